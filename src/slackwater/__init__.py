@@ -1,0 +1,1 @@
+"""Slackwater: Delta Lake in pure Python on Spark."""

@@ -1,0 +1,121 @@
+"""Every error Slackwater raises, in one tree.
+
+    SlackwaterError
+    ├── TableNotFound                 no _delta_log there: check the path
+    ├── VersionNotFound               the version is not, or no longer, in the log: pick one that is
+    ├── TimestampOutOfRange           no version answers for that time: pick a time inside the history
+    ├── CorruptTable                  the table's own files contradict the protocol: repair or restore the table
+    │   ├── CorruptLog                a commit that is not what a commit must be
+    │   │   └── MissingCommit         a version that must be in the log is not there
+    │   ├── CorruptCheckpoint         a checkpoint that cannot be read, or lacks what it must hold
+    │   ├── CorruptDeletionVector     wrong magic number, checksum or cardinality
+    │   ├── InvalidSchema             a schema string that is no schema
+    │   └── DataFileNotFound          the log names a file that is gone
+    ├── UnsupportedFeature            the table needs what this version cannot honour: upgrade
+    ├── PathNotAllowed                a path leaves the table's root: allow it explicitly
+    ├── InvalidArgument               an option, predicate or name that makes no sense: fix the input
+    ├── StorageError                  the object store refused or failed
+    │   ├── ObjectNotFound            nothing is stored under that path
+    │   └── ObjectExists              something is stored under that path already, and was left as it is
+    └── CommitError                   a commit did not go through (see `retryable` and `conflict`)
+        ├── CommitConflict            another writer won the version
+        └── CommitUnknown             it may or may not have landed: read the log before trying again
+
+`CommitError` and its children say by their attributes what the caller may do: `retryable` (the same work may be
+tried again on a fresh snapshot) and `conflict` (another writer was there first). No caller needs a message's text.
+"""
+
+from __future__ import annotations
+
+
+class SlackwaterError(Exception):
+    """Root of every error that this package raises on purpose."""
+
+
+class TableNotFound(SlackwaterError):
+    """There is no Delta table at the path: no `_delta_log` directory, or none with a commit."""
+
+
+class VersionNotFound(SlackwaterError):
+    """The asked version is newer than the table, or older than what its log still holds."""
+
+
+class TimestampOutOfRange(SlackwaterError):
+    """No version of the table answers for the asked time."""
+
+
+class CorruptTable(SlackwaterError):
+    """The files of the table contradict the protocol."""
+
+
+class CorruptLog(CorruptTable):
+    """A commit file is truncated, is not line-delimited JSON, or holds what a commit must not hold."""
+
+
+class MissingCommit(CorruptLog):
+    """A version between two known ones, or the first one that a snapshot needs, is not in the log."""
+
+
+class CorruptCheckpoint(CorruptTable):
+    """A checkpoint cannot be read, or lacks an action or a sidecar that it must have."""
+
+
+class CorruptDeletionVector(CorruptTable):
+    """A deletion vector has a wrong magic number, size, checksum or cardinality."""
+
+
+class InvalidSchema(CorruptTable):
+    """A `schemaString` is no schema, or names a type that is not one."""
+
+
+class DataFileNotFound(CorruptTable):
+    """The log names a data, change or deletion vector file that does not exist."""
+
+
+class UnsupportedFeature(SlackwaterError):
+    """The table requires a protocol version or table feature that this version of Slackwater does not honour."""
+
+
+class PathNotAllowed(SlackwaterError):
+    """A path in the log points outside the table's root, and the caller has not allowed that."""
+
+
+class InvalidArgument(SlackwaterError, ValueError):
+    """An option, a predicate, a name or a combination of them that cannot be honoured."""
+
+
+class StorageError(SlackwaterError):
+    """The object store refused the request or failed while it ran."""
+
+
+class ObjectNotFound(StorageError):
+    """Nothing is stored under the path."""
+
+
+class ObjectExists(StorageError):
+    """Something is stored under the path already; it was not overwritten."""
+
+
+class CommitError(SlackwaterError):
+    """A commit did not go through.
+
+    `retryable`: the same work may be tried again on a fresh snapshot. `conflict`: another writer was there first.
+    """
+
+    retryable: bool = False
+    conflict: bool = False
+
+
+class CommitConflict(CommitError):
+    """Another writer committed the version first; nothing of this commit is visible."""
+
+    retryable = True
+    conflict = True
+
+
+class CommitUnknown(CommitError):
+    """The commit may or may not have landed; its files must stay until the log has been read back."""
+
+
+class CheckpointFallbackWarning(UserWarning):
+    """A checkpoint could not be read, and the table was read without it: slower, with the same result."""

@@ -1,0 +1,176 @@
+"""File actions as Arrow tables: from JSON commits, and by their keys.
+
+One table holds `add` and `remove` actions alike, in the order of the log. Source: delta-protocol.md
+"Add File and Remove File", "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import CorruptLog
+from slackwater.protocol.paths import canonical_paths
+
+STRING_MAP = pa.map_(pa.string(), pa.string())
+DELETION_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+ADD_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+        ("tags", STRING_MAP),
+        ("deletionVector", DELETION_VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("clusteringProvider", pa.string()),
+    ]
+)
+"""The columns of a live file: sizes in bytes, times in ms since the epoch, paths URI-encoded as in the log."""
+
+REMOVE_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("deletionVector", DELETION_VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+    ]
+)
+"""The columns of a tombstone."""
+
+ACTION_SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("is_add", pa.bool_()),
+        *ADD_SCHEMA,
+        *(f for f in REMOVE_SCHEMA if f.name not in ADD_SCHEMA.names),
+    ]
+)
+_MAPS = frozenset(f.name for f in ACTION_SCHEMA if f.type == STRING_MAP)
+_CONTENT = [f for f in ACTION_SCHEMA if f.name not in ("version", "is_add")]
+
+
+def file_actions(commits: Iterable[tuple[int, str, Sequence[dict[str, Any]]]]) -> pa.Table:
+    """The `add` and `remove` actions of `commits` (version, where, actions), in their order, as ACTION_SCHEMA.
+
+    Raises CorruptLog, naming the commit, for an action without a path or with a value of a wrong type.
+    """
+    versions: list[int] = []
+    kinds: list[bool] = []
+    nodes: list[dict[str, Any]] = []
+    for version, where, actions in commits:
+        for action in actions:
+            node = action.get("add")
+            is_add = node is not None
+            if not is_add:
+                node = action.get("remove")
+                if node is None:
+                    continue
+            if not isinstance(node, dict) or not isinstance(node.get("path"), str):
+                raise CorruptLog(f"{where}: a file action must have a path, found {str(node)[:120]}")
+            versions.append(version)
+            kinds.append(is_add)
+            nodes.append(node)
+    columns: list[pa.Array] = [pa.array(versions, pa.int64()), pa.array(kinds, pa.bool_())]
+    for column in _CONTENT:
+        values: list[Any] = [node.get(column.name) for node in nodes]
+        if column.name in _MAPS:
+            values = [list(value.items()) if isinstance(value, dict) else value for value in values]
+        try:
+            columns.append(pa.array(values, column.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise CorruptLog(
+                f"versions {versions[0]} to {versions[-1]}: field {column.name} of a file action does not hold "
+                f"{column.type}: {error}"
+            ) from error
+    return pa.table(columns, schema=ACTION_SCHEMA)
+
+
+def file_keys(actions: pa.Table) -> pa.ChunkedArray:
+    """The primary key of each logical file: its canonical path, and the unique id of its deletion vector if any."""
+    paths = canonical_paths(actions["path"])
+    vectors = actions["deletionVector"]
+    if vectors.null_count == len(vectors):
+        return _chunked(paths)
+    return _chunked(pc.binary_join_element_wise(paths, unique_ids(vectors), "\t", null_handling="skip"))
+
+
+def unique_ids(vectors: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The `uniqueId` of each deletion vector, null where there is none. Source: "Derived Fields"."""
+    storage, path, offset = (pc.struct_field(vectors, name) for name in ("storageType", "pathOrInlineDv", "offset"))
+    plain = pc.binary_join_element_wise(storage, path, "")
+    placed = pc.binary_join_element_wise(plain, pc.cast(offset, pa.string()), "@")
+    return _chunked(pc.if_else(pc.is_valid(offset), placed, plain))
+
+
+def newest_per_file(actions: pa.Table) -> pa.Table:
+    """The newest reference to each logical file; `actions` ascend by version. Order is kept.
+
+    Source: delta-protocol.md "Action Reconciliation".
+    """
+    if not actions.num_rows:
+        return actions
+    indexed = pa.table({"key": file_keys(actions), "row": np.arange(actions.num_rows)})
+    rows = indexed.group_by("key").aggregate([("row", "max")])["row_max"].to_numpy()
+    if len(rows) == actions.num_rows:
+        return actions
+    return actions.take(pa.array(np.sort(rows)))
+
+
+def not_among(files: pa.Table, newer: pa.Table) -> npt.NDArray[np.bool_]:
+    """For each of `files` (columns `path`, `deletionVector`): whether `newer` has no reference to it."""
+    keep = np.ones(files.num_rows, dtype=bool)
+    if not newer.num_rows or not files.num_rows:
+        return keep
+    paths = canonical_paths(files["path"])
+    touched = pc.is_in(paths, value_set=_one(canonical_paths(newer["path"])))
+    rows = np.flatnonzero(np.asarray(touched))
+    if len(rows):
+        candidates = files.select(["path", "deletionVector"]).take(pa.array(rows))
+        keep[rows] = ~np.asarray(pc.is_in(file_keys(candidates), value_set=_one(file_keys(newer))))
+    return keep
+
+
+def select_rows(table: pa.Table, keep: npt.NDArray[np.bool_]) -> pa.Table:
+    """The rows of `table` where `keep` holds; without copying where only a few rows go."""
+    gone = np.flatnonzero(~keep)
+    if not len(gone):
+        return table
+    if len(gone) > _MOST_SLICES:
+        return table.filter(pa.array(keep))
+    edges = np.concatenate(([-1], gone, [table.num_rows]))
+    slices = [table.slice(int(low) + 1, int(high - low) - 1) for low, high in pairwise(edges) if high - low > 1]
+    return pa.concat_tables(slices) if slices else table.slice(0, 0)
+
+
+_MOST_SLICES = 200
+
+
+def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _chunked(values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray:
+    return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])

@@ -1,0 +1,188 @@
+"""Version and time: which version answers for a moment, what every commit says about itself.
+
+Times are in milliseconds since the epoch. Source: delta-protocol.md "In-Commit Timestamps",
+"Commit Provenance Information".
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
+from slackwater.log.segment import LogListing
+from slackwater.protocol.actions import parse_actions
+from slackwater.protocol.commit_timestamps import (
+    has_in_commit_timestamp,
+    monotonic,
+    split_by_enablement,
+    version_at,
+)
+from slackwater.protocol.properties import (
+    ENABLE_IN_COMMIT_TIMESTAMPS,
+    ICT_ENABLEMENT_TIMESTAMP,
+    ICT_ENABLEMENT_VERSION,
+    TableProperties,
+)
+from slackwater.storage.store import ObjectStore
+
+
+class CommitHistory:
+    """The commits that the log still holds, with their times.
+
+    `properties` are those of the newest version: they say since when in-commit timestamps count.
+    """
+
+    def __init__(self, store: ObjectStore, listing: LogListing, properties: TableProperties) -> None:
+        self._store = store
+        self._listing = listing
+        self._commits = listing.commits
+        self._enabled = properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS)
+        self._enablement_version = properties.integer(ICT_ENABLEMENT_VERSION) if self._enabled else None
+        self._enablement_ms = properties.integer(ICT_ENABLEMENT_TIMESTAMP) if self._enabled else None
+        self._in_commit_ms: dict[int, int] = {}
+        ordered = sorted(self._commits)
+        self._file_ms = dict(zip(ordered, monotonic([self._commits[v].modified_ms for v in ordered]), strict=True))
+
+    @property
+    def versions(self) -> list[int]:
+        """The versions whose commit file is there, ascending."""
+        return sorted(self._commits)
+
+    def timestamp_ms(self, version: int) -> int:
+        """When `version` was committed: its in-commit timestamp where they count, else its file's time.
+
+        File times are made strictly rising. Raises VersionNotFound where the commit is gone, CorruptLog where an
+        in-commit timestamp must be there and is not.
+        """
+        if version not in self._commits:
+            raise VersionNotFound(f"{self._store.root_url}: the commit of version {version} is not in the log")
+        if self._enabled and has_in_commit_timestamp(version, self._enablement_version):
+            return self._in_commit_timestamp(version)
+        return self._file_ms[version]
+
+    def version_at(self, timestamp_ms: int, strict: bool = False) -> int:
+        """The newest version committed at or before `timestamp_ms` that the log can still show.
+
+        A time after the last commit gives the latest version; with `strict` it raises. Raises TimestampOutOfRange
+        for a time before the first version. Source: "Recommendations for Readers of Tables with In-Commit
+        Timestamps".
+        """
+        versions = self._recreatable()
+        if not versions:
+            raise TimestampOutOfRange(f"{self._store.root_url}: the log holds no commit that has a time")
+        first, last = versions.start, versions.stop - 1
+        candidates = versions
+        if self._enabled:
+            candidates = split_by_enablement(timestamp_ms, versions, self._enablement_version, self._enablement_ms)
+        found = self._newest_at(timestamp_ms, candidates)
+        if found is None:
+            raise TimestampOutOfRange(
+                f"{self._store.root_url}: no version is as old as {format_ms(timestamp_ms)}: the first, {first}, is "
+                f"of {format_ms(self.timestamp_ms(first))}"
+            )
+        if strict and found == last and timestamp_ms > self.timestamp_ms(last):
+            raise TimestampOutOfRange(
+                f"{self._store.root_url}: {format_ms(timestamp_ms)} is after the last commit, version {last} of "
+                f"{format_ms(self.timestamp_ms(last))}; leave strict out to read the latest version"
+            )
+        return found
+
+    def entries(self, limit: int | None = None) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
+        """(version, timestamp in ms, commitInfo) of every commit in the log, newest first; commitInfo may be empty."""
+        for version in sorted(self._commits, reverse=True)[: limit if limit is not None else None]:
+            info = self._commit_info(version)
+            yield version, self.timestamp_ms(version), info
+
+    def _recreatable(self) -> range:
+        """The versions that can be built: from version 0 or the oldest complete checkpoint to the newest commit."""
+        last = max(self._commits, default=-1)
+        first = last
+        while first - 1 in self._commits:
+            first -= 1
+        if first > 0:
+            starts = [c.version for c in self._listing.checkpoints if c.version >= first]
+            first = min(starts, default=last + 1)
+        return range(first, last + 1)
+
+    def _newest_at(self, timestamp_ms: int, candidates: range) -> int | None:
+        if not candidates:
+            return None
+        if not (self._enabled and has_in_commit_timestamp(candidates.start, self._enablement_version)):
+            return version_at(timestamp_ms, candidates, [self._file_ms[v] for v in candidates])
+        # In-commit timestamps rise strictly, so only O(log n) commits are opened.
+        low, high = candidates.start, candidates.stop
+        while low < high:
+            middle = (low + high) // 2
+            if self._in_commit_timestamp(middle) <= timestamp_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1 if low > candidates.start else None
+
+    def _in_commit_timestamp(self, version: int) -> int:
+        if version not in self._in_commit_ms:
+            value = self._commit_info(version).get("inCommitTimestamp")
+            if not isinstance(value, int):
+                raise CorruptLog(
+                    f"{self._store.root_url}/{self._commits[version].path}: in-commit timestamps are enabled, but "
+                    f"its commitInfo has no inCommitTimestamp (found {value!r})"
+                )
+            self._in_commit_ms[version] = value
+        return self._in_commit_ms[version]
+
+    def _commit_info(self, version: int) -> Mapping[str, Any]:
+        path = self._commits[version].path
+        where = f"{self._store.root_url}/{path}"
+        try:
+            actions = parse_actions(self._store.read(path), where)
+        except ObjectNotFound:
+            # The log was cleaned up between the listing and now.
+            return {}
+        for action in actions:
+            if isinstance(action.get("commitInfo"), dict):
+                info: Mapping[str, Any] = action["commitInfo"]
+                return info
+        return {}
+
+
+def format_ms(timestamp_ms: int) -> str:
+    """`2026-11-21 10:00:00.000 UTC`."""
+    moment = dt.datetime.fromtimestamp(timestamp_ms // 1000, dt.timezone.utc)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d} UTC"
+
+
+def to_ms(timestamp: dt.datetime | dt.date | str | int, zone: dt.tzinfo = dt.timezone.utc) -> int:
+    """A moment in ms since the epoch; what has no zone of its own is taken in `zone`.
+
+    An int is ms since the epoch already. Text is ISO 8601, with a space or a `T`, a date alone is its midnight.
+    Raises InvalidArgument for anything else.
+    """
+    if isinstance(timestamp, bool) or not isinstance(timestamp, (int, str, dt.date)):
+        raise InvalidArgument(f"expected a timestamp, found {timestamp!r}")
+    if isinstance(timestamp, int):
+        return timestamp
+    if isinstance(timestamp, str):
+        timestamp = _parse_text(timestamp)
+    if not isinstance(timestamp, dt.datetime):
+        timestamp = dt.datetime(timestamp.year, timestamp.month, timestamp.day)  # noqa: DTZ001  (zone follows)
+    if timestamp.tzinfo is None:
+        timestamp = timestamp.replace(tzinfo=zone)
+    return (timestamp - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(milliseconds=1)
+
+
+def _parse_text(text: str) -> dt.datetime:
+    cleaned = text.strip()
+    if cleaned.endswith(("Z", "z")):
+        cleaned = cleaned[:-1] + "+00:00"
+    try:
+        return dt.datetime.fromisoformat(cleaned)
+    except ValueError:
+        pass
+    for form in ("%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S.%f%z"):
+        try:
+            return dt.datetime.strptime(cleaned, form)  # noqa: DTZ007  (the caller adds the zone)
+        except ValueError:
+            continue
+    raise InvalidArgument(f"not a timestamp: {text!r}; write it as 2026-11-21 10:00:00 or 2026-11-21T10:00:00Z")

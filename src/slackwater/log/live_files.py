@@ -1,0 +1,84 @@
+"""The files of a version: the checkpoint's, less what later commits touched, and what those added.
+
+Columns of the checkpoint are read once, when they are first needed, and shared by the snapshots that follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slackwater.log.checkpoint import Checkpoint
+from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, not_among, select_rows
+from slackwater.storage.store import ObjectStore
+
+_KEY = ("path", "deletionVector")
+# Wide columns are kept only while they are small: one snapshot in memory must not cost a checkpoint's statistics.
+_CACHED_STATS_BYTES = 64 * 1024 * 1024
+
+
+class CheckpointFiles:
+    """Columns of the `add` actions of one checkpoint, all rows, cached as they are asked for."""
+
+    def __init__(self, checkpoint: Checkpoint | None, store: ObjectStore) -> None:
+        self._checkpoint = checkpoint
+        self._store = store
+        self._columns: dict[str, pa.ChunkedArray] = {}
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """The columns, rows in one fixed order; `stats_parsed…` columns are absent where the checkpoint has none.
+
+        Raises CorruptCheckpoint.
+        """
+        if self._checkpoint is None:
+            return pa.schema([ADD_SCHEMA.field(c) for c in columns if c in ADD_SCHEMA.names]).empty_table()
+        missing = [c for c in columns if c not in self._columns]
+        fresh = self._checkpoint.read(self._store, "add", missing) if missing else None
+        table = {}
+        for name in dict.fromkeys(c.split(".")[0] for c in columns):
+            if name in self._columns:
+                table[name] = self._columns[name]
+            elif fresh is not None and name in fresh.column_names:
+                table[name] = fresh[name]
+                if name in ADD_SCHEMA.names and (name != "stats" or fresh[name].nbytes <= _CACHED_STATS_BYTES):
+                    self._columns[name] = fresh[name]
+        return pa.table(table)
+
+
+class LiveFiles:
+    """The live files of one version."""
+
+    def __init__(self, base: CheckpointFiles, newest: pa.Table) -> None:
+        self._base = base
+        self._newest = newest
+        self._keep: npt.NDArray[np.bool_] | None = None
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Columns of ADD_SCHEMA (and `stats_parsed…` paths), one row per live file.
+
+        `stats_parsed` and `partitionValues_parsed` are null for files that commits after the checkpoint added, and
+        absent where no file has them. Raises CorruptCheckpoint.
+        """
+        base = self._base.read([*dict.fromkeys([*columns, *_KEY])] if self._newest.num_rows else columns)
+        if self._newest.num_rows:
+            if self._keep is None:
+                self._keep = not_among(base, self._newest)
+            base = select_rows(base, self._keep)
+        base = base.select([c for c in dict.fromkeys(c.split(".")[0] for c in columns) if c in base.column_names])
+        added = self._newest.filter(self._newest["is_add"])
+        if not added.num_rows:
+            return base
+        added = added.select([c for c in columns if c in ADD_SCHEMA.names])
+        return pa.concat_tables([base, added], promote_options="default") if base.num_rows else added
+
+
+def tombstones(checkpoint: Checkpoint | None, newest: pa.Table, store: ObjectStore) -> pa.Table:
+    """The files that were removed and not yet forgotten, as REMOVE_SCHEMA. Raises CorruptCheckpoint."""
+    removed = newest.filter(pa.compute.invert(newest["is_add"])).select(REMOVE_SCHEMA.names)
+    if checkpoint is None:
+        return removed
+    base = checkpoint.read(store, "remove", REMOVE_SCHEMA.names).select(REMOVE_SCHEMA.names)
+    return pa.concat_tables([select_rows(base, not_among(base, newest)), removed])

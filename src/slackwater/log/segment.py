@@ -1,0 +1,183 @@
+"""Which files of `_delta_log` make up a version of the table.
+
+Source: delta-protocol.md "Checkpoints", "Log Compaction Files", "Last Checkpoint File", "Delta Log Entries".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from slackwater.errors import MissingCommit, TableNotFound, VersionNotFound
+from slackwater.log.last_checkpoint import read_last_checkpoint
+from slackwater.protocol.file_names import LogFile, LogFileKind, parse_log_file, version_prefix
+from slackwater.storage.store import ObjectMeta, ObjectStore
+
+LOG = "_delta_log"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFiles:
+    """The files of one complete checkpoint; more than one where it is a multi-part one. Paths as in the store."""
+
+    version: int
+    kind: LogFileKind
+    paths: tuple[str, ...]
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFile:
+    """The commits `[version, end_version]`, in one file: more than one where it is a log compaction file."""
+
+    version: int
+    end_version: int
+    path: str
+    modified_ms: int
+    size_bytes: int = 0
+
+    @property
+    def compacted(self) -> bool:
+        """Whether this is a log compaction file."""
+        return self.path.endswith(".compacted.json")
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """Everything needed to build `version`: at most one checkpoint, then commits without a gap, ascending."""
+
+    version: int
+    checkpoint: CheckpointFiles | None
+    commits: tuple[CommitFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogListing:
+    """What a listing of the log showed, by kind. `complete` says that it began at the log's first file."""
+
+    commits: dict[int, CommitFile]
+    compacted: tuple[CommitFile, ...]
+    checkpoints: tuple[CheckpointFiles, ...]
+    complete: bool
+
+    @property
+    def latest_version(self) -> int | None:
+        """The newest version that the listing knows, None where it knows none."""
+        newest = [max(self.commits, default=-1), max((c.version for c in self.checkpoints), default=-1)]
+        return max(newest) if max(newest) >= 0 else None
+
+
+def list_log(store: ObjectStore, start_version: int = 0) -> LogListing:
+    """List the log from `start_version` on; files that are not the log's are passed over."""
+    start_after = f"{LOG}/{version_prefix(start_version)}" if start_version else ""
+    commits: dict[int, CommitFile] = {}
+    compacted: list[CommitFile] = []
+    checkpoint_files: list[tuple[LogFile, ObjectMeta]] = []
+    for meta in store.list_from(LOG, start_after):
+        file = parse_log_file(PurePosixPath(meta.path).name)
+        if file is None:
+            continue
+        if file.kind is LogFileKind.COMMIT:
+            commits[file.version] = CommitFile(file.version, file.version, meta.path, meta.modified_ms, meta.size_bytes)
+        elif file.kind is LogFileKind.COMPACTED and file.end_version is not None:
+            compacted.append(CommitFile(file.version, file.end_version, meta.path, meta.modified_ms, meta.size_bytes))
+        elif file.kind in _CHECKPOINT_KINDS:
+            checkpoint_files.append((file, meta))
+    return LogListing(commits, tuple(compacted), tuple(_complete_checkpoints(checkpoint_files)), start_version == 0)
+
+
+def load_segment(
+    store: ObjectStore, version: int | None = None, without: frozenset[CheckpointFiles] = frozenset()
+) -> LogSegment:
+    """The segment for `version`, or for the newest version.
+
+    `_last_checkpoint` only shortens the listing: where it is absent, stale or wrong, the whole log is listed.
+    Checkpoints in `without` are left aside (they proved unreadable). Raises TableNotFound, VersionNotFound and
+    MissingCommit, the latter naming the version that is missing.
+    """
+    hint = None if without else read_last_checkpoint(store)
+    if hint is not None and (version is None or hint.version <= version):
+        listing = list_log(store, hint.version)
+        if any(c.version == hint.version for c in listing.checkpoints):
+            return segment_of(listing, store.root_url, version, without)
+    return segment_of(list_log(store), store.root_url, version, without)
+
+
+def segment_of(
+    listing: LogListing, where: str, version: int | None = None, without: frozenset[CheckpointFiles] = frozenset()
+) -> LogSegment:
+    """The segment for `version` (newest where None) from what `listing` shows. Raises as `load_segment` does."""
+    latest = listing.latest_version
+    if latest is None:
+        raise TableNotFound(f"{where} is not a Delta table: its {LOG} directory is missing or holds no commit")
+    target = latest if version is None else version
+    if target > latest:
+        raise VersionNotFound(f"{where} has no version {target}: its newest version is {latest}")
+    usable = [c for c in listing.checkpoints if c.version <= target and c not in without]
+    checkpoint = max(usable, key=lambda c: (c.version, _PREFERENCE[c.kind]), default=None)
+    first = checkpoint.version + 1 if checkpoint else 0
+    return LogSegment(target, checkpoint, _contiguous(listing, where, first, target))
+
+
+def _contiguous(listing: LogListing, where: str, first: int, target: int) -> tuple[CommitFile, ...]:
+    missing = [v for v in range(first, target + 1) if v not in listing.commits]
+    if missing:
+        raise _missing(listing, where, missing, target)
+    longest: dict[int, CommitFile] = {}
+    for file in listing.compacted:
+        best = longest.get(file.version)
+        if file.end_version <= target and (best is None or file.end_version > best.end_version):
+            longest[file.version] = file
+    files: list[CommitFile] = []
+    version = first
+    while version <= target:
+        file = longest.get(version, listing.commits[version])
+        files.append(file)
+        version = file.end_version + 1
+    return tuple(files)
+
+
+def _missing(listing: LogListing, where: str, missing: Sequence[int], target: int) -> Exception:
+    oldest = min(listing.commits, default=None)
+    if missing[0] == 0 and oldest is not None and missing[-1] < oldest:
+        starts = sorted({c.version for c in listing.checkpoints})
+        if starts:
+            return VersionNotFound(
+                f"{where} can no longer show version {target}: the log was cleaned up, the oldest version it can show "
+                f"is {starts[0]}"
+            )
+        return MissingCommit(
+            f"{where}: version 0 is missing: the log begins with commit {oldest} and has no checkpoint before it"
+        )
+    names = ", ".join(str(v) for v in missing[:5]) + (" …" if len(missing) > 5 else "")
+    return MissingCommit(
+        f"{where}: version {names} is missing from {LOG}, so version {target} cannot be built; restore the file or "
+        "read an older version"
+    )
+
+
+_PREFERENCE = {
+    LogFileKind.CHECKPOINT_MULTIPART: 0,
+    LogFileKind.CHECKPOINT_CLASSIC: 1,
+    LogFileKind.CHECKPOINT_UUID: 2,
+}
+_CHECKPOINT_KINDS = frozenset(_PREFERENCE)
+
+
+def _complete_checkpoints(files: Iterable[tuple[LogFile, ObjectMeta]]) -> list[CheckpointFiles]:
+    complete: list[CheckpointFiles] = []
+    parts: dict[tuple[int, int], dict[int, ObjectMeta]] = defaultdict(dict)
+    for file, meta in files:
+        if file.part is not None and file.num_parts is not None:
+            parts[file.version, file.num_parts][file.part] = meta
+        else:
+            complete.append(CheckpointFiles(file.version, file.kind, (meta.path,), meta.size_bytes))
+    for (version, num_parts), found in parts.items():
+        if len(found) == num_parts:
+            metas = [found[part] for part in sorted(found)]
+            size = sum(m.size_bytes for m in metas)
+            kind = LogFileKind.CHECKPOINT_MULTIPART
+            complete.append(CheckpointFiles(version, kind, tuple(m.path for m in metas), size))
+    return complete

@@ -1,0 +1,212 @@
+"""A version of a table as its log tells it, without Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import pyarrow as pa
+from typing_extensions import Self
+
+from slackwater.errors import (
+    CheckpointFallbackWarning,
+    CorruptCheckpoint,
+    InvalidArgument,
+    MissingCommit,
+    VersionNotFound,
+)
+from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.history import CommitHistory, to_ms
+from slackwater.log.live_files import CheckpointFiles, LiveFiles, tombstones
+from slackwater.log.replay import TableState, advance, replay
+from slackwater.log.segment import CheckpointFiles as CheckpointNames
+from slackwater.log.segment import LogSegment, list_log, load_segment, segment_of
+from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.column_mapping import column_mapping_mode
+from slackwater.protocol.properties import ENABLE_IN_COMMIT_TIMESTAMPS, TableProperties
+from slackwater.protocol.schema import StructType, parse_schema
+from slackwater.storage.open import open_store
+from slackwater.storage.store import ObjectStore
+
+
+class LogSnapshot:
+    """One version of a table: what the log says, file actions read as they are asked for.
+
+    It never changes its answer; `update` gives the snapshot of the newest version and shares what it has read.
+    """
+
+    def __init__(self, store: ObjectStore, segment: LogSegment, state: TableState, base: CheckpointFiles) -> None:
+        self._store = store
+        self._segment = segment
+        self._state = state
+        self._base = base
+        self._live = LiveFiles(base, state.newest)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        version: int | None = None,
+        timestamp: dt.datetime | dt.date | str | int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        strict: bool = False,
+    ) -> Self:
+        """The table at `path` (a directory or URL): the newest version, or that of `version` or `timestamp`.
+
+        A `timestamp` without a zone is UTC, an int is ms since the epoch; after the last commit it gives the latest
+        version, with `strict` it raises. Raises TableNotFound, VersionNotFound, TimestampOutOfRange,
+        UnsupportedFeature, CorruptTable and its kinds, and InvalidArgument for both a version and a timestamp.
+        """
+        return cls.open(open_store(path, storage_options), version, timestamp, strict)
+
+    @classmethod
+    def open(
+        cls,
+        store: ObjectStore,
+        version: int | None = None,
+        timestamp: dt.datetime | dt.date | str | int | None = None,
+        strict: bool = False,
+    ) -> Self:
+        """As `load`, for a store that is open already."""
+        if version is not None and timestamp is not None:
+            raise InvalidArgument("give a version or a timestamp to travel to, not both")
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
+            raise InvalidArgument(f"a version is a whole number from 0, found {version!r}")
+        if timestamp is not None:
+            version = cls.open(store).history().version_at(to_ms(timestamp), strict)
+        segment, state = _load(store, version, frozenset())
+        return cls(store, segment, state, CheckpointFiles(state.checkpoint, store))
+
+    def update(self) -> Self:
+        """The snapshot of the newest version; `self` where there is none newer. Only unseen commits are read.
+
+        Raises as `load` does.
+        """
+        listing = list_log(self._store, self.version + 1)
+        newest = max(listing.commits, default=self.version)
+        if newest <= self.version:
+            return self
+        if any(v not in listing.commits for v in range(self.version + 1, newest + 1)):
+            # The log was cleaned up in between: what is left begins with a checkpoint.
+            return type(self).open(self._store)
+        commits = tuple(listing.commits[v] for v in range(self.version + 1, newest + 1))
+        state = advance(self._state, commits, self._store)
+        segment = LogSegment(newest, self._segment.checkpoint, self._segment.commits + commits)
+        return type(self)(self._store, segment, state, self._base)
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the table is."""
+        return self._store
+
+    @property
+    def segment(self) -> LogSegment:
+        """The files of the log that make up this version."""
+        return self._segment
+
+    @property
+    def version(self) -> int:
+        """The version of the table that this is."""
+        return self._state.version
+
+    @property
+    def protocol(self) -> Protocol:
+        """What a client must implement to read and write this version."""
+        return self._state.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        """Schema, partitioning and configuration."""
+        return self._state.metadata
+
+    @cached_property
+    def properties(self) -> TableProperties:
+        """The table properties; keys are found in any case."""
+        return TableProperties(self.metadata.configuration)
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The schema by display names. Raises InvalidSchema."""
+        return parse_schema(self.metadata.schema_string)
+
+    @cached_property
+    def column_mapping_mode(self) -> str:
+        """`none`, `name` or `id`."""
+        return column_mapping_mode(self.protocol, self.properties)
+
+    @property
+    def transactions(self) -> Mapping[str, SetTransaction]:
+        """The newest transaction identifier of every application, by its id."""
+        return dict(self._state.transactions)
+
+    @property
+    def domain_metadata(self) -> Mapping[str, DomainMetadata]:
+        """The metadata domains that are not removed, by name."""
+        return dict(self._state.domains)
+
+    @cached_property
+    def timestamp_ms(self) -> int:
+        """When this version was committed, in ms since the epoch: in-commit timestamp or file time."""
+        info = self._state.last_commit_info or {}
+        if self.properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS) and isinstance(info.get("inCommitTimestamp"), int):
+            return int(info["inCommitTimestamp"])
+        return self.history().timestamp_ms(self.version)
+
+    def history(self) -> CommitHistory:
+        """The commits that the log holds now, with their times."""
+        return CommitHistory(self._store, list_log(self._store), self.properties)
+
+    def live_files(self, columns: Sequence[str] = ADD_SCHEMA.names) -> pa.Table:
+        """One row per live file: `columns` of ADD_SCHEMA, or `stats_parsed` and paths below it where there are any.
+
+        Sizes in bytes, times in ms. Where the checkpoint turns out to be damaged, an older one and the commits are
+        used instead, with a CheckpointFallbackWarning. Raises CorruptCheckpoint where that is not possible.
+        """
+        while True:
+            try:
+                return self._live.read(columns)
+            except CorruptCheckpoint as error:
+                self._without_checkpoint(error)
+
+    def tombstones(self) -> pa.Table:
+        """The removed files that are not forgotten yet: columns of REMOVE_SCHEMA, times in ms."""
+        return tombstones(self._state.checkpoint, self._state.newest, self._store)
+
+    def _without_checkpoint(self, error: CorruptCheckpoint) -> None:
+        damaged = self._segment.checkpoint
+        if damaged is None:
+            raise error
+        self._segment, self._state = _fall_back(self._store, self.version, frozenset({damaged}), error)
+        self._base = CheckpointFiles(self._state.checkpoint, self._store)
+        self._live = LiveFiles(self._base, self._state.newest)
+
+
+def _load(
+    store: ObjectStore, version: int | None, without: frozenset[CheckpointNames]
+) -> tuple[LogSegment, TableState]:
+    segment = (
+        load_segment(store, version) if not without else segment_of(list_log(store), store.root_url, version, without)
+    )
+    try:
+        return segment, replay(segment, store)
+    except CorruptCheckpoint as error:
+        damaged = segment.checkpoint
+        if damaged is None:
+            raise
+        return _fall_back(store, segment.version, without | {damaged}, error)
+
+
+def _fall_back(
+    store: ObjectStore, version: int, without: frozenset[CheckpointNames], error: CorruptCheckpoint
+) -> tuple[LogSegment, TableState]:
+    try:
+        loaded = _load(store, version, without)
+    except (MissingCommit, VersionNotFound) as missing:
+        raise CorruptCheckpoint(f"{error}; without this checkpoint the log does not reach back far enough") from missing
+    warnings.warn(
+        f"{error}; an older checkpoint and the commits are read instead", CheckpointFallbackWarning, stacklevel=4
+    )
+    return loaded

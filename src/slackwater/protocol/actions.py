@@ -1,0 +1,222 @@
+"""The actions of the log, as values, and their JSON form.
+
+Reading the files of a snapshot does not make one of these per file: see `slackwater.log.file_actions`.
+Source: delta-protocol.md "Actions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from slackwater.errors import CorruptLog
+
+NO_COLUMNS = '{"type":"struct","fields":[]}'
+"""The schema string of a table without columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What a client must implement to read and to write the table. Source: "Protocol Evolution"."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: tuple[str, ...] | None = None
+    writer_features: tuple[str, ...] | None = None
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> Protocol:
+        """The protocol in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        return Protocol(
+            _required(node, "minReaderVersion", int, where, "protocol"),
+            _required(node, "minWriterVersion", int, where, "protocol"),
+            _names(node.get("readerFeatures"), where),
+            _names(node.get("writerFeatures"), where),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of a `protocol` action."""
+        node: dict[str, Any] = {
+            "minReaderVersion": self.min_reader_version,
+            "minWriterVersion": self.min_writer_version,
+        }
+        if self.reader_features is not None:
+            node["readerFeatures"] = list(self.reader_features)
+        if self.writer_features is not None:
+            node["writerFeatures"] = list(self.writer_features)
+        return {"protocol": node}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The encoding of the table's data files. Source: "Format Specification"."""
+
+    provider: str = "parquet"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Schema, partitioning and configuration of the table; `created_time` in ms. Source: "Change Metadata"."""
+
+    id: str
+    schema_string: str
+    partition_columns: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    description: str | None = None
+    format: Format = field(default_factory=Format)
+    created_time: int | None = None
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> Metadata:
+        """The metadata in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        if not isinstance(node, Mapping):
+            raise CorruptLog(f"{where}: metaData must be an object, found {node!r}")
+        encoding = node.get("format") or {}
+        if node.get("schemaString") is None:
+            # Tables that were set up without columns exist; the reference implementation reads them so too.
+            node = {**node, "schemaString": NO_COLUMNS}
+        return Metadata(
+            id=str(node.get("id") or ""),
+            schema_string=_required(node, "schemaString", str, where, "metaData"),
+            partition_columns=tuple(node.get("partitionColumns") or ()),
+            configuration={k: v for k, v in pairs(node.get("configuration")) if v is not None},
+            name=node.get("name"),
+            description=node.get("description"),
+            format=Format(encoding.get("provider") or "parquet", dict(pairs(encoding.get("options")))),
+            created_time=node.get("createdTime"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of a `metaData` action; optional fields without a value are left out."""
+        node: dict[str, Any] = {"id": self.id}
+        if self.name is not None:
+            node["name"] = self.name
+        if self.description is not None:
+            node["description"] = self.description
+        node |= {
+            "format": {"provider": self.format.provider, "options": dict(self.format.options)},
+            "schemaString": self.schema_string,
+            "partitionColumns": list(self.partition_columns),
+            "configuration": dict(self.configuration),
+        }
+        if self.created_time is not None:
+            node["createdTime"] = self.created_time
+        return {"metaData": node}
+
+
+@dataclass(frozen=True, slots=True)
+class SetTransaction:
+    """How far an application has come; `last_updated` in ms. Source: "Transaction Identifiers"."""
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> SetTransaction:
+        """The transaction identifier in `node`; raises CorruptLog, naming `where`."""
+        return SetTransaction(
+            _required(node, "appId", str, where, "txn"),
+            _required(node, "version", int, where, "txn"),
+            node.get("lastUpdated"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of a `txn` action."""
+        node: dict[str, Any] = {"appId": self.app_id, "version": self.version}
+        if self.last_updated is not None:
+            node["lastUpdated"] = self.last_updated
+        return {"txn": node}
+
+
+@dataclass(frozen=True, slots=True)
+class DomainMetadata:
+    """The configuration of one metadata domain; `removed` makes it a tombstone. Source: "Domain Metadata"."""
+
+    domain: str
+    configuration: str
+    removed: bool = False
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> DomainMetadata:
+        """The domain metadata in `node`; raises CorruptLog, naming `where`."""
+        return DomainMetadata(
+            _required(node, "domain", str, where, "domainMetadata"),
+            str(node.get("configuration") or ""),
+            bool(node.get("removed")),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of a `domainMetadata` action."""
+        return {"domainMetadata": {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}}
+
+
+@dataclass(frozen=True, slots=True)
+class AddFile:
+    """A logical file to add: sizes in bytes, times in ms, `path` URI-encoded. Source: "Add File and Remove File"."""
+
+    path: str
+    partition_values: Mapping[str, str | None]
+    size: int
+    modification_time: int
+    data_change: bool = True
+    stats: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of an `add` action; a null partition value stays null."""
+        node: dict[str, Any] = {
+            "path": self.path,
+            "partitionValues": dict(self.partition_values),
+            "size": self.size,
+            "modificationTime": self.modification_time,
+            "dataChange": self.data_change,
+        }
+        if self.stats is not None:
+            node["stats"] = self.stats
+        return {"add": node}
+
+
+def parse_actions(data: bytes, where: str) -> list[dict[str, Any]]:
+    """The actions of one commit, compaction or JSON checkpoint: one object per line, e.g. `{"add": {…}}`.
+
+    Empty lines are skipped. Raises CorruptLog for a line that is not a JSON object, naming `where` and the line.
+    """
+    actions = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line or line.isspace():
+            continue
+        try:
+            action = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise CorruptLog(f"{where}, line {number}: not JSON ({error}); the file may be truncated") from error
+        if not isinstance(action, dict):
+            raise CorruptLog(f"{where}, line {number}: expected one JSON object per line, found {line[:60]!r}")
+        actions.append(action)
+    return actions
+
+
+def pairs(node: Any) -> Sequence[tuple[str, Any]]:
+    """The entries of a string map, as JSON (an object) or as Arrow gives it (a list of pairs); none for null."""
+    if not node:
+        return []
+    return list(node.items()) if isinstance(node, Mapping) else [(key, value) for key, value in node]
+
+
+def _required(node: Mapping[str, Any], key: str, kind: type, where: str, action: str) -> Any:
+    value = node.get(key) if isinstance(node, Mapping) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise CorruptLog(f"{where}: {action} must have {key} of type {kind.__name__}, found {value!r}")
+    return value
+
+
+def _names(value: Any, where: str) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise CorruptLog(f"{where}: features must be a list of names, found {value!r}")
+    return tuple(value)

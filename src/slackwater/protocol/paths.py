@@ -1,0 +1,74 @@
+"""The paths that file actions carry: URI-encoded, relative to the table's root or absolute.
+
+Source: delta-protocol.md "Add File and Remove File" (`path` is a URI that must be decoded), RFC 2396.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import PathNotAllowed
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
+_NEEDS_CARE = r"%|^[A-Za-z][A-Za-z0-9+.\-]+:|^/|^\./|//|\.\."
+
+
+def canonical_path(path: str) -> str:
+    """The form of `path` in which two spellings of one file are equal: decoded, `file:` URLs as plain paths."""
+    decoded = unquote(path)
+    if path.startswith("file:"):
+        rest = decoded.removeprefix("file:")
+        if rest.startswith("//"):
+            rest = "/" + rest[2:].partition("/")[2]
+        return rest
+    return decoded.removeprefix("./")
+
+
+def canonical_paths(paths: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """`canonical_path` of every element; only those that are encoded or absolute cost anything."""
+    care = pc.match_substring_regex(paths, _NEEDS_CARE)
+    if not pc.any(care).as_py():
+        return paths
+    return pa.array(
+        [canonical_path(p) if c else p for p, c in zip(paths.to_pylist(), care.to_pylist(), strict=True)],
+        pa.string(),
+    )
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a canonical or encoded path names a file by itself, not relative to the table's root."""
+    return path.startswith("/") or _SCHEME.match(path) is not None
+
+
+def checked_data_path(path: str, root_url: str, local_root: str | None, allow_outside: bool) -> str:
+    """Where the file at `path` (as in the log) is: relative to the root and decoded, or absolute if it lies outside.
+
+    An absolute path inside the root becomes relative. Raises PathNotAllowed for an absolute path outside the root
+    unless `allow_outside`, and always for a relative path that climbs out with '..'.
+    """
+    canonical = canonical_path(path)
+    if not is_absolute(canonical):
+        if ".." in canonical.split("/"):
+            raise PathNotAllowed(
+                f"{root_url}: the log names the data file {path!r}, which climbs out of the table's root with '..'; "
+                "such a path is never followed"
+            )
+        return canonical
+    for root in (unquote(root_url), local_root):
+        if root and canonical.startswith(root + "/"):
+            return checked_data_path(quote(canonical[len(root) + 1 :]), root_url, local_root, allow_outside)
+    if not allow_outside:
+        raise PathNotAllowed(
+            f"{root_url}: the log names the file {path!r} outside the table's root; if you trust the table, allow it "
+            "with the option allowPathsOutsideRoot=true (allow_paths_outside_root=True in Python)"
+        )
+    return canonical
+
+
+def encode_path(path: str) -> str:
+    """A relative path as the log stores it: percent-encoded, `/` and `=` kept."""
+    return quote(path, safe="/=:@!$&'()*+,;-._~")

@@ -1,0 +1,282 @@
+"""The Delta schema: types, fields, and their JSON form.
+
+Source: delta-protocol.md "Schema Serialization Format".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from slackwater.errors import InvalidSchema
+
+PRIMITIVE_NAMES = frozenset(
+    {
+        "string",
+        "long",
+        "integer",
+        "short",
+        "byte",
+        "float",
+        "double",
+        "boolean",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "void",
+    }
+)
+_ALIASES = {"null": "void", "int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)\Z")
+_TEXT = re.compile(r"(char|varchar)\(\s*\d+\s*\)\Z")
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveType:
+    """A type without parts or parameters; `name` is the protocol's word for it (`long`, `timestamp_ntz`, …)."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType:
+    """A signed decimal: `precision` digits in all, `scale` of them behind the point; both at most 38."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """A list of `element_type`."""
+
+    element_type: DataType
+    contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"array<{self.element_type}>"
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """A collection of key-value pairs."""
+
+    key_type: DataType
+    value_type: DataType
+    value_contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"map<{self.key_type},{self.value_type}>"
+
+
+@dataclass(frozen=True, slots=True)
+class StructField:
+    """A top-level or nested column. `metadata` holds column mapping, invariants, generation expressions, comments."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=lambda: _EMPTY, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    """The schema of a table, or of a struct column."""
+
+    fields: tuple[StructField, ...] = ()
+
+    def __iter__(self) -> Iterator[StructField]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The field names, in order."""
+        return tuple(f.name for f in self.fields)
+
+    def get(self, name: str) -> StructField | None:
+        """The field called `name`: exact match first, else the only one that differs in case alone, else None."""
+        for f in self.fields:
+            if f.name == name:
+                return f
+        folded = [f for f in self.fields if f.name.lower() == name.lower()]
+        return folded[0] if len(folded) == 1 else None
+
+    def __str__(self) -> str:
+        return "struct<" + ",".join(f"{f.name}:{f.type}" for f in self.fields) + ">"
+
+
+DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
+
+STRING = PrimitiveType("string")
+LONG = PrimitiveType("long")
+INTEGER = PrimitiveType("integer")
+SHORT = PrimitiveType("short")
+BYTE = PrimitiveType("byte")
+FLOAT = PrimitiveType("float")
+DOUBLE = PrimitiveType("double")
+BOOLEAN = PrimitiveType("boolean")
+BINARY = PrimitiveType("binary")
+DATE = PrimitiveType("date")
+TIMESTAMP = PrimitiveType("timestamp")
+TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
+VOID = PrimitiveType("void")
+
+
+def parse_schema(schema_string: str) -> StructType:
+    """The schema that a metadata action's `schemaString` describes.
+
+    Raises InvalidSchema where the text is not JSON, is not a struct, or names a type that is none, with the
+    column's path.
+    """
+    try:
+        node = orjson.loads(schema_string)
+    except orjson.JSONDecodeError as error:
+        raise InvalidSchema(f"schemaString is not JSON: {error}; it starts with {schema_string[:80]!r}") from error
+    parsed = _parse_type(node, "")
+    if not isinstance(parsed, StructType):
+        raise InvalidSchema(f"schemaString must describe a struct, found {parsed}")
+    return parsed
+
+
+def schema_to_json(schema: StructType) -> str:
+    """The `schemaString` of `schema`: one line of JSON, keys in the reference implementation's order."""
+    return orjson.dumps(_type_to_node(schema)).decode()
+
+
+def _parse_type(node: Any, path: str) -> DataType:
+    if isinstance(node, str):
+        return _parse_type_name(node, path)
+    if not isinstance(node, dict):
+        raise InvalidSchema(f"column {path or '(root)'}: expected a type name or a type object, found {node!r}")
+    kind = node.get("type")
+    try:
+        if kind == "struct":
+            return StructType(tuple(_parse_field(f, path) for f in node["fields"]))
+        if kind == "array":
+            return ArrayType(_parse_type(node["elementType"], f"{path}.element"), bool(node.get("containsNull", True)))
+        if kind == "map":
+            return MapType(
+                _parse_type(node["keyType"], f"{path}.key"),
+                _parse_type(node["valueType"], f"{path}.value"),
+                bool(node.get("valueContainsNull", True)),
+            )
+    except KeyError as error:
+        raise InvalidSchema(f"column {path or '(root)'}: type {kind!r} lacks {error}") from error
+    except TypeError as error:
+        raise InvalidSchema(f"column {path or '(root)'}: type {kind!r} is malformed: {error}") from error
+    raise InvalidSchema(f"column {path or '(root)'}: unknown type {kind!r}")
+
+
+def _parse_type_name(name: str, path: str) -> DataType:
+    plain = _ALIASES.get(name, name)
+    if plain in PRIMITIVE_NAMES:
+        return PrimitiveType(plain)
+    if name == "decimal":
+        return DecimalType(10, 0)
+    if match := _DECIMAL.match(name):
+        precision, scale = int(match[1]), int(match[2])
+        if not (1 <= precision <= 38 and 0 <= scale <= precision):
+            raise InvalidSchema(f"column {path or '(root)'}: {name} is out of range (at most 38 digits)")
+        return DecimalType(precision, scale)
+    if _TEXT.match(name):
+        return STRING
+    raise InvalidSchema(f"column {path or '(root)'}: unknown type {name!r}")
+
+
+def _parse_field(node: Any, parent: str) -> StructField:
+    if not isinstance(node, dict) or not isinstance(node.get("name"), str) or "type" not in node:
+        raise InvalidSchema(f"struct {parent or '(root)'}: a field must have a name and a type, found {node!r}")
+    path = f"{parent}.{node['name']}" if parent else node["name"]
+    metadata = node.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise InvalidSchema(f"column {path}: metadata must be a JSON object, found {metadata!r}")
+    return StructField(node["name"], _parse_type(node["type"], path), bool(node.get("nullable", True)), metadata)
+
+
+def _type_to_node(data_type: DataType) -> Any:
+    if isinstance(data_type, StructType):
+        return {
+            "type": "struct",
+            "fields": [
+                {
+                    "name": f.name,
+                    "type": _type_to_node(f.type),
+                    "nullable": f.nullable,
+                    "metadata": dict(f.metadata),
+                }
+                for f in data_type
+            ],
+        }
+    if isinstance(data_type, ArrayType):
+        return {
+            "type": "array",
+            "elementType": _type_to_node(data_type.element_type),
+            "containsNull": data_type.contains_null,
+        }
+    if isinstance(data_type, MapType):
+        return {
+            "type": "map",
+            "keyType": _type_to_node(data_type.key_type),
+            "valueType": _type_to_node(data_type.value_type),
+            "valueContainsNull": data_type.value_contains_null,
+        }
+    return str(data_type)
+
+
+_ARROW_PRIMITIVES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "byte": pa.int8(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+
+
+def to_arrow_type(data_type: DataType) -> pa.DataType:
+    """The Arrow type that holds every value of `data_type`; timestamps have microseconds, `timestamp` is in UTC."""
+    if isinstance(data_type, PrimitiveType):
+        return _ARROW_PRIMITIVES[data_type.name]
+    if isinstance(data_type, DecimalType):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    if isinstance(data_type, ArrayType):
+        return pa.list_(pa.field("element", to_arrow_type(data_type.element_type), data_type.contains_null))
+    if isinstance(data_type, MapType):
+        return pa.map_(
+            to_arrow_type(data_type.key_type),
+            pa.field("value", to_arrow_type(data_type.value_type), data_type.value_contains_null),
+        )
+    return pa.struct([_arrow_field(f) for f in data_type])
+
+
+def to_arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a table with this Delta schema."""
+    return pa.schema([_arrow_field(f) for f in schema])
+
+
+def _arrow_field(column: StructField) -> pa.Field:
+    return pa.field(column.name, to_arrow_type(column.type), column.nullable)

@@ -1,0 +1,100 @@
+"""What a scan can be asked for: one small predicate type, made from SQL text or from a Spark Column.
+
+A predicate here only decides which *files* may hold a match. `Unknown` stands for every condition that cannot be
+said in these terms: it may hold for any row, so it never prunes. The reader evaluates the real condition on the rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal as OneOf
+from typing import Union
+
+Value = Union[bool, int, float, str, bytes, Decimal, dt.date, dt.datetime]
+"""A literal. A zoneless datetime is a `timestamp_ntz`; one with a zone is a `timestamp`."""
+
+ComparisonOperator = OneOf["=", "<=>", "!=", "<", "<=", ">", ">="]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`column op value`; `column` is the path of a leaf column by display names, e.g. `("a", "b")` for `a.b`."""
+
+    column: tuple[str, ...]
+    operator: ComparisonOperator
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """`column IN (values)`; `has_null` where the list holds a NULL, so that the negation never holds."""
+
+    column: tuple[str, ...]
+    values: tuple[Value, ...]
+    has_null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`column IS NULL`."""
+
+    column: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith:
+    """`column LIKE 'prefix%'`: text columns only."""
+
+    column: tuple[str, ...]
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """TRUE, FALSE or NULL, whatever the row."""
+
+    value: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A condition that says nothing about files; `text` is for explanations."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Three-valued negation."""
+
+    child: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Three-valued conjunction."""
+
+    children: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Three-valued disjunction."""
+
+    children: tuple[Predicate, ...]
+
+
+Predicate = Union[Comparison, In, IsNull, StartsWith, Constant, Unknown, Not, And, Or]
+
+
+def columns_of(predicate: Predicate) -> frozenset[tuple[str, ...]]:
+    """The column paths that `predicate` speaks of."""
+    if isinstance(predicate, (And, Or)):
+        return frozenset().union(*(columns_of(child) for child in predicate.children))
+    if isinstance(predicate, Not):
+        return columns_of(predicate.child)
+    if isinstance(predicate, (Comparison, In, IsNull, StartsWith)):
+        return frozenset({predicate.column})
+    return frozenset()

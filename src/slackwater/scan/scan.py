@@ -1,0 +1,100 @@
+"""The files that a predicate leaves to be read: by partition values first, then by statistics of what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slackwater.protocol.schema import StructType
+from slackwater.scan.predicate import And, Constant, Not, Or, Predicate, Unknown, columns_of
+from slackwater.scan.skipping import may_match
+from slackwater.scan.stats import Path, StatsColumns
+
+
+@dataclass(frozen=True, slots=True)
+class PruneReport:
+    """How many files there were, and how many of them each step ruled out."""
+
+    total_files: int
+    pruned_by_partition: int
+    pruned_by_stats: int
+
+    @property
+    def kept_files(self) -> int:
+        """The files that may hold a match."""
+        return self.total_files - self.pruned_by_partition - self.pruned_by_stats
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """The files that may hold a match, in their order, and the account of the others."""
+
+    files: pa.Table
+    report: PruneReport
+
+
+def prune(
+    files: pa.Table,
+    predicate: Predicate,
+    schema: StructType,
+    partition_columns: Collection[str] = (),
+    physical_names: Mapping[Path, Path] | None = None,
+    *,
+    zone: str = "UTC",
+) -> pa.Table:
+    """The rows of `files` that may hold a row for which `predicate` is true, in their order, all columns kept.
+
+    Arguments as `StatsColumns` takes them. Statistics are read only of files that survive by partition values, and
+    only where the predicate speaks of other columns.
+    """
+    return plan(files, predicate, schema, partition_columns, physical_names, zone=zone).files
+
+
+def prune_report(
+    files: pa.Table,
+    predicate: Predicate,
+    schema: StructType,
+    partition_columns: Collection[str] = (),
+    physical_names: Mapping[Path, Path] | None = None,
+    *,
+    zone: str = "UTC",
+) -> PruneReport:
+    """The account of what `prune` does with the same arguments."""
+    return plan(files, predicate, schema, partition_columns, physical_names, zone=zone).report
+
+
+def plan(
+    files: pa.Table,
+    predicate: Predicate,
+    schema: StructType,
+    partition_columns: Collection[str] = (),
+    physical_names: Mapping[Path, Path] | None = None,
+    *,
+    zone: str = "UTC",
+) -> Pruned:
+    """What `prune` and `prune_report` answer, in one pass."""
+    columns = StatsColumns(files, schema, partition_columns, physical_names, zone)
+    mentioned = columns_of(predicate)
+    partitions = frozenset(path for path in mentioned if columns.is_partition_column(path))
+    by_partition = files.filter(may_match(_about(predicate, partitions), columns))
+    kept = by_partition
+    if mentioned - partitions and by_partition.num_rows:
+        survivors = StatsColumns(by_partition, schema, partition_columns, physical_names, zone)
+        kept = by_partition.filter(may_match(predicate, survivors))
+    report = PruneReport(files.num_rows, files.num_rows - by_partition.num_rows, by_partition.num_rows - kept.num_rows)
+    return Pruned(kept, report)
+
+
+def _about(predicate: Predicate, paths: frozenset[Path]) -> Predicate:
+    """What `predicate` says of the columns `paths` alone; the rest becomes `Unknown`."""
+    if isinstance(predicate, And):
+        return And(tuple(_about(child, paths) for child in predicate.children))
+    if isinstance(predicate, Or):
+        return Or(tuple(_about(child, paths) for child in predicate.children))
+    if isinstance(predicate, Not):
+        return Not(_about(predicate.child, paths))
+    if isinstance(predicate, (Constant, Unknown)) or predicate.column in paths:
+        return predicate
+    return Unknown()

@@ -1,0 +1,213 @@
+"""Objects on a local disk, by the operating system's own calls.
+
+obstore's local store is not used: it refuses names that end in '#' and digits and leaves them out of listings, refuses
+control characters, does not sync to disk, and reads small files slower than `open`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.errors import InvalidArgument, ObjectExists, ObjectNotFound, StorageError
+from slackwater.storage.location import Location
+from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix
+
+# Hidden from Spark by its dot, and short, so that the longest legal file name can still be staged.
+_STAGED_PREFIX = ".slackwater-"
+_STAGED_SUFFIX = ".tmp"
+
+_REMEDIES = {
+    errno.EACCES: "check the permissions of the directory",
+    errno.EPERM: "check that the file system allows it (creating an object needs hard links)",
+    errno.EOPNOTSUPP: "creating an object needs a file system with hard links",
+    errno.EROFS: "the file system is mounted read-only",
+    errno.ENOSPC: "free space on the disk",
+    errno.EDQUOT: "raise the disk quota",
+}
+
+
+class LocalObjectStore:
+    """An `ObjectStore` on a local disk; names are taken literally and what is put is synced before it is visible.
+
+    Recursive listings do not follow symbolic links to directories.
+    """
+
+    def __init__(self, location: Location, open_at: Callable[[str], tuple[ObjectStore, str]]) -> None:
+        self._root = Path("/" + location.key)
+        self._root_url = location.url
+        self._open_at = open_at
+
+    @property
+    def root_url(self) -> str:
+        return self._root_url
+
+    @property
+    def local_root(self) -> str:
+        return str(self._root)
+
+    def list_from(self, prefix: str, start_after: str = "", recursive: bool = False) -> list[ObjectMeta]:
+        prefix = checked_prefix(prefix)
+        with self._explained("list", prefix):
+            found = [
+                ObjectMeta(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
+                for path, stat in _walk(self._root / prefix, prefix + "/" if prefix else "", start_after, recursive)
+            ]
+        # Code points order as their UTF-8 bytes do.
+        return sorted(found, key=lambda meta: meta.path)
+
+    def read(self, path: str) -> bytes:
+        with self._explained("read", path):
+            return self._os_path(path).read_bytes()
+
+    def read_many(self, paths: Sequence[str]) -> list[bytes]:
+        return [self.read(path) for path in paths]
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        if start < 0 or length < 0:
+            raise InvalidArgument(f"expected a range of bytes, found start {start} and length {length}")
+        with self._explained("read", path), self._os_path(path).open("rb") as file:
+            file.seek(start)
+            return file.read(length)
+
+    def open_file(self, path: str) -> Any:
+        with self._explained("open", path):
+            target = self._os_path(path)
+            # An empty file cannot be mapped.
+            empty = target.stat().st_size == 0
+            return pa.OSFile(str(target)) if empty else pa.memory_map(str(target))
+
+    def head(self, path: str) -> ObjectMeta | None:
+        target = self._os_path(path)
+        with self._explained("head", path):
+            try:
+                stat = target.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            if not target.is_file():
+                return None
+        return ObjectMeta(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        target = self._os_path(path)
+        with self._explained("create", path):
+            if os.path.lexists(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            staged = _stage(target, data)
+            try:
+                _link(staged, target)
+            finally:
+                _discard(staged)
+        _sync_directory(target.parent)
+
+    def put(self, path: str, data: bytes) -> None:
+        target = self._os_path(path)
+        with self._explained("put", path):
+            staged = _stage(target, data)
+            try:
+                staged.replace(target)
+            except OSError:
+                _discard(staged)
+                raise
+        _sync_directory(target.parent)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            target = self._os_path(path)
+            with self._explained("delete", path), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                target.unlink()
+
+    def move(self, src: str, dst: str) -> None:
+        source, target = self._os_path(src), self._os_path(dst)
+        with self._explained("move", src):
+            source.stat()
+        with self._explained("move to", dst):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _link(source, target)
+            source.unlink()
+
+    def at(self, url: str) -> tuple[ObjectStore, str]:
+        return self._open_at(url)
+
+    def _os_path(self, path: str) -> Path:
+        return self._root / checked_path(path)
+
+    @contextlib.contextmanager
+    def _explained(self, operation: str, path: str) -> Iterator[None]:
+        url = f"{self._root_url}/{path}" if path else self._root_url
+        try:
+            yield
+        except FileExistsError as error:
+            raise ObjectExists(f"{operation} {url}: it exists already and was left as it is") from error
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise ObjectNotFound(f"{operation} {url}: there is no such object") from error
+        except OSError as error:
+            remedy = _REMEDIES.get(error.errno or 0)
+            raise StorageError(f"{operation} {url} failed: {error}" + (f"; {remedy}" if remedy else "")) from error
+
+
+def _walk(directory: Path, prefix: str, start_after: str, recursive: bool) -> Iterator[tuple[str, os.stat_result]]:
+    try:
+        entries = os.scandir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with entries:
+        for entry in entries:
+            path = prefix + entry.name
+            if entry.is_dir():
+                if recursive and not entry.is_symlink():
+                    yield from _walk(directory / entry.name, path + "/", start_after, recursive)
+            elif path > start_after and not _is_staged(entry.name):
+                # A file may be deleted between its directory entry and this call: then it is not listed.
+                with contextlib.suppress(FileNotFoundError):
+                    yield path, entry.stat()
+
+
+def _is_staged(name: str) -> bool:
+    return name.startswith(_STAGED_PREFIX) and name.endswith(_STAGED_SUFFIX)
+
+
+def _stage(target: Path, data: bytes) -> Path:
+    staged = target.with_name(f"{_STAGED_PREFIX}{uuid.uuid4().hex}{_STAGED_SUFFIX}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with staged.open("xb") as file:
+            file.write(data)
+            file.flush()
+            # A link is not ordered after the data it names: unsynced, a power cut leaves an empty commit.
+            os.fsync(file.fileno())
+    except BaseException:
+        _discard(staged)
+        raise
+    return staged
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        # NFS answers so to the repeat of a request that it did carry out: then both names are one file.
+        if source == target or not os.path.samestat(source.lstat(), target.lstat()):
+            raise
+
+
+def _discard(staged: Path) -> None:
+    with contextlib.suppress(OSError):
+        staged.unlink()
+
+
+def _sync_directory(directory: Path) -> None:
+    # The object is visible by now: an error here must not make the call look failed.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

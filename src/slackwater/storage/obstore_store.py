@@ -1,0 +1,244 @@
+"""Objects in memory, in S3 and its likes, in Google Cloud Storage, in Azure and on web servers: by obstore."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+from obstore import exceptions
+
+from slackwater.errors import InvalidArgument, ObjectExists, ObjectNotFound, SlackwaterError, StorageError
+from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
+from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix
+
+_READERS = 32
+_READ_AHEAD_BYTES = 1 << 20
+_LIST_CHUNK = 1000
+_UNSUPPORTED = (exceptions.NotSupportedError, NotImplementedError)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_AFTER_DIRECTORY = "/\U0010ffff"
+
+
+class ObstoreStore:
+    """An `ObjectStore` over one obstore backend, which is rooted at the bucket of `location`."""
+
+    def __init__(self, backend: Any, location: Location, open_at: Callable[[str], tuple[ObjectStore, str]]) -> None:
+        self._backend = backend
+        self._location = location
+        self._prefix = location.key + "/" if location.key else ""
+        self._open_at = open_at
+
+    @property
+    def root_url(self) -> str:
+        return self._location.url
+
+    @property
+    def local_root(self) -> None:
+        return None
+
+    def list_from(self, prefix: str, start_after: str = "", recursive: bool = False) -> list[ObjectMeta]:
+        prefix = checked_prefix(prefix)
+        directory = self._prefix + prefix + "/" if prefix else self._prefix
+        with self._explained("list", prefix):
+            try:
+                metas = self._list(directory, self._prefix + start_after if start_after else "", recursive)
+            except FileNotFoundError as error:
+                # An absent directory lists as nothing; only an absent bucket answers "not found".
+                raise self._no_bucket("list", prefix) from error
+        found = [_object_meta(meta, meta["path"][len(self._prefix) :]) for meta in metas]
+        # Code points order as their UTF-8 bytes do.
+        return sorted((meta for meta in found if meta.path > start_after), key=lambda meta: meta.path)
+
+    def read(self, path: str) -> bytes:
+        key = self._key(path)
+        with self._explained("read", path):
+            return bytes(self._backend.get(key).bytes())
+
+    def read_many(self, paths: Sequence[str]) -> list[bytes]:
+        if self._location.scheme == MEMORY or len(paths) < 2:
+            return [self.read(path) for path in paths]
+        with ThreadPoolExecutor(min(_READERS, len(paths))) as pool:
+            return list(pool.map(self.read, paths))
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        key = self._key(path)
+        if start < 0 or length < 0:
+            raise InvalidArgument(f"expected a range of bytes, found start {start} and length {length}")
+        with self._explained("read", path):
+            try:
+                if length:
+                    return bytes(self._backend.get_range(key, start=start, length=length))
+                self._backend.head(key)
+            except exceptions.BaseError:
+                # Stores refuse a range that starts at the object's end or behind it, each with its own error.
+                if start < self._backend.head(key)["size"]:
+                    raise
+            return b""
+
+    def open_file(self, path: str) -> Any:
+        meta = self.head(path)
+        if meta is None:
+            raise self._not_found("open", path)
+        return pa.PythonFile(io.BufferedReader(_RangeReader(self, meta), _READ_AHEAD_BYTES), mode="r")
+
+    def head(self, path: str) -> ObjectMeta | None:
+        key = self._key(path)
+        with self._explained("head", path):
+            try:
+                return _object_meta(self._backend.head(key), path)
+            except FileNotFoundError:
+                return None
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self._put("create", path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._put("overwrite", path, data)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        keys = [self._key(path) for path in paths]
+        if not keys:
+            return
+        with self._explained("delete", paths[0]):
+            try:
+                self._backend.delete(keys)
+            except FileNotFoundError:
+                # Some stores stop at the first missing object of a batch.
+                for key in keys:
+                    with contextlib.suppress(FileNotFoundError):
+                        self._backend.delete(key)
+
+    def move(self, src: str, dst: str) -> None:
+        source, target = self._key(src), self._key(dst)
+        with self._explained("move", src):
+            self._backend.head(source)
+        with self._explained("move to", dst):
+            try:
+                self._backend.rename(source, target, overwrite=False)
+            except _UNSUPPORTED:
+                if self.head(dst) is not None:
+                    raise ObjectExists(f"move to {self._url(dst)}: it exists already") from None
+                self._backend.rename(source, target, overwrite=True)
+
+    def at(self, url: str) -> tuple[ObjectStore, str]:
+        return self._open_at(url)
+
+    def _key(self, path: str) -> str:
+        return self._prefix + checked_path(path)
+
+    def _put(self, mode: str, path: str, data: bytes) -> None:
+        key = self._key(path)
+        with self._explained(mode, path):
+            try:
+                self._backend.put(key, data, mode=mode)
+            except FileNotFoundError as error:
+                raise self._no_bucket(mode, path) from error
+
+    def _list(self, directory: str, start_after: str, recursive: bool) -> list[Any]:
+        prefix = directory.removesuffix("/") or None
+        if not recursive and start_after and self._lists_in_order():
+            return self._list_level_from(prefix, directory, start_after)
+        if recursive:
+            stream = self._backend.list(prefix, offset=start_after or None, chunk_size=_LIST_CHUNK)
+            return [meta for chunk in stream for meta in chunk if meta["path"].startswith(directory)]
+        return list(self._backend.list_with_delimiter(prefix)["objects"])
+
+    def _list_level_from(self, prefix: str | None, directory: str, start_after: str) -> list[Any]:
+        """One level by offset: a listing is recursive, so each sub-directory met is jumped over by a new request."""
+        found: list[Any] = []
+        offset: str | None = start_after
+        while offset:
+            stream, offset = self._backend.list(prefix, offset=offset, chunk_size=_LIST_CHUNK), None
+            for meta in (meta for chunk in stream for meta in chunk):
+                child, slash, _ = meta["path"][len(directory) :].partition("/")
+                if slash:
+                    offset = directory + child + _AFTER_DIRECTORY
+                    break
+                found.append(meta)
+        return found
+
+    def _lists_in_order(self) -> bool:
+        # S3's directory buckets (`--x-s3`) list in no order; Azure and web servers know no offset.
+        scheme, bucket = self._location.scheme, self._location.authority
+        return scheme in GCS_SCHEMES or scheme == MEMORY or (scheme in S3_SCHEMES and not bucket.endswith("--x-s3"))
+
+    def _url(self, path: str) -> str:
+        return f"{self.root_url}/{path}" if path else self.root_url
+
+    def _not_found(self, operation: str, path: str) -> ObjectNotFound:
+        return ObjectNotFound(f"{operation} {self._url(path)}: there is no such object (or no such bucket)")
+
+    def _no_bucket(self, operation: str, path: str) -> StorageError:
+        kind = "container" if self._location.scheme in AZURE_SCHEMES else "bucket"
+        return StorageError(
+            f"{operation} {self._url(path)} failed: there is no {kind} {self._location.origin}: "
+            "create it or check its name"
+        )
+
+    @contextlib.contextmanager
+    def _explained(self, operation: str, path: str) -> Iterator[None]:
+        url = self._url(path)
+        try:
+            yield
+        except SlackwaterError:
+            raise
+        except FileNotFoundError as error:
+            raise self._not_found(operation, path) from error
+        except exceptions.AlreadyExistsError as error:
+            raise ObjectExists(f"{operation} {url}: it exists already and was left as it is") from error
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            raise StorageError(
+                f"{operation} {url} was denied: check the credentials and their rights ({_first_part(error)})"
+            ) from error
+        except _UNSUPPORTED as error:
+            raise StorageError(
+                f"{operation} {url} is not supported by this store; committing needs conditional put "
+                f"(on S3: leave `aws_conditional_put` at `etag`): {_first_part(error)}"
+            ) from error
+        except Exception as error:
+            # obstore raises its own errors, built-in ones and, through PyO3, some of neither kind.
+            raise StorageError(f"{operation} {url} failed: {_first_part(error)}") from error
+
+
+class _RangeReader(io.RawIOBase):
+    """A seekable file over ranged reads."""
+
+    def __init__(self, store: ObstoreStore, meta: ObjectMeta) -> None:
+        self._store = store
+        self._meta = meta
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._meta.size_bytes}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        length = min(len(buffer), max(0, self._meta.size_bytes - self._position))
+        data = self._store.read_range(self._meta.path, self._position, length) if length else b""
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+def _object_meta(meta: Any, path: str) -> ObjectMeta:
+    return ObjectMeta(path, meta["size"], (meta["last_modified"] - _EPOCH) // timedelta(milliseconds=1))
+
+
+def _first_part(error: BaseException) -> str:
+    # obstore appends a multi-line dump of the Rust error.
+    return str(error).partition("\n\nDebug source")[0]

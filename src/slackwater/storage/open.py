@@ -1,0 +1,149 @@
+"""From a table's path or URL to the store that holds it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from obstore import exceptions
+from obstore import store as backends
+
+from slackwater.errors import InvalidArgument, StorageError
+from slackwater.storage.local_store import LocalObjectStore
+from slackwater.storage.location import (
+    AZURE_SCHEMES,
+    GCS_SCHEMES,
+    LOCAL,
+    MEMORY,
+    S3_SCHEMES,
+    Location,
+    parse_location,
+)
+from slackwater.storage.obstore_store import ObstoreStore
+from slackwater.storage.store import ObjectStore
+
+_PROVIDER_PREFIXES = ("aws_", "google_", "azure_")
+_CLIENT_FLAGS = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "http1_only",
+        "http2_only",
+        "http2_keep_alive_while_idle",
+        "randomize_addresses",
+    }
+)
+_CLIENT_KEYS = _CLIENT_FLAGS | {
+    "connect_timeout",
+    "default_content_type",
+    "http2_keep_alive_interval",
+    "http2_keep_alive_timeout",
+    "pool_idle_timeout",
+    "pool_max_idle_per_host",
+    "proxy_url",
+    "proxy_ca_certificate",
+    "proxy_excludes",
+    "read_timeout",
+    "root_certificate",
+    "timeout",
+    "user_agent",
+}
+# deltalake's leave to commit without a conditional put: commits here are conditional, so it changes nothing.
+_WITHOUT_EFFECT = frozenset({"aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename"})
+_CLOUD_HOSTS = {
+    ".amazonaws.com": "s3://<bucket>/<path>",
+    ".r2.cloudflarestorage.com": "s3://<bucket>/<path> with AWS_ENDPOINT_URL",
+    ".core.windows.net": "abfss://<container>@<account>.dfs.core.windows.net/<path>",
+    ".fabric.microsoft.com": "abfss://<workspace>@onelake.dfs.fabric.microsoft.com/<path>",
+}
+
+_memory_stores: dict[str, Any] = {}
+_memory_lock = threading.Lock()
+
+
+def open_store(table: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> ObjectStore:
+    """The store rooted at `table`: a local path, or a `file:`, `memory:`, S3, GCS, Azure or HTTP(S) URL.
+
+    `storage_options` are object_store's keys (`AWS_ENDPOINT_URL`, `aws_region`, `timeout` …) in any case; those of
+    another provider are left out, and what is not given comes from the environment. `memory://name` is the same store
+    everywhere in this process. Nothing is read or created yet. Raises InvalidArgument for an unknown scheme or option,
+    StorageError where obstore cannot be configured.
+    """
+    return _Opener(storage_options or {}).open(parse_location(table))
+
+
+class _Opener:
+    """Opens stores with one set of credentials; stores of one bucket share its connections."""
+
+    def __init__(self, storage_options: Mapping[str, str]) -> None:
+        self._options = {key.lower(): str(value) for key, value in storage_options.items()}
+        self._backends: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def open(self, location: Location) -> ObjectStore:
+        if location.scheme == LOCAL:
+            return LocalObjectStore(location, self.at)
+        with self._lock:
+            if location.origin not in self._backends:
+                self._backends[location.origin] = self._backend(location)
+            return ObstoreStore(self._backends[location.origin], location, self.at)
+
+    def at(self, url: str) -> tuple[ObjectStore, str]:
+        if not url.startswith("/") and ":/" not in url:
+            raise InvalidArgument(f"expected an absolute path or a URL, found {url!r}")
+        location = parse_location(url)
+        if not location.key:
+            raise InvalidArgument(f"expected the URL of an object, found {url!r}, which is a whole store")
+        return self.open(Location(location.scheme, location.authority, "")), location.key
+
+    def _backend(self, location: Location) -> Any:
+        if location.scheme == MEMORY:
+            with _memory_lock:
+                return _memory_stores.setdefault(location.authority, backends.MemoryStore())
+        try:
+            return self._remote_backend(location)
+        except InvalidArgument:
+            raise
+        except exceptions.UnknownConfigurationKeyError as error:
+            raise InvalidArgument(f"a storage option that {location.origin} does not know: {error}") from error
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            raise StorageError(f"open {location.url} failed: check the storage options ({error})") from error
+
+    def _remote_backend(self, location: Location) -> Any:
+        if location.scheme in S3_SCHEMES:
+            config, client = self._split("aws_")
+            return backends.S3Store(location.authority, config=config, client_options=client)
+        if location.scheme in GCS_SCHEMES:
+            config, client = self._split("google_")
+            return backends.GCSStore(location.authority, config=config, client_options=client)
+        if location.scheme in AZURE_SCHEMES:
+            config, client = self._split("azure_")
+            return backends.AzureStore.from_url(location.origin, config=config, client_options=client)
+        host = location.authority.partition(":")[0].lower()
+        for suffix, form in _CLOUD_HOSTS.items():
+            if host.endswith(suffix):
+                raise InvalidArgument(f"{location.origin} is a cloud store: name the table as {form}")
+        return backends.HTTPStore.from_url(location.origin, client_options=self._split("")[1])
+
+    def _split(self, own: str) -> tuple[Any, Any]:
+        """The options that are the provider's, and those of the HTTP client, which obstore takes apart from them."""
+        config: dict[str, str] = {}
+        client: dict[str, Any] = {}
+        # Client options that are passed replace those that obstore takes from the environment.
+        environment = {
+            key.lower(): value
+            for key, value in os.environ.items()
+            if own and key.lower().startswith(own) and key.lower().removeprefix(own) in _CLIENT_KEYS
+        }
+        for key, value in {**environment, **self._options}.items():
+            provider = next((prefix for prefix in _PROVIDER_PREFIXES if key.startswith(prefix)), own)
+            bare = key.removeprefix(provider)
+            if provider != own or key in _WITHOUT_EFFECT:
+                continue
+            if bare in _CLIENT_KEYS:
+                client[bare] = value.lower() in ("true", "1", "yes", "on") if bare in _CLIENT_FLAGS else value
+            else:
+                config[key] = value
+        return config, client
