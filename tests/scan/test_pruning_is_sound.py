@@ -178,7 +178,8 @@ def _text_bound(texts: list[str], is_max: bool, rnd: random.Random) -> str | Non
     raw = _utf16(bound)
     if len(raw) <= 64:
         return bound
-    head = raw[:64].decode("utf-16-be", "replace").replace("\ufffd", rnd.choice(["?", "\ufffd"]))
+    halved = 0xD8 <= raw[62] < 0xDC
+    head = raw[: 62 if halved else 64].decode("utf-16-be") + (rnd.choice("?\ufffd") if halved else "")
     if not is_max:
         return head
     tail = raw[64:]

@@ -216,6 +216,8 @@ def test_decimals_are_exact_up_to_the_digits_of_a_double() -> None:
         True
     ]
     assert _may(_is("=", Decimal("123456789012345678.91")), DecimalType(20, 2), _file(0, 123456789012345000)) == [False]
+    printed = _file(123456789012345680.0, 123456789012345680.0)
+    assert _may(_is("=", Decimal("123456789012345678.91")), DecimalType(20, 2), printed) == [True]
     assert _may(_is("=", Decimal("1E+30")), DecimalType(20, 2), _file(0, 5)) == [False]
 
 

@@ -10,9 +10,8 @@ import datetime as dt
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal as OneOf
-from typing import Union
 
-Value = Union[bool, int, float, str, bytes, Decimal, dt.date, dt.datetime]
+Value = bool | int | float | str | bytes | Decimal | dt.date | dt.datetime
 """A literal. A zoneless datetime is a `timestamp_ntz`; one with a zone is a `timestamp`."""
 
 ComparisonOperator = OneOf["=", "<=>", "!=", "<", "<=", ">", ">="]
@@ -86,7 +85,7 @@ class Or:
     children: tuple[Predicate, ...]
 
 
-Predicate = Union[Comparison, In, IsNull, StartsWith, Constant, Unknown, Not, And, Or]
+Predicate = Comparison | In | IsNull | StartsWith | Constant | Unknown | Not | And | Or
 
 
 def columns_of(predicate: Predicate) -> frozenset[tuple[str, ...]]:

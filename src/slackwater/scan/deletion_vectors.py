@@ -1,0 +1,100 @@
+"""From deletion vector descriptors in the log to the deleted rows of each file.
+
+Source: delta-protocol.md "Deletion Vectors", "Reader Requirements for Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyroaring import BitMap64
+
+from slackwater.errors import CorruptDeletionVector, DataFileNotFound, ObjectNotFound
+from slackwater.protocol.deletion_vectors import (
+    INLINE,
+    ON_DISK_ABSOLUTE,
+    DeletionVectorDescriptor,
+    parse_file_slice,
+    parse_inline,
+)
+from slackwater.protocol.paths import checked_data_path, is_absolute
+from slackwater.storage.store import ObjectStore
+
+# Vectors of one file that lie close together are fetched by one request.
+_MAX_GAP_BYTES = 64 * 1024
+
+
+def load_deletion_vectors(
+    store: ObjectStore, vectors: Sequence[Mapping[str, Any]], allow_outside_root: bool = False
+) -> list[BitMap64]:
+    """The deleted row indexes of each of `vectors` (descriptors as in the log), in their order.
+
+    Vectors that share a file are read together. Raises CorruptDeletionVector where magic number, size, checksum or
+    cardinality is wrong, DataFileNotFound where the file is gone, PathNotAllowed for one outside the root.
+    """
+    descriptors = [DeletionVectorDescriptor.from_json(vector) for vector in vectors]
+    bitmaps: list[BitMap64 | None] = [None] * len(descriptors)
+    by_file: dict[str, list[int]] = defaultdict(list)
+    for number, descriptor in enumerate(descriptors):
+        if descriptor.storage_type == INLINE:
+            bitmaps[number] = parse_inline(descriptor)
+        else:
+            by_file[_path(store, descriptor, allow_outside_root)].append(number)
+    for path, numbers in by_file.items():
+        for number, bitmap in _read_file(store, path, {n: descriptors[n] for n in numbers}):
+            bitmaps[number] = bitmap
+    return [bitmap for bitmap in bitmaps if bitmap is not None]
+
+
+def _path(store: ObjectStore, descriptor: DeletionVectorDescriptor, allow_outside_root: bool) -> str:
+    relative = descriptor.relative_path
+    if descriptor.storage_type != ON_DISK_ABSOLUTE and relative is not None:
+        return relative
+    return checked_data_path(descriptor.path_or_inline_dv, store.root_url, store.local_root, allow_outside_root)
+
+
+def _read_file(
+    store: ObjectStore, path: str, descriptors: Mapping[int, DeletionVectorDescriptor]
+) -> list[tuple[int, BitMap64]]:
+    where = path if is_absolute(path) else f"{store.root_url}/{path}"
+    holder, name = store.at(path) if is_absolute(path) else (store, path)
+    ordered = sorted(descriptors.items(), key=lambda item: _offset(item[1], where))
+    found = []
+    for run in _runs(ordered, where):
+        start = _offset(run[0][1], where)
+        end = max(_end(descriptor, where) for _, descriptor in run)
+        try:
+            data = holder.read_range(name, start, end - start)
+        except ObjectNotFound as error:
+            raise DataFileNotFound(f"{where}: the log names this deletion vector file, but it is gone") from error
+        for number, descriptor in run:
+            offset = _offset(descriptor, where)
+            part = data[offset - start : _end(descriptor, where) - start]
+            found.append((number, parse_file_slice(descriptor, part, f"{where}, offset {offset}")))
+    return found
+
+
+def _runs(
+    ordered: Sequence[tuple[int, DeletionVectorDescriptor]], where: str
+) -> list[list[tuple[int, DeletionVectorDescriptor]]]:
+    runs: list[list[tuple[int, DeletionVectorDescriptor]]] = []
+    end = 0
+    for item in ordered:
+        if runs and _offset(item[1], where) - end <= _MAX_GAP_BYTES:
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+        end = max(end, _end(item[1], where))
+    return runs
+
+
+def _offset(descriptor: DeletionVectorDescriptor, where: str) -> int:
+    if descriptor.offset is None:
+        raise CorruptDeletionVector(f"{where}: a deletion vector in a file must have an offset, found none")
+    return descriptor.offset
+
+
+def _end(descriptor: DeletionVectorDescriptor, where: str) -> int:
+    return _offset(descriptor, where) + descriptor.size_in_bytes + 8

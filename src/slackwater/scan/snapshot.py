@@ -1,0 +1,81 @@
+"""The snapshot that people hold: what the log says, and which of its files a condition needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import pyarrow as pa
+
+from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.snapshot import LogSnapshot
+from slackwater.protocol.column_mapping import NONE, physical_name
+from slackwater.protocol.schema import DataType, StructType
+from slackwater.scan.predicate import Predicate, columns_of
+from slackwater.scan.scan import Pruned, PruneReport, plan
+from slackwater.scan.sql_predicate import parse_predicate
+
+Path = tuple[str, ...]
+
+
+class Snapshot(LogSnapshot):
+    """One version of a table, without Spark: `Snapshot.load(path, version=None, timestamp=None)`.
+
+    Immutable: `update` gives the snapshot of the newest version and shares what has been read.
+    """
+
+    def files(
+        self,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] = tuple(ADD_SCHEMA.names),
+        zone: str = "UTC",
+    ) -> pa.Table:
+        """The live files, one row each; with `where` (SQL text or a predicate) those that may hold a match.
+
+        Columns as ADD_SCHEMA: paths URI-encoded as in the log, sizes in bytes, times in ms since the epoch, `stats`
+        as JSON. A file is left out only if its partition values or statistics prove that it holds no match. `zone`
+        is taken for times in `where` and partition values that name none. Raises InvalidArgument for text that is
+        no condition on this table, CorruptCheckpoint.
+        """
+        if where is None:
+            return self.live_files(columns)
+        return self.plan(where, columns, zone).files.select(list(columns))
+
+    def plan(
+        self, where: str | Predicate, columns: Sequence[str] = tuple(ADD_SCHEMA.names), zone: str = "UTC"
+    ) -> Pruned:
+        """As `files`, with the account of what was left out; further columns may come along."""
+        predicate = parse_predicate(where, self.schema, zone=zone) if isinstance(where, str) else where
+        partition_columns = self.metadata.partition_columns
+        data_columns = [path for path in columns_of(predicate) if path[0] not in partition_columns]
+        needed = [*columns, "partitionValues", *(self._stats_columns(data_columns) if data_columns else ())]
+        files = self.live_files(list(dict.fromkeys(needed)))
+        return plan(files, predicate, self.schema, partition_columns, self.physical_paths, zone=zone)
+
+    def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
+        """How many files `where` leaves out, by partition values and by statistics."""
+        return self.plan(where, ["path"], zone).report
+
+    @cached_property
+    def physical_paths(self) -> Mapping[Path, Path]:
+        """From the path of every column by display names to its path in files; empty without column mapping."""
+        if self.column_mapping_mode == NONE:
+            return {}
+        return dict(_paths(self.schema, self.column_mapping_mode, (), ()))
+
+    def _stats_columns(self, data_columns: Sequence[Path]) -> list[str]:
+        physical = [".".join(self.physical_paths.get(path, path)) for path in data_columns]
+        parsed = [
+            f"stats_parsed.{group}.{path}" for group in ("minValues", "maxValues", "nullCount") for path in physical
+        ]
+        return ["stats", "stats_parsed.numRecords", "stats_parsed.tightBounds", *parsed]
+
+
+def _paths(data_type: DataType, mode: str, logical: Path, physical: Path) -> list[tuple[Path, Path]]:
+    if not isinstance(data_type, StructType):
+        return []
+    found: list[tuple[Path, Path]] = []
+    for column in data_type:
+        here = (*logical, column.name), (*physical, physical_name(column, mode))
+        found += [here, *_paths(column.type, mode, *here)]
+    return found

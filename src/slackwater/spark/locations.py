@@ -1,0 +1,67 @@
+"""How Spark names a table's files: the paths it is given, and the URLs that `_metadata.file_path` answers."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from slackwater.protocol.paths import checked_data_path, is_absolute
+from slackwater.storage.store import ObjectStore
+
+# RFC 2396 as java.net.URI applies it to a path: what stays as it is.
+_URI_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-_.!~*'():@&=+$,;")
+_GLOB = frozenset("{}[]*?\\")
+_HADOOP_SCHEMES = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss"}
+
+
+class DataLocations:
+    """The data files of one table: from paths in the log to paths for Spark."""
+
+    def __init__(self, store: ObjectStore, allow_outside_root: bool = False) -> None:
+        self._store = store
+        self._allow_outside_root = allow_outside_root
+        if store.local_root is not None:
+            self.root = store.local_root
+        else:
+            scheme, _, rest = unquote(store.root_url).partition("://")
+            self.root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark reads the files from this machine's disk."""
+        return self._store.local_root is not None
+
+    def relative(self, path: str) -> str:
+        """The decoded path of a file action, relative to the root, or absolute outside it. Raises PathNotAllowed."""
+        return checked_data_path(path, self._store.root_url, self._store.local_root, self._allow_outside_root)
+
+    def spark_path(self, relative: str) -> str:
+        """The path to give to Spark, glob characters escaped."""
+        return "".join(f"\\{c}" if c in _GLOB else c for c in self._full(relative))
+
+    def metadata_url(self, relative: str) -> str:
+        """What `_metadata.file_path` is for rows of the file: percent-encoded, `file:/…` on a local disk."""
+        full = self._full(relative)
+        if "://" in full:
+            scheme, _, rest = full.partition("://")
+            return f"{scheme}://{encode_uri_path(rest)}"
+        return f"file:{encode_uri_path(full)}"
+
+    def is_plain(self, relatives: Sequence[str]) -> bool:
+        """Whether each of the files is on a local disk and spelled the same as a path and as a URL."""
+        return self.is_local and all(_URI_SAFE.issuperset(self._full(relative)) for relative in relatives)
+
+    def _full(self, relative: str) -> str:
+        return relative if is_absolute(relative) else f"{self.root}/{relative}"
+
+
+def encode_uri_path(path: str) -> str:
+    """`path` as java.net.URI writes it: other ASCII, control and space characters percent-encoded as UTF-8."""
+    return "".join(c if _stays(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in path)
+
+
+def _stays(character: str) -> bool:
+    if character in _URI_SAFE:
+        return True
+    return not character.isascii() and unicodedata.category(character) not in ("Cc", "Zs", "Zl", "Zp")

@@ -1,0 +1,108 @@
+"""The two kinds of Spark session, classic and Connect, and what has to be done differently in each.
+
+Everything that touches the JVM or a Connect plan is here (and at the foot of `columns.py`, for conditions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether `spark` is a Connect session."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
+    """`replacement`, so that column references made from `original` (`original.a`) resolve to its columns.
+
+    Both have the same column names in the same order. Classic references carry the ids of the attributes they were
+    made from, hence the new columns take over those ids; Connect references carry the id of a plan.
+    """
+    if is_connect(original.sparkSession):
+        replacement._plan._plan_id = original._plan._plan_id  # type: ignore[attr-defined]
+        return replacement
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    session = original.sparkSession
+    jvm: Any = session._jvm
+    jsession = session._jsparkSession
+    old_plan = original._jdf.queryExecution().analyzed()
+    new_plan = replacement._jdf.queryExecution().analyzed()
+    old, new = old_plan.output(), new_plan.output()
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    empty, none = jvm.scala.collection.immutable.Nil, getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    aliases = jvm.java.util.ArrayList()
+    for position in range(old.size()):
+        attribute = old.apply(position)
+        aliases.add(expressions.Alias(new.apply(position), attribute.name(), attribute.exprId(), empty, none, empty))
+    scala_aliases = jvm.scala.jdk.javaapi.CollectionConverters.asScala(aliases).toSeq()
+    project = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(scala_aliases, new_plan)
+    jdf = jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, project)
+    return ClassicDataFrame(jdf, session)
+
+
+def with_filter(frame: DataFrame, narrow: Callable[[Any], DataFrame]) -> DataFrame:
+    """`frame`, whose `filter` and `where` ask `narrow(condition)` for their result."""
+    if is_connect(frame.sparkSession):
+        from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+
+        connect: DataFrame = _filtering(ConnectDataFrame)(frame._plan, frame.sparkSession)
+        connect._slackwater_narrow = narrow  # type: ignore[attr-defined]
+        return connect
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    classic: DataFrame = _filtering(ClassicDataFrame)(frame._jdf, frame.sparkSession)
+    classic._slackwater_narrow = narrow  # type: ignore[attr-defined]
+    return classic
+
+
+def plain_filter(frame: DataFrame, condition: Any) -> DataFrame:
+    """`frame.filter(condition)` as Spark does it."""
+    from pyspark.sql import DataFrame as AnyDataFrame
+
+    base = next(c for c in type(frame).__mro__ if c.__module__.startswith("pyspark.") and c is not AnyDataFrame)
+    return base.filter(frame, condition)  # type: ignore[no-any-return,attr-defined]
+
+
+_classes: dict[type, type] = {}
+
+
+def _filtering(base: type) -> type:
+    """A subclass of the mode's DataFrame; its `filter` plans the scan anew."""
+    if base not in _classes:
+
+        def narrowed(self: Any, condition: Any) -> Any:
+            return self._slackwater_narrow(condition)
+
+        _classes[base] = type("DataFrame", (base,), {"filter": narrowed, "where": narrowed, "__doc__": base.__doc__})
+    return _classes[base]
+
+
+@contextmanager
+def listing_on_driver(spark: SparkSession, path_count: int) -> Iterator[None]:
+    """Within the block, `path_count` paths are looked up without a Spark job: on a local disk that is far faster."""
+    before = spark.conf.get(_LISTING_THRESHOLD)
+    if before is None or path_count <= int(before):
+        yield
+        return
+    spark.conf.set(_LISTING_THRESHOLD, str(path_count + 1))
+    try:
+        yield
+    finally:
+        spark.conf.set(_LISTING_THRESHOLD, before)
+
+
+def is_missing_path(error: AnalysisException) -> bool:
+    """Whether Spark refused a plan because a path that it names is not there."""
+    get = getattr(error, "getCondition", None) or error.getErrorClass
+    return get() == "PATH_NOT_FOUND"

@@ -1,0 +1,261 @@
+"""From a snapshot to a DataFrame: plans over Spark's own Parquet reader.
+
+Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Deletion Vectors", "… for Row Tracking",
+"Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import DataFileNotFound, InvalidArgument, StorageError
+from slackwater.protocol.column_mapping import ID, NONE, physical_name, physical_schema
+from slackwater.protocol.properties import ENABLE_ROW_TRACKING, MATERIALIZED_ROW_COMMIT_VERSION, MATERIALIZED_ROW_ID
+from slackwater.protocol.schema import VOID, StructField, StructType
+from slackwater.scan.predicate import And, Predicate
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.columns import predicate_of
+from slackwater.spark.file_columns import ROW, file_constants, hive_columns, with_file_constants
+from slackwater.spark.locations import DataLocations
+from slackwater.spark.modes import is_missing_path, listing_on_driver, plain_filter, same_columns, with_filter
+from slackwater.spark.row_filters import deleted_rows, without_deleted_rows
+from slackwater.spark.readable_types import validate_types
+from slackwater.spark.types import to_spark_schema, to_spark_type
+
+ROW_ID = "_row_id"
+ROW_COMMIT_VERSION = "_row_commit_version"
+_FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"
+_BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """What a reader may be asked for besides the version. `row_tracking` adds `_row_id` and `_row_commit_version`."""
+
+    row_tracking: bool = False
+    allow_paths_outside_root: bool = False
+
+
+@dataclass(frozen=True)
+class TableScan:
+    """A read of one snapshot by one Spark session."""
+
+    spark: SparkSession
+    snapshot: Snapshot
+    options: ScanOptions = field(default_factory=ScanOptions)
+
+    def __post_init__(self) -> None:
+        if self.options.row_tracking and not self.snapshot.properties.flag(ENABLE_ROW_TRACKING):
+            raise InvalidArgument(
+                f"{self.snapshot.store.root_url}: row ids can only be read where delta.enableRowTracking is true"
+            )
+
+        validate_types(self.snapshot.schema, self.snapshot.store.root_url)
+
+    def dataframe(self) -> DataFrame:
+        """The rows of the snapshot; `where` and `filter` straight on it read only the files that may match.
+
+        Raises DataFileNotFound, CorruptDeletionVector, PathNotAllowed, UnsupportedFeature.
+        """
+        return self._narrowing(self.frame(None), None, None, ())
+
+    def frame(self, predicate: Predicate | None) -> DataFrame:
+        """The rows of the files that may hold a match for `predicate`; the condition itself is not applied."""
+        files = self.snapshot.files(predicate, self._columns, self.zone)
+        has_vector = pc.is_valid(files["deletionVector"])
+        deleted = files.filter(has_vector)
+        clean = files.filter(pc.invert(has_vector)) if deleted.num_rows else files
+        parts = [self._part(part) for part in (clean, deleted) if part.num_rows]
+        if not parts:
+            return self.spark.createDataFrame([], self.output_schema)
+        return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+
+    @cached_property
+    def zone(self) -> str:
+        """The session's time zone: that of partition values and literals without one."""
+        return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+    @cached_property
+    def locations(self) -> DataLocations:
+        """Where the table's files are."""
+        return DataLocations(self.snapshot.store, self.options.allow_paths_outside_root)
+
+    @cached_property
+    def columns(self) -> tuple[StructField, ...]:
+        """The columns that are read, in the schema's order."""
+        return self.snapshot.schema.fields
+
+    @cached_property
+    def output_schema(self) -> spark_types.StructType:
+        """The Spark schema of the DataFrame."""
+        schema = to_spark_schema(StructType(self.columns))
+        if self.options.row_tracking:
+            schema = schema.add(ROW_ID, "long").add(ROW_COMMIT_VERSION, "long")
+        return schema
+
+    @property
+    def _columns(self) -> list[str]:
+        tracking = ["baseRowId", "defaultRowCommitVersion"] if self.options.row_tracking else []
+        return ["path", "partitionValues", "deletionVector", *tracking]
+
+    def _narrowing(
+        self, frame: DataFrame, root: DataFrame | None, predicate: Predicate | None, conditions: tuple[Any, ...]
+    ) -> DataFrame:
+        origin = frame if root is None else root
+
+        def narrow(condition: Any) -> DataFrame:
+            found = predicate_of(condition, self.snapshot.schema, self.zone)
+            both = found if predicate is None else And((predicate, found))
+            every = (*conditions, condition)
+            narrowed = same_columns(origin, self.frame(both))
+            for each in every:
+                narrowed = plain_filter(narrowed, each)
+            return self._narrowing(narrowed, origin, both, every)
+
+        return with_filter(frame, narrow)
+
+    def _part(self, files: pa.Table) -> DataFrame:
+        """Files that all have a deletion vector, or none of which has."""
+        paths = [self.locations.relative(path) for path in files["path"].to_pylist()]
+        expressions, frame = self.raw_frame(paths, files)
+        if files["deletionVector"].null_count == 0:
+            vectors = deleted_rows(
+                self.snapshot.store,
+                [self.locations.metadata_url(path) for path in paths],
+                files["deletionVector"].to_pylist(),
+                self.options.allow_paths_outside_root,
+            )
+            frame = without_deleted_rows(self.spark, frame, vectors)
+        return frame.select(*expressions)
+
+    def raw_frame(
+        self, paths: Sequence[str], files: pa.Table, hidden: Sequence[str] = (), needs_row: bool = False
+    ) -> tuple[list[Column], DataFrame]:
+        """The table's columns as expressions, and the frame over all rows of the files that they are taken from.
+
+        `hidden`: further text columns to read from the files. The frame has FILE and ROW where a deletion vector or
+        row tracking needs them, and with `needs_row`.
+        """
+        mode = self.snapshot.column_mapping_mode
+        partition_columns = self.snapshot.metadata.partition_columns
+        data = tuple(c for c in self.columns if c.name not in partition_columns and c.type != VOID)
+        read_schema = self._read_schema(data, hidden)
+        partitions = [self._partition_field(name) for name in partition_columns]
+        native = hive_columns(paths, files["partitionValues"], partitions, mode)
+        needs_row = needs_row or self.options.row_tracking or files["deletionVector"].null_count < len(files)
+        constants: dict[str, tuple[spark_types.DataType, pa.Array]] = {}
+        if native is not None:
+            for name, column in zip(native, partitions, strict=True):
+                read_schema = read_schema.add(name, to_spark_type(column.type))
+        else:
+            constants = file_constants(files["partitionValues"], partitions, mode, self.zone)
+        if self.options.row_tracking:
+            long = spark_types.LongType()
+            constants[_BASE_ROW_ID] = (long, files["baseRowId"].combine_chunks())
+            constants[_DEFAULT_COMMIT_VERSION] = (long, files["defaultRowCommitVersion"].combine_chunks())
+        frame = self._relation(paths, read_schema, native is not None)
+        urls = [self.locations.metadata_url(path) for path in paths]
+        if (constants or needs_row) and not self.locations.is_plain(paths):
+            _verify_urls(frame, urls)
+        frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row)
+        names = dict(zip(partition_columns, native or [], strict=False))
+        expressions = [self._expression(c, mode, names, values) for c in self.columns]
+        return [*expressions, *self._row_tracking_columns(values)], frame
+
+    def _partition_field(self, name: str) -> StructField:
+        column = self.snapshot.schema.get(name)
+        if column is None:
+            raise InvalidArgument(f"{self.snapshot.store.root_url}: partition column {name} is not in the schema")
+        return column
+
+    def _read_schema(self, data: Sequence[StructField], hidden: Sequence[str]) -> spark_types.StructType:
+        mode = self.snapshot.column_mapping_mode
+        schema = to_spark_schema(physical_schema(StructType(tuple(data)), mode), field_ids=mode == ID)
+        for name in (*hidden, *self._materialized):
+            schema = schema.add(name, "string" if name in hidden else "long")
+        if mode == ID:
+            # Read at execution, hence it stays set; it has no effect on schemas without field ids.
+            self.spark.conf.set(_FIELD_IDS_CONF, "true")
+        return schema
+
+    def _relation(self, paths: Sequence[str], schema: spark_types.StructType, partitioned: bool) -> DataFrame:
+        reader = self.spark.read.schema(schema)
+        if partitioned:
+            reader = reader.option("basePath", self.locations.root)
+        spark_paths = [self.locations.spark_path(path) for path in paths]
+        # Many paths on a local disk are looked up faster without a Spark job; in a remote store the job is right.
+        count = len(paths) if self.locations.is_local else 0
+        with listing_on_driver(self.spark, count):
+            try:
+                frame = reader.parquet(*spark_paths)
+                _ = frame.schema
+            except AnalysisException as error:
+                if is_missing_path(error):
+                    raise DataFileNotFound(
+                        f"{self.snapshot.store.root_url}: version {self.snapshot.version} names a data file that is "
+                        f"gone: {str(error).splitlines()[0]}; it may have been vacuumed: restore it, or read a version "
+                        "that does not need it"
+                    ) from error
+                raise
+        return frame
+
+    def _expression(
+        self, column: StructField, mode: str, native: dict[str, str], literals: dict[str, Column]
+    ) -> Column:
+        spark_type = to_spark_type(column.type)
+        if column.type == VOID:
+            source = F.lit(None)
+        elif column.name in native:
+            source = F.col(_quoted(native[column.name]))
+        elif column.name in literals:
+            source = literals[column.name]
+        else:
+            source = F.col(_quoted(physical_name(column, mode)))
+            if mode != NONE and isinstance(
+                spark_type, (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
+            ):
+                # Casts go by position, hence they put display names in the place of physical ones.
+                source = source.cast(spark_type)
+        metadata = self.output_schema[column.name].metadata
+        return source.alias(column.name, metadata=metadata) if metadata else source.alias(column.name)
+
+    @property
+    def _materialized(self) -> list[str]:
+        if not self.options.row_tracking:
+            return []
+        properties = self.snapshot.properties
+        names = [properties.get(MATERIALIZED_ROW_ID), properties.get(MATERIALIZED_ROW_COMMIT_VERSION)]
+        if None in names:
+            raise InvalidArgument(f"{self.snapshot.store.root_url}: the names of the row tracking columns are not set")
+        return [name for name in names if name is not None]
+
+    def _row_tracking_columns(self, values: dict[str, Column]) -> list[Column]:
+        if not self.options.row_tracking:
+            return []
+        row_id, commit_version = (F.col(_quoted(name)) for name in self._materialized)
+        return [
+            F.coalesce(row_id, values[_BASE_ROW_ID] + F.col(ROW)).alias(ROW_ID),
+            F.coalesce(commit_version, values[_DEFAULT_COMMIT_VERSION]).alias(ROW_COMMIT_VERSION),
+        ]
+
+
+def _verify_urls(frame: DataFrame, urls: Sequence[str]) -> None:
+    """Rows are joined on the URL that Spark gives them: make sure that it spells unusual names as expected."""
+    found = {url.replace("file:///", "file:/", 1) for url in frame.inputFiles()}
+    unexpected = found.symmetric_difference(urls)
+    if unexpected:
+        raise StorageError(f"Spark spells a data file's URL in an unexpected way: {sorted(unexpected)[:4]}")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
