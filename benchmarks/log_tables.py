@@ -68,7 +68,10 @@ def add_action(number: int, rng: random.Random) -> dict[str, object]:
 
 def write_commit(log: Path, version: int, actions: list[dict[str, object]]) -> None:
     """Write `<version>.json` with a commitInfo and `actions`."""
-    lines = [{"commitInfo": {"timestamp": FIRST_MS + version, "operation": "WRITE", "operationParameters": {}}}, *actions]
+    lines = [
+        {"commitInfo": {"timestamp": FIRST_MS + version, "operation": "WRITE", "operationParameters": {}}},
+        *actions,
+    ]
     (log / f"{version:020d}.json").write_text("\n".join(json.dumps(line) for line in lines) + "\n")
 
 

@@ -1,1 +1,39 @@
-"""Slackwater: Delta Lake in pure Python on Spark."""
+"""Slackwater: Delta Lake in pure Python on Spark, no JAR; classic Spark and Spark Connect.
+
+import slackwater
+slackwater.enable(spark)
+spark.read.format("delta").option("versionAsOf", 3).load(path)
+slackwater.DeltaTable.forPath(spark, path).history().show()
+slackwater.Snapshot.load(path).files(where="month = 3")      # without Spark
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from slackwater import errors
+from slackwater.scan.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from slackwater.spark.enable import enable
+    from slackwater.spark.table import DeltaTable
+
+__version__ = "0.1.0.dev0"
+__all__ = ["DeltaTable", "Snapshot", "__version__", "enable", "errors"]
+
+# What needs PySpark is imported when it is asked for: logs can be read where no Spark is installed.
+_NEEDS_SPARK = {"enable": "slackwater.spark.enable", "DeltaTable": "slackwater.spark.table"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEEDS_SPARK:
+        raise AttributeError(f"module 'slackwater' has no attribute {name!r}")
+    try:
+        return getattr(import_module(_NEEDS_SPARK[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] == "pyspark":
+            raise ModuleNotFoundError(
+                f"slackwater.{name} needs PySpark 4.0 or newer: pip install 'slackwater[spark]'", name="pyspark"
+            ) from error
+        raise

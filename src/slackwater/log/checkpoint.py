@@ -5,7 +5,7 @@ Source: delta-protocol.md "Checkpoints", "Checkpoint Specs", "Checkpoint Schema"
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -55,22 +55,28 @@ class Checkpoint:
         return pa.concat_tables(tables, promote_options="permissive")
 
 
-def open_checkpoint(store: ObjectStore, checkpoint: CheckpointFiles) -> Checkpoint:
+_Gate = Callable[[Sequence[dict[str, Any]]], None]
+
+
+def open_checkpoint(store: ObjectStore, checkpoint: CheckpointFiles, gate: _Gate) -> Checkpoint:
     """Read the small actions of `checkpoint` and find out where its file actions are.
 
-    Raises CorruptCheckpoint where a file is gone or unreadable, a sidecar is missing, or a V2 checkpoint's version
+    `gate` sees the small actions before any of them is trusted, and raises where the table may not be read. Raises
+    CorruptCheckpoint where a file is gone or unreadable, a sidecar is missing, or a V2 checkpoint's version
     contradicts its name.
     """
     if checkpoint.paths[0].endswith(".json"):
-        data = _read(store, checkpoint.paths[0])
+        data, where = _read(store, checkpoint.paths[0]), f"{store.root_url}/{checkpoint.paths[0]}"
         try:
-            actions = parse_actions(data, checkpoint.paths[0])
-            inline = file_actions([(checkpoint.version, checkpoint.paths[0], actions)])
+            actions = parse_actions(data, where)
+            gate(actions)
+            inline = file_actions([(checkpoint.version, where, actions)])
         except CorruptLog as error:
             raise CorruptCheckpoint(str(error)) from error
-        small = [a for a in actions if "add" not in a and "remove" not in a]
+        small = [a for a in actions if a.get("add") is None and a.get("remove") is None]
         return _with_sidecars(store, checkpoint, small, (), inline if inline.num_rows else None)
     small = [a for path in checkpoint.paths for a in _small_parquet_actions(store, path)]
+    gate(small)
     return _with_sidecars(store, checkpoint, small, checkpoint.paths, None)
 
 
@@ -86,19 +92,21 @@ def _with_sidecars(
         if store.head(path) is None:
             raise CorruptCheckpoint(f"{store.root_url}: {checkpoint.paths[0]} refers to {path}, which is missing")
     for action in small:
-        declared = (action.get("checkpointMetadata") or {}).get("version")
+        node = action.get("checkpointMetadata")
+        declared = node.get("version") if isinstance(node, dict) else node
         if declared is not None and declared != checkpoint.version:
             raise CorruptCheckpoint(f"{store.root_url}: {checkpoint.paths[0]} says that it is of version {declared}")
     kept = tuple(a for a in small if not a.get("sidecar") and not a.get("checkpointMetadata"))
     return Checkpoint(checkpoint.version, kept, (*files, *sidecars), inline)
 
 
-def _sidecar_name(node: dict[str, Any], checkpoint: CheckpointFiles) -> str:
-    path = node.get("path")
-    if not isinstance(path, str) or not path:
-        raise CorruptCheckpoint(f"{checkpoint.paths[0]}: a sidecar without a path: {node}")
+def _sidecar_name(node: Any, checkpoint: CheckpointFiles) -> str:
+    path = node.get("path") if isinstance(node, dict) else None
     # Sidecars always are in the table's own directory, whatever an absolute path says.
-    return unquote(path).rpartition("/")[2]
+    name = unquote(path).rpartition("/")[2] if isinstance(path, str) else ""
+    if name in ("", ".", ".."):
+        raise CorruptCheckpoint(f"{checkpoint.paths[0]}: a sidecar without the path of a file: {node}")
+    return name
 
 
 def _read(store: ObjectStore, path: str) -> bytes:
@@ -121,12 +129,25 @@ def _small_parquet_actions(store: ObjectStore, path: str) -> list[dict[str, Any]
     actions: list[dict[str, Any]] = []
     with closing(_open_parquet(store, path)) as file:
         for name in _SMALL_ACTIONS:
-            if name not in file.schema_arrow.names:
+            if _action_type(store, file, path, name) is None:
                 continue
             for group in _groups_with(file, name):
                 column = _read_group(store, file, path, group, [name])[name].combine_chunks()
-                actions += [{name: _plain(node)} for node in column.drop_null().to_pylist()]
+                try:
+                    actions += [{name: _plain(node)} for node in column.drop_null().to_pylist()]
+                except ValueError as error:
+                    raise CorruptCheckpoint(f"{store.root_url}: {path} is damaged: {name} ({error})") from error
     return actions
+
+
+def _action_type(store: ObjectStore, file: pq.ParquetFile, path: str, action: str) -> pa.StructType | None:
+    """The type of the action's column, None where the file has none."""
+    if action not in file.schema_arrow.names:
+        return None
+    found = file.schema_arrow.field(action).type
+    if not pa.types.is_struct(found) or (action in _SCHEMAS and found.get_field_index("path") < 0):
+        raise CorruptCheckpoint(f"{store.root_url}: {path} must hold {action} as a struct, found {found}")
+    return found
 
 
 def _groups_with(file: pq.ParquetFile, action: str) -> list[int]:
@@ -154,14 +175,17 @@ def _read_group(store: ObjectStore, file: pq.ParquetFile, path: str, group: int,
 
 def _read_parquet_actions(store: ObjectStore, path: str, action: str, columns: Sequence[str]) -> Iterator[pa.Table]:
     with closing(_open_parquet(store, path)) as file:
-        if action not in file.schema_arrow.names:
+        struct = _action_type(store, file, path, action)
+        if struct is None:
             return
-        struct = file.schema_arrow.field(action).type
         wanted = [c for c in columns if struct.get_field_index(c.split(".")[0]) >= 0]
         for group in _groups_with(file, action):
             read = list(dict.fromkeys([*wanted, "path"]))
             table = _read_group(store, file, path, group, [f"{action}.{c}" for c in read])
-            yield from (_unnested(chunk, action, columns) for chunk in table[action].chunks)
+            try:
+                yield from [_unnested(chunk, action, columns) for chunk in table[action].chunks]
+            except pa.ArrowException as error:
+                raise CorruptCheckpoint(f"{store.root_url}: {path} is damaged: {action} ({error})") from error
 
 
 def _unnested(chunk: pa.StructArray, action: str, columns: Sequence[str]) -> pa.Table:
@@ -176,6 +200,9 @@ def _unnested(chunk: pa.StructArray, action: str, columns: Sequence[str]) -> pa.
                 arrays[name] = pa.nulls(len(chunk), wanted)
         else:
             arrays[name] = present[name] if wanted is None else _conform(present[name], wanted)
+    # Parquet does not see to it that text is UTF-8; what is not would only fail later, far from its file.
+    for array in (present["path"], *arrays.values()):
+        array.validate(full=True)
     keep = np.asarray(chunk.is_valid()) & np.asarray(present["path"].is_valid())
     return select_rows(pa.table(arrays), keep)
 
@@ -183,7 +210,7 @@ def _unnested(chunk: pa.StructArray, action: str, columns: Sequence[str]) -> pa.
 def _conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if array.type == wanted:
         return array
-    if pa.types.is_struct(wanted):
+    if pa.types.is_struct(wanted) and pa.types.is_struct(array.type):
         fields = [
             _conform(array.field(array.type.get_field_index(f.name)), f.type)
             if array.type.get_field_index(f.name) >= 0
@@ -191,10 +218,7 @@ def _conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
             for f in wanted
         ]
         return pa.StructArray.from_arrays(fields, fields=list(wanted), mask=array.is_null())
-    try:
-        return array.cast(wanted)
-    except pa.ArrowException as error:
-        raise CorruptCheckpoint(f"a checkpoint column of type {array.type} does not hold {wanted}: {error}") from error
+    return array.cast(wanted)
 
 
 def _plain(node: Any) -> Any:

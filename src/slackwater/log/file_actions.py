@@ -78,6 +78,7 @@ def file_actions(commits: Iterable[tuple[int, str, Sequence[dict[str, Any]]]]) -
     Raises CorruptLog, naming the commit, for an action without a path or with a value of a wrong type.
     """
     versions: list[int] = []
+    places: list[str] = []
     kinds: list[bool] = []
     nodes: list[dict[str, Any]] = []
     for version, where, actions in commits:
@@ -91,6 +92,7 @@ def file_actions(commits: Iterable[tuple[int, str, Sequence[dict[str, Any]]]]) -
             if not isinstance(node, dict) or not isinstance(node.get("path"), str):
                 raise CorruptLog(f"{where}: a file action must have a path, found {str(node)[:120]}")
             versions.append(version)
+            places.append(where)
             kinds.append(is_add)
             nodes.append(node)
     columns: list[pa.Array] = [pa.array(versions, pa.int64()), pa.array(kinds, pa.bool_())]
@@ -100,12 +102,24 @@ def file_actions(commits: Iterable[tuple[int, str, Sequence[dict[str, Any]]]]) -
             values = [list(value.items()) if isinstance(value, dict) else value for value in values]
         try:
             columns.append(pa.array(values, column.type))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        except _NOT_OF_TYPE as error:
+            at = next(row for row, value in enumerate(values) if not _holds(value, column.type))
             raise CorruptLog(
-                f"versions {versions[0]} to {versions[-1]}: field {column.name} of a file action does not hold "
-                f"{column.type}: {error}"
+                f"{places[at]}: field {column.name} of a file action must be {column.type}, found "
+                f"{str(nodes[at][column.name])[:120]} for the path {nodes[at]['path'][:200]!r}"
             ) from error
     return pa.table(columns, schema=ACTION_SCHEMA)
+
+
+_NOT_OF_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+def _holds(value: Any, data_type: pa.DataType) -> bool:
+    try:
+        pa.array([value], data_type)
+    except _NOT_OF_TYPE:
+        return False
+    return True
 
 
 def file_keys(actions: pa.Table) -> pa.ChunkedArray:

@@ -93,6 +93,8 @@ class CommitHistory:
         """(version, timestamp in ms, commitInfo) of every commit in the log, newest first; commitInfo may be empty."""
         for version in sorted(self._commits, reverse=True)[: limit if limit is not None else None]:
             info = self._commit_info(version)
+            if isinstance(info.get("inCommitTimestamp"), int):
+                self._in_commit_ms.setdefault(version, info["inCommitTimestamp"])
             yield version, self.timestamp_ms(version), info
 
     def _recreatable(self) -> range:
@@ -148,8 +150,11 @@ class CommitHistory:
 
 
 def format_ms(timestamp_ms: int) -> str:
-    """`2026-11-21 10:00:00.000 UTC`."""
-    moment = dt.datetime.fromtimestamp(timestamp_ms // 1000, dt.timezone.utc)
+    """`2026-11-21 10:00:00.000 UTC`; the bare number where no calendar reaches so far."""
+    try:
+        moment = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(seconds=timestamp_ms // 1000)
+    except OverflowError:
+        return f"{timestamp_ms} ms since the epoch"
     return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d} UTC"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import orjson
 
 from slackwater.errors import InvalidArgument, ObjectNotFound
+from slackwater.protocol.file_names import version_prefix
 from slackwater.protocol.json_checksum import checksum
 from slackwater.storage.store import ObjectStore
 
@@ -36,8 +37,9 @@ def read_last_checkpoint(store: ObjectStore) -> LastCheckpoint | None:
         node = orjson.loads(data)
         version, parts = node["version"], node.get("parts")
         expected = node.get("checksum")
-        if not isinstance(version, int) or version < 0:
+        if not isinstance(version, int):
             raise TypeError(f"version is {version!r}")
+        version_prefix(version)
         if isinstance(expected, str) and checksum(data) != expected:
             raise InvalidArgument(f"its checksum says {expected}")
     except (ValueError, KeyError, TypeError, AttributeError, InvalidArgument) as error:

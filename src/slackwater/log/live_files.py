@@ -71,7 +71,7 @@ class LiveFiles:
         added = self._newest.filter(self._newest["is_add"])
         if not added.num_rows:
             return base
-        added = added.select([c for c in columns if c in ADD_SCHEMA.names])
+        added = added.select([c for c in dict.fromkeys(columns) if c in ADD_SCHEMA.names])
         return pa.concat_tables([base, added], promote_options="default") if base.num_rows else added
 
 

@@ -7,15 +7,16 @@ Source: delta-protocol.md "Action Reconciliation".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from slackwater.errors import CorruptLog, ObjectNotFound
+from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
 from slackwater.log.checkpoint import Checkpoint, open_checkpoint
 from slackwater.log.file_actions import ACTION_SCHEMA, file_actions, newest_per_file
-from slackwater.log.segment import CommitFile, LogSegment
+from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction, parse_actions
 from slackwater.protocol.features import validate_readable
 from slackwater.storage.store import ObjectStore
@@ -57,18 +58,14 @@ def replay(segment: LogSegment, store: ObjectStore) -> TableState:
     The newest protocol is checked before anything else is trusted. Raises UnsupportedFeature, CorruptCheckpoint and
     CorruptLog, the latter two naming the file. Source: delta-protocol.md "Action Reconciliation".
     """
-    commits = _read_commits(store, segment.commits)
-    gate = _newest_protocol(commits)
-    if gate is not None:
-        validate_readable(gate, store.root_url)
+    commits, unreadable = _read_commits(store, segment.commits)
+    passed = _pass_gate(commits, store)
     draft = _Draft()
     checkpoint = None
     if segment.checkpoint is not None:
-        checkpoint = open_checkpoint(store, segment.checkpoint)
-        inherited = [(checkpoint.version, segment.checkpoint.paths[0], list(checkpoint.actions))]
-        if gate is None and (gate := _newest_protocol(inherited)) is not None:
-            validate_readable(gate, store.root_url)
-        _apply(draft, inherited)
+        checkpoint = _inherit(draft, segment.checkpoint, store, passed)
+    if unreadable is not None:
+        raise unreadable
     _apply(draft, commits)
     return _finish(draft, store, segment.version, checkpoint, newest_per_file(_file_actions(commits)))
 
@@ -78,10 +75,10 @@ def advance(state: TableState, commits: Sequence[CommitFile], store: ObjectStore
 
     Raises as `replay` does.
     """
-    read = _read_commits(store, commits)
-    gate = _newest_protocol(read)
-    if gate is not None:
-        validate_readable(gate, store.root_url)
+    read, unreadable = _read_commits(store, commits)
+    _pass_gate(read, store)
+    if unreadable is not None:
+        raise unreadable
     draft = _Draft(
         state.protocol, state.metadata, dict(state.transactions), dict(state.domains), state.last_commit_info
     )
@@ -90,15 +87,59 @@ def advance(state: TableState, commits: Sequence[CommitFile], store: ObjectStore
     return _finish(draft, store, commits[-1].end_version, state.checkpoint, newest)
 
 
-def _read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> _Commits:
+def _read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> tuple[_Commits, CorruptLog | None]:
+    """The commits, and why one of them cannot be read if so; of such a one only its protocol actions are there.
+
+    A protocol that this package cannot honour explains what else it cannot read: the gate must see it first.
+    """
     try:
         contents = store.read_many([file.path for file in files])
     except ObjectNotFound as error:
         raise CorruptLog(f"{store.root_url}: a commit that was listed is gone: {error}") from error
-    return [
-        (file.end_version, f"{store.root_url}/{file.path}", parse_actions(data, f"{store.root_url}/{file.path}"))
-        for file, data in zip(files, contents, strict=True)
-    ]
+    commits: list[tuple[int, str, list[dict[str, Any]]]] = []
+    unreadable: CorruptLog | None = None
+    for file, data in zip(files, contents, strict=True):
+        where = f"{store.root_url}/{file.path}"
+        try:
+            actions = parse_actions(data, where)
+        except CorruptLog as error:
+            unreadable = unreadable or error
+            actions = _protocols(data, where)
+        commits.append((file.end_version, where, actions))
+    return commits, unreadable
+
+
+def _protocols(data: bytes, where: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for line in data.split(b"\n"):
+        if b'"protocol"' in line:
+            with suppress(CorruptLog):
+                found += [action for action in parse_actions(line, where) if "protocol" in action]
+    return found
+
+
+def _pass_gate(commits: _Commits, store: ObjectStore) -> bool:
+    """Whether a protocol was found and honoured; raises UnsupportedFeature where it cannot be."""
+    protocol = _newest_protocol(commits)
+    if protocol is not None:
+        validate_readable(protocol, store.root_url)
+    return protocol is not None
+
+
+def _inherit(draft: _Draft, files: CheckpointFiles, store: ObjectStore, passed: bool) -> Checkpoint:
+    """Take over the small actions of a checkpoint; its protocol is checked unless a newer one has `passed`."""
+    where = f"{store.root_url}/{files.paths[0]}"
+
+    def gate(actions: Sequence[dict[str, Any]]) -> None:
+        if not passed:
+            _pass_gate([(files.version, where, list(actions))], store)
+
+    try:
+        checkpoint = open_checkpoint(store, files, gate)
+        _apply(draft, [(files.version, where, list(checkpoint.actions))])
+    except CorruptLog as error:
+        raise CorruptCheckpoint(str(error)) from error
+    return checkpoint
 
 
 def _newest_protocol(commits: _Commits) -> Protocol | None:
@@ -117,7 +158,7 @@ def _apply(draft: _Draft, commits: _Commits) -> None:
     for _, where, actions in commits:
         draft.last_commit_info = None
         for action in actions:
-            if "add" in action or "remove" in action:
+            if action.get("add") is not None or action.get("remove") is not None:
                 continue
             if action.get("protocol") is not None:
                 draft.protocol = Protocol.from_json(action["protocol"], where)
@@ -145,7 +186,8 @@ def _finish(
     for name, action in (("protocol", draft.protocol), ("metaData", draft.metadata)):
         if action is None:
             source = f"the checkpoint of version {checkpoint.version}" if checkpoint else "the log"
-            raise CorruptLog(
+            kind = CorruptCheckpoint if checkpoint else CorruptLog
+            raise kind(
                 f"{store.root_url}: version {version} has no {name} action: {source} must hold one; restore the log "
                 "or read an older version"
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 
 from slackwater.errors import MissingCommit, TableNotFound, VersionNotFound
@@ -16,6 +17,7 @@ from slackwater.protocol.file_names import LogFile, LogFileKind, parse_log_file,
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 LOG = "_delta_log"
+_NAMED_GAPS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ def segment_of(
 
 
 def _contiguous(listing: LogListing, where: str, first: int, target: int) -> tuple[CommitFile, ...]:
-    missing = [v for v in range(first, target + 1) if v not in listing.commits]
+    # A stray file may claim any version: the first few gaps are looked for, never all.
+    missing = list(islice((v for v in range(first, target + 1) if v not in listing.commits), _NAMED_GAPS + 1))
     if missing:
         raise _missing(listing, where, missing, target)
     longest: dict[int, CommitFile] = {}
@@ -141,7 +144,7 @@ def _contiguous(listing: LogListing, where: str, first: int, target: int) -> tup
 
 def _missing(listing: LogListing, where: str, missing: Sequence[int], target: int) -> Exception:
     oldest = min(listing.commits, default=None)
-    if missing[0] == 0 and oldest is not None and missing[-1] < oldest:
+    if missing[0] == 0 and (oldest is None or missing[-1] < oldest):
         starts = sorted({c.version for c in listing.checkpoints})
         if starts:
             return VersionNotFound(
@@ -151,7 +154,7 @@ def _missing(listing: LogListing, where: str, missing: Sequence[int], target: in
         return MissingCommit(
             f"{where}: version 0 is missing: the log begins with commit {oldest} and has no checkpoint before it"
         )
-    names = ", ".join(str(v) for v in missing[:5]) + (" …" if len(missing) > 5 else "")
+    names = ", ".join(str(v) for v in missing[:_NAMED_GAPS]) + (" …" if len(missing) > _NAMED_GAPS else "")
     return MissingCommit(
         f"{where}: version {names} is missing from {LOG}, so version {target} cannot be built; restore the file or "
         "read an older version"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from slackwater.errors import (
     CheckpointFallbackWarning,
     CorruptCheckpoint,
     InvalidArgument,
+    InvalidSchema,
     MissingCommit,
     VersionNotFound,
 )
@@ -86,8 +87,8 @@ class LogSnapshot:
         Raises as `load` does.
         """
         listing = list_log(self._store, self.version + 1)
-        newest = max(listing.commits, default=self.version)
-        if newest <= self.version:
+        newest = listing.latest_version
+        if newest is None or newest <= self.version:
             return self
         if any(v not in listing.commits for v in range(self.version + 1, newest + 1)):
             # The log was cleaned up in between: what is left begins with a checkpoint.
@@ -130,7 +131,10 @@ class LogSnapshot:
     @cached_property
     def schema(self) -> StructType:
         """The schema by display names. Raises InvalidSchema."""
-        return parse_schema(self.metadata.schema_string)
+        try:
+            return parse_schema(self.metadata.schema_string)
+        except InvalidSchema as error:
+            raise InvalidSchema(f"{self._store.root_url}, version {self.version}: {error}") from error
 
     @cached_property
     def column_mapping_mode(self) -> str:
@@ -150,7 +154,9 @@ class LogSnapshot:
     @cached_property
     def timestamp_ms(self) -> int:
         """When this version was committed, in ms since the epoch: in-commit timestamp or file time."""
-        info = self._state.last_commit_info or {}
+        commits = self._segment.commits
+        # A compaction file may carry the commitInfo of any commit it stands for.
+        info = (self._state.last_commit_info if commits and not commits[-1].compacted else None) or {}
         if self.properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS) and isinstance(info.get("inCommitTimestamp"), int):
             return int(info["inCommitTimestamp"])
         return self.history().timestamp_ms(self.version)
@@ -165,15 +171,21 @@ class LogSnapshot:
         Sizes in bytes, times in ms. Where the checkpoint turns out to be damaged, an older one and the commits are
         used instead, with a CheckpointFallbackWarning. Raises CorruptCheckpoint where that is not possible.
         """
-        while True:
-            try:
-                return self._live.read(columns)
-            except CorruptCheckpoint as error:
-                self._without_checkpoint(error)
+        return self._despite_damage(lambda: self._live.read(columns))
 
     def tombstones(self) -> pa.Table:
-        """The removed files that are not forgotten yet: columns of REMOVE_SCHEMA, times in ms."""
-        return tombstones(self._state.checkpoint, self._state.newest, self._store)
+        """The removed files that are not forgotten yet: columns of REMOVE_SCHEMA, times in ms.
+
+        A damaged checkpoint is dealt with, or raises, as in `live_files`.
+        """
+        return self._despite_damage(lambda: tombstones(self._state.checkpoint, self._state.newest, self._store))
+
+    def _despite_damage(self, read: Callable[[], pa.Table]) -> pa.Table:
+        while True:
+            try:
+                return read()
+            except CorruptCheckpoint as error:
+                self._without_checkpoint(error)
 
     def _without_checkpoint(self, error: CorruptCheckpoint) -> None:
         damaged = self._segment.checkpoint

@@ -6,7 +6,7 @@ Source: delta-protocol.md "Actions".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +33,8 @@ class Protocol:
         return Protocol(
             _required(node, "minReaderVersion", int, where, "protocol"),
             _required(node, "minWriterVersion", int, where, "protocol"),
-            _names(node.get("readerFeatures"), where),
-            _names(node.get("writerFeatures"), where),
+            _names(node, "readerFeatures", where, "protocol"),
+            _names(node, "writerFeatures", where, "protocol"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -76,19 +76,22 @@ class Metadata:
         """The metadata in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
         if not isinstance(node, Mapping):
             raise CorruptLog(f"{where}: metaData must be an object, found {node!r}")
-        encoding = node.get("format") or {}
+        encoding = _optional(node, "format", Mapping, where, "metaData") or {}
         if node.get("schemaString") is None:
             # Tables that were set up without columns exist; the reference implementation reads them so too.
             node = {**node, "schemaString": NO_COLUMNS}
         return Metadata(
             id=str(node.get("id") or ""),
             schema_string=_required(node, "schemaString", str, where, "metaData"),
-            partition_columns=tuple(node.get("partitionColumns") or ()),
-            configuration={k: v for k, v in pairs(node.get("configuration")) if v is not None},
-            name=node.get("name"),
-            description=node.get("description"),
-            format=Format(encoding.get("provider") or "parquet", dict(pairs(encoding.get("options")))),
-            created_time=node.get("createdTime"),
+            partition_columns=_names(node, "partitionColumns", where, "metaData") or (),
+            configuration=_string_map(node, "configuration", where, "metaData"),
+            name=_optional(node, "name", str, where, "metaData"),
+            description=_optional(node, "description", str, where, "metaData"),
+            format=Format(
+                _optional(encoding, "provider", str, where, "metaData.format") or "parquet",
+                _string_map(encoding, "options", where, "metaData.format"),
+            ),
+            created_time=_optional(node, "createdTime", int, where, "metaData"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -123,7 +126,7 @@ class SetTransaction:
         return SetTransaction(
             _required(node, "appId", str, where, "txn"),
             _required(node, "version", int, where, "txn"),
-            node.get("lastUpdated"),
+            _optional(node, "lastUpdated", int, where, "txn"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -147,8 +150,8 @@ class DomainMetadata:
         """The domain metadata in `node`; raises CorruptLog, naming `where`."""
         return DomainMetadata(
             _required(node, "domain", str, where, "domainMetadata"),
-            str(node.get("configuration") or ""),
-            bool(node.get("removed")),
+            _optional(node, "configuration", str, where, "domainMetadata") or "",
+            _optional(node, "removed", bool, where, "domainMetadata") or False,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -200,23 +203,32 @@ def parse_actions(data: bytes, where: str) -> list[dict[str, Any]]:
     return actions
 
 
-def pairs(node: Any) -> Sequence[tuple[str, Any]]:
-    """The entries of a string map, as JSON (an object) or as Arrow gives it (a list of pairs); none for null."""
-    if not node:
-        return []
-    return list(node.items()) if isinstance(node, Mapping) else [(key, value) for key, value in node]
-
-
 def _required(node: Mapping[str, Any], key: str, kind: type, where: str, action: str) -> Any:
     value = node.get(key) if isinstance(node, Mapping) else None
-    if not isinstance(value, kind) or isinstance(value, bool):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise CorruptLog(f"{where}: {action} must have {key} of type {kind.__name__}, found {value!r}")
     return value
 
 
-def _names(value: Any, where: str) -> tuple[str, ...] | None:
-    if value is None:
+def _optional(node: Mapping[str, Any], key: str, kind: type, where: str, action: str) -> Any:
+    return None if node.get(key) is None else _required(node, key, kind, where, action)
+
+
+def _names(node: Mapping[str, Any], key: str, where: str, action: str) -> tuple[str, ...] | None:
+    names = _optional(node, key, list, where, action)
+    if names is None:
         return None
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise CorruptLog(f"{where}: features must be a list of names, found {value!r}")
-    return tuple(value)
+    if not all(isinstance(name, str) for name in names):
+        raise CorruptLog(f"{where}: {action} must have {key} that is a list of names, found {names!r}")
+    return tuple(names)
+
+
+def _string_map(node: Mapping[str, Any], key: str, where: str, action: str) -> dict[str, str]:
+    """A map without its null values, as JSON has it (an object) or as Arrow gives it (a list of pairs)."""
+    value = {} if node.get(key) is None else node[key]
+    entries = list(value.items()) if isinstance(value, Mapping) else value
+    if not isinstance(entries, list) or not all(
+        isinstance(entry, tuple) and isinstance(entry[0], str) and isinstance(entry[1], str | None) for entry in entries
+    ):
+        raise CorruptLog(f"{where}: {action} must have {key} that maps text to text, found {value!r}")
+    return {name: text for name, text in entries if text is not None}

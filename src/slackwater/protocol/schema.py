@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -238,6 +238,22 @@ def _type_to_node(data_type: DataType) -> Any:
             "valueContainsNull": data_type.value_contains_null,
         }
     return str(data_type)
+
+
+def as_nullable(schema: StructType) -> StructType:
+    """`schema` with every column nullable, at every depth: what a table made from a DataFrame has."""
+    return StructType(tuple(replace(f, nullable=True, type=nullable_type(f.type)) for f in schema))
+
+
+def nullable_type(data_type: DataType) -> DataType:
+    """`data_type` with every part nullable, so that types compare by what they hold."""
+    if isinstance(data_type, StructType):
+        return as_nullable(data_type)
+    if isinstance(data_type, ArrayType):
+        return ArrayType(nullable_type(data_type.element_type))
+    if isinstance(data_type, MapType):
+        return MapType(nullable_type(data_type.key_type), nullable_type(data_type.value_type))
+    return data_type
 
 
 _ARROW_PRIMITIVES: dict[str, pa.DataType] = {

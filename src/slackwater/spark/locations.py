@@ -6,11 +6,15 @@ import unicodedata
 from collections.abc import Sequence
 from urllib.parse import unquote
 
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.errors import StorageError
 from slackwater.protocol.paths import checked_data_path, is_absolute
 from slackwater.storage.store import ObjectStore
 
 # RFC 2396 as java.net.URI applies it to a path: what stays as it is.
 _URI_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-_.!~*'():@&=+$,;")
+_VERIFIED = "_slackwater_urls_verified"
 _GLOB = frozenset("{}[]*?\\")
 _HADOOP_SCHEMES = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss"}
 
@@ -54,6 +58,27 @@ class DataLocations:
 
     def _full(self, relative: str) -> str:
         return relative if is_absolute(relative) else f"{self.root}/{relative}"
+
+
+def verify_urls(spark: SparkSession, frame: DataFrame, urls: Sequence[str], plain: bool) -> None:
+    """Make sure that Spark spells the URLs of `frame`'s files as `urls` does: rows are joined to the log by them.
+
+    Plain names are looked at once per session, by one row; others for every frame, by its list of files. Raises
+    StorageError where they differ, for then rows would be lost, or deleted ones come back.
+    """
+    if not plain:
+        found = {url.replace("file:///", "file:/", 1) for url in frame.inputFiles()}
+        _require(found.symmetric_difference(urls))
+    if not getattr(spark, _VERIFIED, False):
+        row = frame.select("_metadata.file_path").head()
+        if row is not None:
+            _require({row[0]}.difference(urls))
+            setattr(spark, _VERIFIED, True)
+
+
+def _require(unexpected: set[str]) -> None:
+    if unexpected:
+        raise StorageError(f"Spark spells a data file's URL in an unexpected way: {sorted(unexpected)[:4]}")
 
 
 def encode_uri_path(path: str) -> str:

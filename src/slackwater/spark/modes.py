@@ -29,8 +29,7 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
     made from, hence the new columns take over those ids; Connect references carry the id of a plan.
     """
     if is_connect(original.sparkSession):
-        replacement._plan._plan_id = original._plan._plan_id  # type: ignore[attr-defined]
-        return replacement
+        return same_plan(original, replacement)
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     session = original.sparkSession
@@ -40,7 +39,7 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
     new_plan = replacement._jdf.queryExecution().analyzed()
     old, new = old_plan.output(), new_plan.output()
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
-    empty, none = jvm.scala.collection.immutable.Nil, getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    empty, none = _scala_object(jvm.scala.collection.immutable, "Nil"), _scala_object(jvm.scala, "None")
     aliases = jvm.java.util.ArrayList()
     for position in range(old.size()):
         attribute = old.apply(position)
@@ -49,6 +48,20 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
     project = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(scala_aliases, new_plan)
     jdf = jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, project)
     return ClassicDataFrame(jdf, session)
+
+
+def same_plan(original: DataFrame, replacement: DataFrame) -> DataFrame:
+    """`replacement`, known to Connect under the plan id of `original`; classic sessions know no such thing."""
+    if is_connect(original.sparkSession):
+        plan: Any = replacement._plan
+        # The id is a plain attribute in older releases of PySpark, and a property over this one in newer ones.
+        name = "_root_plan_id" if hasattr(plan, "_root_plan_id") else "_plan_id"
+        setattr(plan, name, original._plan._plan_id)
+    return replacement
+
+
+def _scala_object(package: Any, name: str) -> Any:
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
 def with_filter(frame: DataFrame, narrow: Callable[[Any], DataFrame]) -> DataFrame:
@@ -72,6 +85,15 @@ def plain_filter(frame: DataFrame, condition: Any) -> DataFrame:
 
     base = next(c for c in type(frame).__mro__ if c.__module__.startswith("pyspark.") and c is not AnyDataFrame)
     return base.filter(frame, condition)  # type: ignore[no-any-return,attr-defined]
+
+
+def frame_of_writer(writer: Any) -> DataFrame:
+    """The DataFrame that a `DataFrameWriter` writes; one of Connect only holds its plan."""
+    if not is_connect(writer._spark):
+        return writer._df  # type: ignore[no-any-return]
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+
+    return ConnectDataFrame(writer._df, writer._spark)
 
 
 _classes: dict[type, type] = {}

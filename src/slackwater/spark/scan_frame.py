@@ -18,18 +18,25 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import DataFileNotFound, InvalidArgument, StorageError
+from slackwater.errors import DataFileNotFound, InvalidArgument
 from slackwater.protocol.column_mapping import ID, NONE, physical_name, physical_schema
 from slackwater.protocol.properties import ENABLE_ROW_TRACKING, MATERIALIZED_ROW_COMMIT_VERSION, MATERIALIZED_ROW_ID
 from slackwater.protocol.schema import VOID, StructField, StructType
-from slackwater.scan.predicate import And, Predicate
+from slackwater.scan.predicate import And, Constant, Predicate, columns_of
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.columns import predicate_of
 from slackwater.spark.file_columns import ROW, file_constants, hive_columns, with_file_constants
-from slackwater.spark.locations import DataLocations
-from slackwater.spark.modes import is_missing_path, listing_on_driver, plain_filter, same_columns, with_filter
-from slackwater.spark.row_filters import deleted_rows, without_deleted_rows
+from slackwater.spark.locations import DataLocations, verify_urls
+from slackwater.spark.modes import (
+    is_missing_path,
+    listing_on_driver,
+    plain_filter,
+    same_columns,
+    same_plan,
+    with_filter,
+)
 from slackwater.spark.readable_types import validate_types
+from slackwater.spark.row_filters import deleted_rows, without_deleted_rows
 from slackwater.spark.types import to_spark_schema, to_spark_type
 
 ROW_ID = "_row_id"
@@ -44,6 +51,14 @@ class ScanOptions:
 
     row_tracking: bool = False
     allow_paths_outside_root: bool = False
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A frame and the condition that made it of the one before."""
+
+    frame: DataFrame
+    condition: Any
 
 
 @dataclass(frozen=True)
@@ -67,11 +82,15 @@ class TableScan:
 
         Raises DataFileNotFound, CorruptDeletionVector, PathNotAllowed, UnsupportedFeature.
         """
-        return self._narrowing(self.frame(None), None, None, ())
+        files = self._files(None)
+        return self._narrowing((_Stage(self._frame(files), None),), Constant(True), files.num_rows)
 
-    def frame(self, predicate: Predicate | None) -> DataFrame:
-        """The rows of the files that may hold a match for `predicate`; the condition itself is not applied."""
-        files = self.snapshot.files(predicate, self._columns, self.zone)
+    def _files(self, predicate: Predicate | None) -> pa.Table:
+        """The files that may hold a match for `predicate`."""
+        return self.snapshot.files(predicate, self._columns, self.zone)
+
+    def _frame(self, files: pa.Table) -> DataFrame:
+        """All live rows of `files`."""
         has_vector = pc.is_valid(files["deletionVector"])
         deleted = files.filter(has_vector)
         clean = files.filter(pc.invert(has_vector)) if deleted.num_rows else files
@@ -108,21 +127,24 @@ class TableScan:
         tracking = ["baseRowId", "defaultRowCommitVersion"] if self.options.row_tracking else []
         return ["path", "partitionValues", "deletionVector", *tracking]
 
-    def _narrowing(
-        self, frame: DataFrame, root: DataFrame | None, predicate: Predicate | None, conditions: tuple[Any, ...]
-    ) -> DataFrame:
-        origin = frame if root is None else root
+    def _narrowing(self, stages: tuple[_Stage, ...], predicate: Predicate, file_count: int) -> DataFrame:
+        """The frame of the last stage, whose `where` plans the scan anew for everything that was asked so far."""
 
         def narrow(condition: Any) -> DataFrame:
             found = predicate_of(condition, self.snapshot.schema, self.zone)
-            both = found if predicate is None else And((predicate, found))
-            every = (*conditions, condition)
-            narrowed = same_columns(origin, self.frame(both))
-            for each in every:
-                narrowed = plain_filter(narrowed, each)
-            return self._narrowing(narrowed, origin, both, every)
+            both = And((predicate, found))
+            files = self._files(both) if columns_of(found) else None
+            if files is None or files.num_rows == file_count:
+                stage = _Stage(plain_filter(stages[-1].frame, condition), condition)
+                return self._narrowing((*stages, stage), both, file_count)
+            renewed = [_Stage(same_columns(stages[0].frame, self._frame(files)), None)]
+            for stage in stages[1:]:
+                filtered = plain_filter(renewed[-1].frame, stage.condition)
+                renewed.append(_Stage(same_plan(stage.frame, filtered), stage.condition))
+            renewed.append(_Stage(plain_filter(renewed[-1].frame, condition), condition))
+            return self._narrowing(tuple(renewed), both, files.num_rows)
 
-        return with_filter(frame, narrow)
+        return with_filter(stages[-1].frame, narrow)
 
     def _part(self, files: pa.Table) -> DataFrame:
         """Files that all have a deletion vector, or none of which has."""
@@ -165,8 +187,8 @@ class TableScan:
             constants[_DEFAULT_COMMIT_VERSION] = (long, files["defaultRowCommitVersion"].combine_chunks())
         frame = self._relation(paths, read_schema, native is not None)
         urls = [self.locations.metadata_url(path) for path in paths]
-        if (constants or needs_row) and not self.locations.is_plain(paths):
-            _verify_urls(frame, urls)
+        if constants or needs_row:
+            verify_urls(self.spark, frame, urls, self.locations.is_plain(paths))
         frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row)
         names = dict(zip(partition_columns, native or [], strict=False))
         expressions = [self._expression(c, mode, names, values) for c in self.columns]
@@ -247,14 +269,6 @@ class TableScan:
             F.coalesce(row_id, values[_BASE_ROW_ID] + F.col(ROW)).alias(ROW_ID),
             F.coalesce(commit_version, values[_DEFAULT_COMMIT_VERSION]).alias(ROW_COMMIT_VERSION),
         ]
-
-
-def _verify_urls(frame: DataFrame, urls: Sequence[str]) -> None:
-    """Rows are joined on the URL that Spark gives them: make sure that it spells unusual names as expected."""
-    found = {url.replace("file:///", "file:/", 1) for url in frame.inputFiles()}
-    unexpected = found.symmetric_difference(urls)
-    if unexpected:
-        raise StorageError(f"Spark spells a data file's URL in an unexpected way: {sorted(unexpected)[:4]}")
 
 
 def _quoted(name: str) -> str:

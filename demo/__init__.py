@@ -1,0 +1,1 @@
+"""Slackwater on real data."""

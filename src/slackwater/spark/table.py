@@ -1,0 +1,143 @@
+"""`DeltaTable`: the table as an object, with delta-spark's names, arguments and results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
+from slackwater.log.describe import describe_detail, describe_history
+from slackwater.log.segment import LOG, list_log
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.read import load
+from slackwater.storage.open import open_store
+
+_PATH_NAME = re.compile(r"(?is)delta\.`(.+)`\Z")
+
+_TEXTS = spark_types.MapType(spark_types.StringType(), spark_types.StringType())
+_NAMES = spark_types.ArrayType(spark_types.StringType())
+_JOB = spark_types.StructType()
+for _name in ("jobId", "jobName", "jobRunId", "runId", "jobOwnerId", "triggerType"):
+    _JOB = _JOB.add(_name, "string")
+
+HISTORY_SCHEMA = (
+    spark_types.StructType()
+    .add("version", "long")
+    .add("timestamp", "timestamp")
+    .add("userId", "string")
+    .add("userName", "string")
+    .add("operation", "string")
+    .add("operationParameters", _TEXTS)
+    .add("job", _JOB)
+    .add("notebook", spark_types.StructType().add("notebookId", "string"))
+    .add("clusterId", "string")
+    .add("readVersion", "long")
+    .add("isolationLevel", "string")
+    .add("isBlindAppend", "boolean")
+    .add("operationMetrics", _TEXTS)
+    .add("userMetadata", "string")
+    .add("engineInfo", "string")
+)
+"""The columns of `DeltaTable.history`."""
+
+DETAIL_SCHEMA = (
+    spark_types.StructType()
+    .add("format", "string")
+    .add("id", "string")
+    .add("name", "string")
+    .add("description", "string")
+    .add("location", "string")
+    .add("createdAt", "timestamp")
+    .add("lastModified", "timestamp")
+    .add("partitionColumns", _NAMES)
+    .add("clusteringColumns", _NAMES)
+    .add("numFiles", "long")
+    .add("sizeInBytes", "long")
+    .add("properties", _TEXTS)
+    .add("minReaderVersion", "integer")
+    .add("minWriterVersion", "integer")
+    .add("tableFeatures", _NAMES)
+)
+"""The columns of `DeltaTable.detail`; sizes in bytes."""
+
+
+class DeltaTable:
+    """A Delta table; made by `forPath` or `forName`."""
+
+    def __init__(self, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> None:
+        self._spark = spark
+        self._path = path
+        self._options = dict(options or {})
+        self._alias: str | None = None
+
+    @classmethod
+    def forPath(
+        cls,
+        sparkSession: SparkSession,
+        path: str,
+        hadoopConf: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """The table at `path`. Raises TableNotFound, InvalidArgument for `hadoopConf` keys without `fs.` or `dfs.`."""
+        conf = dict(hadoopConf or {})
+        wrong = [key for key in conf if not key.startswith(("fs.", "dfs."))]
+        if wrong:
+            raise InvalidArgument(f"hadoopConf takes keys that start with fs. or dfs., found {wrong}")
+        if not cls.isDeltaTable(sparkSession, path):
+            raise TableNotFound(f"{path} is not a Delta table: it has no {LOG} directory with a commit")
+        return cls(sparkSession, path, conf)
+
+    @classmethod
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
+        """The table called ``delta.`/path` ``. Raises UnsupportedFeature for names in a catalog."""
+        match = _PATH_NAME.match(tableOrViewName.strip())
+        if match is None:
+            raise UnsupportedFeature(
+                f"{tableOrViewName}: tables are found by path in this version: use forPath, or delta.`/path`"
+            )
+        return cls.forPath(sparkSession, match[1].replace("``", "`"))
+
+    @classmethod
+    def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
+        """Whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``."""
+        del sparkSession
+        match = _PATH_NAME.match(identifier.strip())
+        store = open_store(match[1].replace("``", "`") if match else identifier)
+        return list_log(store).latest_version is not None
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The same table, whose `toDF` is known as `aliasName`."""
+        aliased = DeltaTable(self._spark, self._path, self._options)
+        aliased._alias = aliasName
+        return aliased
+
+    def toDF(self) -> DataFrame:
+        """The newest version of the table, read anew at every call."""
+        frame = load(self._spark, self._path, self._options)
+        return frame.alias(self._alias) if self._alias else frame
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """The commits that the log holds, newest first: HISTORY_SCHEMA, at most `limit` rows."""
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise InvalidArgument(f"limit must be a whole number from 0, found {limit!r}")
+        return self._frame(describe_history(self._snapshot(), limit), HISTORY_SCHEMA)
+
+    def detail(self) -> DataFrame:
+        """One row that describes the table: DETAIL_SCHEMA; sizes in bytes."""
+        return self._frame([describe_detail(self._snapshot())], DETAIL_SCHEMA)
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot.load(self._path)
+
+    def _frame(self, records: list[dict[str, Any]], schema: spark_types.StructType) -> DataFrame:
+        rows = [tuple(_value(record.get(f.name), f.dataType) for f in schema.fields) for record in records]
+        return self._spark.createDataFrame(rows, schema)
+
+
+def _value(value: Any, kind: spark_types.DataType) -> Any:
+    if isinstance(kind, spark_types.StructType) and isinstance(value, Mapping):
+        return tuple(None if value.get(f.name) is None else str(value[f.name]) for f in kind.fields)
+    return value
