@@ -1,10 +1,37 @@
-"""Options of the whole suite."""
+"""Options of the whole suite, and the one Spark session of a run: classic, or Connect with `--connect`."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run the Spark tests in a Connect session")
     parser.addoption("--long", action="store_true", help="run the long tests too")
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """A session in UTC with two shuffle partitions; it ends with the run."""
+    sql = pytest.importorskip("pyspark.sql")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = sql.SparkSession.builder
+    if request.config.getoption("--connect"):
+        builder = builder.remote("local[2]")
+    else:
+        builder = builder.master("local[2]").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()

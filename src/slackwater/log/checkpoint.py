@@ -87,7 +87,7 @@ def _with_sidecars(
     files: tuple[str, ...],
     inline: pa.Table | None,
 ) -> Checkpoint:
-    sidecars = [f"{SIDECARS}/{_sidecar_name(a['sidecar'], checkpoint)}" for a in small if a.get("sidecar")]
+    sidecars = [f"{SIDECARS}/{_sidecar_name(a['sidecar'], checkpoint)}" for a in small if a.get("sidecar") is not None]
     for path in sidecars:
         if store.head(path) is None:
             raise CorruptCheckpoint(f"{store.root_url}: {checkpoint.paths[0]} refers to {path}, which is missing")
@@ -96,7 +96,7 @@ def _with_sidecars(
         declared = node.get("version") if isinstance(node, dict) else node
         if declared is not None and declared != checkpoint.version:
             raise CorruptCheckpoint(f"{store.root_url}: {checkpoint.paths[0]} says that it is of version {declared}")
-    kept = tuple(a for a in small if not a.get("sidecar") and not a.get("checkpointMetadata"))
+    kept = tuple(a for a in small if a.get("sidecar") is None and a.get("checkpointMetadata") is None)
     return Checkpoint(checkpoint.version, kept, (*files, *sidecars), inline)
 
 
@@ -116,13 +116,21 @@ def _read(store: ObjectStore, path: str) -> bytes:
         raise CorruptCheckpoint(f"{store.root_url}: {path} is gone") from error
 
 
+# Damaged text shows as UnicodeDecodeError, which is a ValueError.
+_UNREADABLE = (pa.ArrowException, OSError, ValueError)
+
+
+def _damaged(store: ObjectStore, path: str, how: str, error: Exception) -> CorruptCheckpoint:
+    return CorruptCheckpoint(f"{store.root_url}: {path} {how}: {' '.join(str(error).split())}")
+
+
 def _open_parquet(store: ObjectStore, path: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(store.open_file(path))
     except ObjectNotFound as error:
         raise CorruptCheckpoint(f"{store.root_url}: {path} is gone") from error
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptCheckpoint(f"{store.root_url}: {path} is not a readable Parquet file: {error}") from error
+    except _UNREADABLE as error:
+        raise _damaged(store, path, "is not a readable Parquet file", error) from error
 
 
 def _small_parquet_actions(store: ObjectStore, path: str) -> list[dict[str, Any]]:
@@ -134,9 +142,11 @@ def _small_parquet_actions(store: ObjectStore, path: str) -> list[dict[str, Any]
             for group in _groups_with(file, name):
                 column = _read_group(store, file, path, group, [name])[name].combine_chunks()
                 try:
-                    actions += [{name: _plain(node)} for node in column.drop_null().to_pylist()]
-                except ValueError as error:
-                    raise CorruptCheckpoint(f"{store.root_url}: {path} is damaged: {name} ({error})") from error
+                    nodes = [_plain(node) for node in column.drop_null().to_pylist()]
+                except _UNREADABLE as error:
+                    raise _damaged(store, path, f"is damaged in {name}", error) from error
+                # Some writers leave a struct of nulls where the action is absent.
+                actions += [{name: node} for node in nodes if node]
     return actions
 
 
@@ -169,8 +179,8 @@ def _groups_with(file: pq.ParquetFile, action: str) -> list[int]:
 def _read_group(store: ObjectStore, file: pq.ParquetFile, path: str, group: int, columns: list[str]) -> pa.Table:
     try:
         return file.read_row_group(group, columns=columns)
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptCheckpoint(f"{store.root_url}: {path} is damaged: {error}") from error
+    except _UNREADABLE as error:
+        raise _damaged(store, path, "is damaged", error) from error
 
 
 def _read_parquet_actions(store: ObjectStore, path: str, action: str, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -184,8 +194,8 @@ def _read_parquet_actions(store: ObjectStore, path: str, action: str, columns: S
             table = _read_group(store, file, path, group, [f"{action}.{c}" for c in read])
             try:
                 yield from [_unnested(chunk, action, columns) for chunk in table[action].chunks]
-            except pa.ArrowException as error:
-                raise CorruptCheckpoint(f"{store.root_url}: {path} is damaged: {action} ({error})") from error
+            except _UNREADABLE as error:
+                raise _damaged(store, path, f"is damaged in {action}", error) from error
 
 
 def _unnested(chunk: pa.StructArray, action: str, columns: Sequence[str]) -> pa.Table:

@@ -68,7 +68,6 @@ ACTION_SCHEMA = pa.schema(
         *(f for f in REMOVE_SCHEMA if f.name not in ADD_SCHEMA.names),
     ]
 )
-_MAPS = frozenset(f.name for f in ACTION_SCHEMA if f.type == STRING_MAP)
 _CONTENT = [f for f in ACTION_SCHEMA if f.name not in ("version", "is_add")]
 
 
@@ -98,15 +97,13 @@ def file_actions(commits: Iterable[tuple[int, str, Sequence[dict[str, Any]]]]) -
     columns: list[pa.Array] = [pa.array(versions, pa.int64()), pa.array(kinds, pa.bool_())]
     for column in _CONTENT:
         values: list[Any] = [node.get(column.name) for node in nodes]
-        if column.name in _MAPS:
-            values = [list(value.items()) if isinstance(value, dict) else value for value in values]
         try:
-            columns.append(pa.array(values, column.type))
+            columns.append(_array(values, column.type))
         except _NOT_OF_TYPE as error:
-            at = next(row for row, value in enumerate(values) if not _holds(value, column.type))
+            at = next((row for row, value in enumerate(values) if not _holds(value, column.type)), 0)
             raise CorruptLog(
                 f"{places[at]}: field {column.name} of a file action must be {column.type}, found "
-                f"{str(nodes[at][column.name])[:120]} for the path {nodes[at]['path'][:200]!r}"
+                f"{str(nodes[at].get(column.name))[:120]} for the path {nodes[at]['path'][:200]!r}"
             ) from error
     return pa.table(columns, schema=ACTION_SCHEMA)
 
@@ -114,9 +111,21 @@ def file_actions(commits: Iterable[tuple[int, str, Sequence[dict[str, Any]]]]) -
 _NOT_OF_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
+def _array(values: list[Any], data_type: pa.DataType) -> pa.Array:
+    if pa.types.is_nested(data_type) and any(v is not None and not isinstance(v, dict) for v in values):
+        # Arrow would take a list for a struct or a map, if its neighbours are lists as well.
+        raise TypeError("expected JSON objects")
+    if pa.types.is_integer(data_type) and any(isinstance(v, float) and not v.is_integer() for v in values):
+        # Arrow would cut the fraction off.
+        raise TypeError("expected whole numbers")
+    if pa.types.is_map(data_type):
+        values = [None if value is None else list(value.items()) for value in values]
+    return pa.array(values, data_type)
+
+
 def _holds(value: Any, data_type: pa.DataType) -> bool:
     try:
-        pa.array([value], data_type)
+        _array([value], data_type)
     except _NOT_OF_TYPE:
         return False
     return True

@@ -152,10 +152,10 @@ class CommitHistory:
 def format_ms(timestamp_ms: int) -> str:
     """`2026-11-21 10:00:00.000 UTC`; the bare number where no calendar reaches so far."""
     try:
-        moment = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(seconds=timestamp_ms // 1000)
+        moment = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=timestamp_ms)
     except OverflowError:
         return f"{timestamp_ms} ms since the epoch"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d} UTC"
+    return f"{moment.replace(tzinfo=None).isoformat(' ', 'milliseconds')} UTC"
 
 
 def to_ms(timestamp: dt.datetime | dt.date | str | int, zone: dt.tzinfo = dt.timezone.utc) -> int:

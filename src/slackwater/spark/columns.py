@@ -236,6 +236,8 @@ class _Translator:
             return None
         if not values:
             return Constant(None)
+        if len({isinstance(value, str) for value in values}) > 1:
+            return None  # Text among other types makes Spark compare everything as text, without the ANSI mode.
         coerced = coerce_literals(values, column.type, self.zone)
         return None if coerced is None else In(column.path, coerced, has_null=len(values) < len(known))
 
@@ -288,6 +290,10 @@ class _Translator:
 
 def _can_meet(column: ResolvedColumn, literal: _Literal) -> bool:
     """Whether the stored values are what Spark compares with `literal`."""
+    if isinstance(literal.value, Decimal) and str(column.type) in INTEGRAL_RANGES:
+        # Beyond the range of a long, Spark puts TRUE or FALSE in place of the comparison, whether NULL or not.
+        low, high = INTEGRAL_RANGES["long"]
+        return column.comparable and low <= literal.value <= high
     return column.comparable and (not literal.single or column.type in (FLOAT, DOUBLE))
 
 

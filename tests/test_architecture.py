@@ -1,0 +1,161 @@
+"""The house's rules that no linter knows: who may import whom, how long a module may be, and the tree of errors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import slackwater
+from slackwater import errors
+
+ROOT = Path(slackwater.__file__).parent
+LAYERS = (
+    "errors",
+    "protocol",
+    "storage",
+    "log",
+    "scan",
+    "transaction",
+    "commit",
+    "owner",
+    "lake",
+    "spark",
+    "cli",
+)
+# The public surface gathers from every layer, and none of them imports it.
+SURFACE = "slackwater"
+MOST_LINES = 600
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _layer(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and (parts[1] in LAYERS or _is_module(".".join(parts[:2]))) else SURFACE
+
+
+def _is_module(name: str) -> bool:
+    path = ROOT.parent.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or path.is_dir()
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of every import in the file, also those inside functions and for type checkers only."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    package = _name(path) if path.name == "__init__.py" else _name(path).rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
+            source = ".".join(part for part in (base, node.module) if part)
+            yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
+
+
+def _breaches(path: Path) -> list[str]:
+    own = _layer(_name(path))
+    if own == SURFACE:
+        return []
+    allowed = LAYERS[: LAYERS.index(own) + 1]
+    return [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for line, name in _imports(path)
+        if name.split(".")[0] == SURFACE and _layer(name) not in allowed
+    ]
+
+
+def test_every_module_belongs_to_a_layer() -> None:
+    strays = [_name(path) for path in MODULES if _layer(_name(path)) not in (*LAYERS, SURFACE)]
+    assert strays == [], f"give these a place in one of {LAYERS}"
+
+
+def test_no_layer_imports_from_a_later_one() -> None:
+    breaches = [breach for path in MODULES for breach in _breaches(path)]
+    assert breaches == [], "\n".join(breaches)
+
+
+def test_only_the_spark_layer_imports_spark() -> None:
+    breaches = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in MODULES
+        if _layer(_name(path)) != "spark"
+        for line, name in _imports(path)
+        if name.split(".")[0] in ("pyspark", "py4j")
+    ]
+    assert breaches == [], "\n".join(breaches)
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "found"),
+    [
+        ("log/x.py", "from slackwater.scan.plan import prune", ["scan"]),
+        ("log/x.py", "def f():\n    import slackwater.spark.read", ["spark"]),
+        ("log/x.py", "from slackwater import scan", ["scan"]),
+        ("log/x.py", "from slackwater import DeltaTable", ["slackwater"]),
+        ("log/x.py", "import slackwater", ["slackwater"]),
+        ("log/x.py", "from ..scan import plan", ["scan"]),
+        ("log/x.py", "from . import segment\nfrom .segment import LOG\nfrom ..protocol import schema", []),
+        ("log/__init__.py", "from .segment import LOG\nfrom ..cli import main", ["cli"]),
+        ("cli/x.py", "from slackwater.errors import SlackwaterError\nimport pyarrow", []),
+    ],
+)
+def test_the_walk_sees_every_kind_of_import(
+    module: str, text: str, found: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "slackwater"
+    (root / module).parent.mkdir(parents=True)
+    (root / module).write_text(text)
+    monkeypatch.setitem(globals(), "ROOT", root)
+    assert [_layer(breach.rpartition(" ")[2]) for breach in _breaches(root / module)] == found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_a_module_is_short_and_says_what_it_is_for(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    lines = len(text.splitlines())
+    assert lines <= MOST_LINES, f"{_name(path)} has {lines} lines: split it by noun"
+    public = not any(part.startswith("_") and part != "__init__.py" for part in path.relative_to(ROOT).parts)
+    assert not public or ast.get_docstring(ast.parse(text)), f"{_name(path)} has no docstring"
+
+
+def _drawn_tree() -> dict[str, str | None]:
+    """Each error of the drawing with its parent, by the column where its name begins."""
+    parents: dict[str, str | None] = {}
+    open_at: list[tuple[int, str]] = []
+    for line in (errors.__doc__ or "").splitlines():
+        bare = line.lstrip(" │├└─")
+        name = bare.split(" ")[0]
+        column = len(line) - len(bare)
+        if not name or not (line.startswith(" ") and (name == "SlackwaterError" or set("├└") & set(line[:column]))):
+            continue
+        while open_at and open_at[-1][0] >= column:
+            open_at.pop()
+        parents[name] = open_at[-1][1] if open_at else None
+        open_at.append((column, name))
+    return parents
+
+
+def test_the_drawing_of_the_error_tree_is_the_error_tree() -> None:
+    defined = {
+        name: kind
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, errors.SlackwaterError) and kind.__module__ == errors.__name__
+    }
+    parents = {
+        name: next((base.__name__ for base in kind.__bases__ if issubclass(base, errors.SlackwaterError)), None)
+        for name, kind in defined.items()
+    }
+    assert _drawn_tree() == parents
+
+
+def test_every_error_says_what_it_means() -> None:
+    kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, (Exception, Warning))]
+    silent = [kind.__name__ for kind in kinds if not (kind.__doc__ or "").strip()]
+    assert silent == []
