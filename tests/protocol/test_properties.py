@@ -42,7 +42,7 @@ def test_a_flag_that_is_not_set_is_its_default() -> None:
 
 @pytest.mark.parametrize("text", ["", "yes", "1", " true"])
 def test_a_flag_that_is_neither_is_named(text: str) -> None:
-    with pytest.raises(CorruptTable, match="property delta.f must be true or false"):
+    with pytest.raises(CorruptTable, match=r"property delta\.f must be true or false"):
         TableProperties({"delta.f": text}).flag("delta.f")
 
 
@@ -55,5 +55,5 @@ def test_a_whole_number_is_read_and_none_where_it_is_not_set() -> None:
 
 @pytest.mark.parametrize("text", ["", "ten", "1.5", "0x10"])
 def test_a_whole_number_that_is_none_is_named(text: str) -> None:
-    with pytest.raises(CorruptTable, match="property delta.n must be a whole number"):
+    with pytest.raises(CorruptTable, match=r"property delta\.n must be a whole number"):
         TableProperties({"delta.n": text}).integer("delta.n")

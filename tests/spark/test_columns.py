@@ -213,6 +213,8 @@ NOT_UNDERSTOOD = {
     "lambda": lambda df: F.exists("arr", lambda item: item > 1),
     "collation": lambda df: F.collate("s", "UTF8_LCASE") == "APPLE",
     "float for a whole number": lambda df: df.x == F.lit(16_777_217).cast("float"),
+    "decimal beyond whole numbers": lambda df: df.x < Decimal("12345678901234567890"),
+    "text among numbers": lambda df: df.x.isin(5, "6"),
     "double for a decimal": lambda df: df.dec == 1.25,
     "interval": lambda df: F.col("ts") - JAN_5 > dt.timedelta(days=1),
     "comparison of comparisons": lambda df: (df.x > 1) == (df.i > 1),

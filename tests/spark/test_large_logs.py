@@ -166,7 +166,7 @@ def test_the_last_line_of_a_commit_wins(spark: SparkSession, log: TableLog) -> N
 
 
 def test_lines_keep_their_order_where_a_commit_is_read_in_splits(spark: SparkSession, log: TableLog) -> None:
-    numbers = random.Random(5)
+    numbers = random.Random(5)  # noqa: S311
     touched = [f"f{numbers.randrange(40)}" for _ in range(600)]
     log.create(*(numbers.choice((add, remove))(path, size=i) for i, path in enumerate(touched)))
     before = spark.conf.get("spark.sql.files.maxPartitionBytes")
@@ -196,7 +196,7 @@ def test_settings_of_the_session_do_not_hide_a_bad_line(spark: SparkSession, log
     snapshot = Snapshot.load(log.path)
     log.put("00000000000000000000.json", b'{"add":{"path":"a","size":"many"}}')
     frame = live_files_frame(spark, snapshot)
-    with pytest.raises(Exception, match="MALFORMED_RECORD|Malformed records"):
+    with pytest.raises(Exception, match=r"MALFORMED_RECORD|Malformed records"):
         frame.collect()
 
 
@@ -247,7 +247,7 @@ def test_vectors_differ_by_storage_path_and_offset(spark: SparkSession, log: Tab
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_logs_are_read_alike(spark: SparkSession, log: TableLog, seed: int) -> None:
-    numbers = random.Random(seed)
+    numbers = random.Random(seed)  # noqa: S311
     state: dict[tuple[int, str | None], Action] = {}
     kind, at, last = numbers.choice(CHECKPOINTS), numbers.randrange(1, 8), 10
     for version in range(last + 1):

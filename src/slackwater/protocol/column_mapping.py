@@ -47,7 +47,7 @@ def physical_name(column: StructField, mode: str) -> str:
 def field_id(column: StructField) -> int:
     """The id of `column` in Parquet files; raises InvalidSchema where it has none."""
     value = column.metadata.get(FIELD_ID)
-    if not isinstance(value, int):
+    if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidSchema(f"column {column.name}: column mapping mode 'id' needs {FIELD_ID} in its metadata")
     return value
 

@@ -48,25 +48,30 @@ def checked_data_path(path: str, root_url: str, local_root: str | None, allow_ou
     """Where the file at `path` (as in the log) is: relative to the root and decoded, or absolute if it lies outside.
 
     An absolute path inside the root becomes relative. Raises PathNotAllowed for an absolute path outside the root
-    unless `allow_outside`, and always for a relative path that climbs out with '..'.
+    unless `allow_outside`, and always for a path that climbs out of the root with '..'.
     """
     canonical = canonical_path(path)
     if not is_absolute(canonical):
-        if ".." in canonical.split("/"):
-            raise PathNotAllowed(
-                f"{root_url}: the log names the data file {path!r}, which climbs out of the table's root with '..'; "
-                "such a path is never followed"
-            )
-        return canonical
+        return _below(canonical, path, root_url)
     for root in (unquote(root_url), local_root):
         if root and canonical.startswith(root + "/"):
-            return checked_data_path(quote(canonical[len(root) + 1 :]), root_url, local_root, allow_outside)
+            return _below(canonical[len(root) + 1 :], path, root_url)
     if not allow_outside:
         raise PathNotAllowed(
             f"{root_url}: the log names the file {path!r} outside the table's root; if you trust the table, allow it "
             "with the option allowPathsOutsideRoot=true (allow_paths_outside_root=True in Python)"
         )
     return canonical
+
+
+def _below(relative: str, path: str, root_url: str) -> str:
+    # What is left of an absolute path may itself look absolute (`/root//etc/x`), and would be taken for that.
+    if ".." in relative.split("/") or is_absolute(relative):
+        raise PathNotAllowed(
+            f"{root_url}: the log names the data file {path!r}, which climbs out of the table's root with '..' or with "
+            "an absolute path inside the path; such a path is never followed"
+        )
+    return relative
 
 
 def encode_path(path: str) -> str:

@@ -1,0 +1,59 @@
+"""`python -m benchmarks`: measure, print ratios, and say which marks are missed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.harness import Row, show
+from benchmarks.reading import LOG_CASES
+from benchmarks.scales import SCALES, Scale
+
+SPARK_CASES = ("scan", "scan-partitioned", "deletion-vectors", "deletion-vector-bound", "many-files")
+DATA = Path(__file__).resolve().parent.parent / "build" / "bench"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmarks that `arguments` ask for. A missed mark is printed, and is no failure."""
+    asked = _parser().parse_args(arguments)
+    scale = SCALES[asked.scale]
+    rows = measure(asked.only or [*LOG_CASES, *SPARK_CASES], asked.data.resolve() / scale.name, scale, asked.connect)
+    show(rows, _heading(scale, asked.connect))
+    if asked.json is not None:
+        report = {"scale": scale.name, "connect": asked.connect, "rows": [row.to_json() for row in rows]}
+        asked.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def measure(cases: list[str], data: Path, scale: Scale, connect: bool = False) -> list[Row]:
+    """The rows of `cases`, those without Spark first: no idle JVM shares the machine with them."""
+    rows = [row for name, case in LOG_CASES.items() if name in cases for row in case(data, scale)]
+    wanted = [name for name in SPARK_CASES if name in cases]
+    if wanted:
+        from benchmarks.spark_reading import measure_spark
+
+        rows += measure_spark(wanted, data, scale, connect)
+    return rows
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m benchmarks", description="Reading, side by side with its rivals.")
+    names = [*LOG_CASES, *SPARK_CASES]
+    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of {', '.join(names)}")
+    parser.add_argument("--scale", choices=SCALES, default="full", help="small: a quick run whose ratios mean nothing")
+    parser.add_argument("--connect", action="store_true", help="the Spark rows in a Connect session")
+    parser.add_argument("--data", type=Path, default=DATA, help="where the tables are made, once (default: build/bench)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    return parser
+
+
+def _heading(scale: Scale, connect: bool) -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("deltalake", "pyspark", "pyarrow"))
+    mode = "Connect" if connect else "classic"
+    return f"{packages}; Python {platform.python_version()}; {scale.name} scale; Spark {mode}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""How large the measured tables are, and how often each thing is measured."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes of the tables in files, commits and rows, and the repetitions of log work and of Spark work."""
+
+    name: str
+    checkpoint_files: int
+    commits: int
+    adds_per_commit: int
+    json_commits: int
+    rows: int
+    files: int
+    partitions: int
+    small_files: int
+    log_repetitions: int
+    spark_repetitions: int
+    spark_warmups: int
+
+
+FULL = Scale("full", 1_000_000, 50, 100, 5_000, 10_000_000, 8, 50, 10_000, 5, 15, 4)
+SMALL = Scale("small", 2_000, 5, 10, 50, 100_000, 4, 5, 200, 1, 3, 1)
+SCALES = {scale.name: scale for scale in (FULL, SMALL)}
+
+
+def once(place: Path, make: Callable[[Path], object]) -> Path:
+    """`place`, made by `make` at the first call; what a killed run left half done is made anew."""
+    if not place.exists():
+        draft = place.with_name(place.name + ".draft")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        make(draft)
+        draft.rename(place)
+    return place

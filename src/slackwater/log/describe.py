@@ -1,0 +1,154 @@
+"""What a table says of itself: its detail, and its history, as delta-spark's `detail` and `history` show them.
+
+Source: delta-protocol.md "Commit Provenance Information", "Change Metadata", "Clustered Table".
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pyarrow.compute as pc
+
+from slackwater.errors import CorruptTable, VersionNotFound
+from slackwater.log.history import CommitHistory
+from slackwater.log.segment import list_log
+from slackwater.log.snapshot import LogSnapshot
+from slackwater.protocol.column_mapping import physical_name
+from slackwater.protocol.features import supported_features
+from slackwater.protocol.schema import DataType, StructType
+
+CLUSTERING_DOMAIN = "delta.clustering"
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+def describe_detail(snapshot: LogSnapshot) -> dict[str, Any]:
+    """The record of `snapshot` under the 15 names of delta-spark's `detail`.
+
+    `createdAt` and `lastModified` are datetimes in UTC, None where the log does not say (no `createdTime`, the commit
+    was cleaned up). `sizeInBytes` is of the data files alone. `clusteringColumns` are display names, the parts of a
+    nested one joined by dots. `tableFeatures` has those too that a legacy protocol implies, sorted. Raises
+    CorruptTable for clustering columns that cannot be read or are not in the schema, InvalidSchema, CorruptLog,
+    CorruptCheckpoint.
+    """
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    sizes = snapshot.live_files(["size"])["size"]
+    return {
+        "format": "delta",
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "location": snapshot.store.root_url,
+        "createdAt": to_moment(metadata.created_time),
+        "lastModified": to_moment(_last_modified_ms(snapshot)),
+        "partitionColumns": list(metadata.partition_columns),
+        "clusteringColumns": clustering_columns(snapshot),
+        "numFiles": len(sizes),
+        "sizeInBytes": pc.sum(sizes, min_count=0).as_py(),
+        "properties": dict(metadata.configuration),
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "tableFeatures": sorted(supported_features(protocol)),
+    }
+
+
+def describe_history(snapshot: LogSnapshot, limit: int | None = None) -> list[dict[str, Any]]:
+    """The commits up to `snapshot` that the log still holds, newest first, at most `limit`.
+
+    Each under the 15 names of delta-spark's `history`: `timestamp` is a datetime in UTC, `operationParameters` and
+    `operationMetrics` map text to text, with other values as JSON and null as None, `job` and `notebook` are objects
+    as they stand in the commit. Everything but `version` and `timestamp` is provenance that a writer may leave out
+    or shape as it likes: what is absent, or of a type that the name cannot have, is None. Raises CorruptLog.
+    """
+    listing = list_log(snapshot.store)
+    seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
+    history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.properties)
+    return [_commit_record(*entry) for entry in history.entries(limit)]
+
+
+def clustering_columns(snapshot: LogSnapshot) -> list[str]:
+    """The display names of the clustering columns; none where the table is not clustered.
+
+    The parts of a nested column are joined by dots, a part that holds a dot itself stands in backticks. Raises
+    CorruptTable where the domain is malformed or names a column that is not in the schema.
+    """
+    domain = snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
+    if domain is None:
+        return []
+    where = f"{snapshot.store.root_url}, version {snapshot.version}: domain {CLUSTERING_DOMAIN}"
+    try:
+        columns = orjson.loads(domain.configuration)["clusteringColumns"]
+        # The protocol's example has bare names, the reference implementation writes the parts of each as a list.
+        paths = [[column] if isinstance(column, str) else [str(part) for part in column] for column in columns]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise CorruptTable(
+            f"{where} must list its clusteringColumns, found {domain.configuration[:200]!r}"
+        ) from error
+    return [_display_name(path, snapshot.schema, snapshot.column_mapping_mode, where) for path in paths]
+
+
+def to_moment(timestamp_ms: int | None) -> dt.datetime | None:
+    """The datetime in UTC of a time in ms since the epoch; None for None, and where no calendar reaches so far."""
+    if timestamp_ms is None:
+        return None
+    try:
+        return _EPOCH + dt.timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return None
+
+
+def _last_modified_ms(snapshot: LogSnapshot) -> int | None:
+    try:
+        return snapshot.timestamp_ms
+    except VersionNotFound:
+        return None
+
+
+def _display_name(path: Sequence[str], schema: StructType, mode: str, where: str) -> str:
+    parts: list[str] = []
+    struct: DataType = schema
+    for name in path:
+        fields = struct if isinstance(struct, StructType) else ()
+        column = next((f for f in fields if physical_name(f, mode) == name), None)
+        if column is None:
+            raise CorruptTable(f"{where} names the column {'.'.join(path)}, which is not in the schema")
+        parts.append(f"`{column.name}`" if "." in column.name else column.name)
+        struct = column.type
+    return ".".join(parts)
+
+
+def _commit_record(version: int, timestamp_ms: int, info: Mapping[str, Any]) -> dict[str, Any]:
+    read_version, is_blind_append = info.get("readVersion"), info.get("isBlindAppend")
+    return {
+        "version": version,
+        "timestamp": to_moment(timestamp_ms),
+        "userId": _text(info.get("userId")),
+        "userName": _text(info.get("userName")),
+        "operation": _text(info.get("operation")),
+        "operationParameters": _texts(info.get("operationParameters")),
+        "job": _object(info.get("job")),
+        "notebook": _object(info.get("notebook")),
+        "clusterId": _text(info.get("clusterId")),
+        "readVersion": read_version if isinstance(read_version, int) and not isinstance(read_version, bool) else None,
+        "isolationLevel": _text(info.get("isolationLevel")),
+        "isBlindAppend": is_blind_append if isinstance(is_blind_append, bool) else None,
+        "operationMetrics": _texts(info.get("operationMetrics")),
+        "userMetadata": _text(info.get("userMetadata")),
+        "engineInfo": _text(info.get("engineInfo")),
+    }
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _texts(value: Any) -> dict[str, str | None] | None:
+    return {key: _text(item) for key, item in value.items()} if isinstance(value, dict) else None
+
+
+def _object(value: Any) -> dict[str, Any] | None:
+    return dict(value) if isinstance(value, dict) else None

@@ -1,0 +1,72 @@
+"""The names that users import, pinned; and that logs can be read where no Spark is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import slackwater
+
+TABLES = Path(__file__).parent / "data" / "tables"
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(slackwater.__all__) == ["DeltaTable", "Snapshot", "__version__", "enable", "errors"]
+    assert all(hasattr(slackwater, name) for name in slackwater.__all__)
+
+
+def test_the_public_methods_of_a_snapshot_are_these() -> None:
+    names = {name for name in dir(slackwater.Snapshot) if not name.startswith("_")}
+    assert names == {
+        "column_mapping_mode",
+        "domain_metadata",
+        "files",
+        "history",
+        "live_files",
+        "load",
+        "metadata",
+        "open",
+        "physical_paths",
+        "plan",
+        "properties",
+        "protocol",
+        "report",
+        "schema",
+        "segment",
+        "store",
+        "timestamp_ms",
+        "tombstones",
+        "transactions",
+        "update",
+        "version",
+    }
+
+
+def test_the_public_methods_of_a_table_are_delta_sparks() -> None:
+    names = {name for name in dir(slackwater.DeltaTable) if not name.startswith("_")}
+    assert names == {"alias", "detail", "forName", "forPath", "history", "isDeltaTable", "toDF"}
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        slackwater.nonsense  # noqa: B018
+
+
+def test_a_log_reads_without_pyspark_and_what_needs_it_says_how_to_get_it() -> None:
+    program = """
+import sys
+sys.modules["pyspark"] = None
+import slackwater
+assert slackwater.Snapshot.load(sys.argv[1]).version == 1
+assert not [name for name in sys.modules if name.startswith("slackwater.spark")]
+try:
+    slackwater.enable
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    table = str(TABLES / "table-with-dv-small")
+    done = subprocess.run([sys.executable, "-c", program, table], check=True, capture_output=True, text=True)
+    assert "pip install 'slackwater[spark]'" in done.stdout
