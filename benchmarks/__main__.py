@@ -44,7 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of {', '.join(names)}")
     parser.add_argument("--scale", choices=SCALES, default="full", help="small: a quick run whose ratios mean nothing")
     parser.add_argument("--connect", action="store_true", help="the Spark rows in a Connect session")
-    parser.add_argument("--data", type=Path, default=DATA, help="where the tables are made, once (default: build/bench)")
+    parser.add_argument(
+        "--data", type=Path, default=DATA, help="where the tables are made, once (default: build/bench)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
     return parser
 

@@ -62,7 +62,7 @@ class Row:
         return {name: getattr(self, name) for name in fields} | {"answers": list(self.answers)}
 
 
-def fresh(work: str, *arguments: str | int) -> dict[str, Any]:
+def fresh(work: str, *arguments: object) -> dict[str, Any]:
     """What `benchmarks.log_work` reports of `work`, done in a Python process of its own.
 
     Raises RuntimeError with the process's words where it fails.
@@ -75,19 +75,19 @@ def fresh(work: str, *arguments: str | int) -> dict[str, Any]:
     return report
 
 
-def best_fresh(works: Sequence[str], path: Path, repetitions: int) -> dict[str, dict[str, Any]]:
-    """For each of `works` its least time, its least peak memory and its answer, every one in a process of its own.
+def best_fresh(works: Sequence[str], path: Path, warm_up: Path, repetitions: int) -> dict[str, dict[str, Any]]:
+    """For each of `works` its least times, its least peak memory and its answer, every one in a process of its own.
 
-    The first round is a warm-up; then the works take turns. Raises SidesDisagree.
+    The first round is a warm-up of the file cache; then the works take turns. Each does the small table `warm_up`
+    before `path`. Raises SidesDisagree.
     """
     for work in works:
-        fresh(work, path)
-    rounds = [{work: fresh(work, path) for work in _turn(works, n)} for n in range(repetitions)]
+        fresh(work, path, warm_up)
+    rounds = [{work: fresh(work, path, warm_up) for work in _turn(works, n)} for n in range(repetitions)]
     agree(*(found[work]["answer"] for found in rounds for work in works))
     return {
         work: {
-            "seconds": min(found[work]["seconds"] for found in rounds),
-            "peak_mib": min(found[work]["peak_mib"] for found in rounds),
+            **{name: min(found[work][name] for found in rounds) for name in ("seconds", "start_seconds", "peak_mib")},
             "answer": rounds[0][work]["answer"],
         }
         for work in works

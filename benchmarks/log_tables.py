@@ -126,7 +126,7 @@ def checkpointed_table(root: Path, files: int, commits: int, adds_per_commit: in
     write_commit(log, 10, [{"add": add_action(0, rng)}])
     number = files
     for version in range(11, 11 + commits):
-        adds = [{"add": add_action(number + i, rng)} for i in range(adds_per_commit)]
+        adds: list[dict[str, object]] = [{"add": add_action(number + i, rng)} for i in range(adds_per_commit)]
         gone = {"path": paths[(version - 11) * 37], "deletionTimestamp": FIRST_MS + version, "dataChange": True}
         write_commit(log, version, [*adds, {"remove": gone}])
         number += adds_per_commit

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness import Row, best_fresh, fresh
 from benchmarks.log_tables import checkpointed_table, json_only_table
 from benchmarks.scales import Scale, once
+
+Side = dict[str, Any]
 
 
 def open_checkpoint(data: Path, scale: Scale) -> list[Row]:
     """Open and list the live files: a large checkpoint with commits after it."""
     path = _checkpointed(data, scale)
     files = f"{scale.checkpoint_files:,} files + {scale.commits} commits of {scale.adds_per_commit}"
-    rows = _against_deltalake("open-checkpoint", f"open and list paths: {files}", path, scale, "paths", 0.5, 0.5)
-    return rows + _against_deltalake("open-checkpoint", "the same, all columns", path, scale, "all_columns", None, None)
+    listed = _measured("paths", path, scale)
+    rows = _lines("open-checkpoint", f"open and list paths: {files}", *listed, 0.5, 0.5)
+    rows += _lines("open-checkpoint", "the same, all columns", *_measured("all_columns", path, scale))
+    start = (side["start_seconds"] for side in listed)
+    return [*rows, Row("open-checkpoint", "import, and open a tiny table", "deltalake", *start)]
 
 
 def open_json(data: Path, scale: Scale) -> list[Row]:
     """Open and list the live files: commits only."""
     path = once(data / "json-only", lambda at: json_only_table(at, scale.json_commits))
     work = f"open and list paths: {scale.json_commits:,} JSON commits, no checkpoint"
-    return _against_deltalake("open-json", work, path, scale, "paths", 1.0, None)
+    return _lines("open-json", work, *_measured("paths", path, scale), 1.0)
 
 
 def learn(data: Path, scale: Scale) -> list[Row]:
@@ -55,6 +61,10 @@ def _checkpointed(data: Path, scale: Scale) -> Path:
     )
 
 
+def _tiny(data: Path) -> Path:
+    return once(data / "tiny", lambda at: checkpointed_table(at, 100, 2, 2))
+
+
 def _without_left_overs(path: Path, newest: int) -> None:
     """Delete the commits after `newest`, which a killed run may have left."""
     for commit in (path / "_delta_log").glob("*.json"):
@@ -62,16 +72,18 @@ def _without_left_overs(path: Path, newest: int) -> None:
             commit.unlink()
 
 
-def _against_deltalake(
-    case: str, work: str, path: Path, scale: Scale, columns: str, time_mark: float | None, memory_mark: float | None
+def _measured(columns: str, path: Path, scale: Scale) -> tuple[Side, Side]:
+    works = [f"{side}_{columns}" for side in ("ours", "deltalake")]
+    ours, rival = best_fresh(works, path, _tiny(path.parent), scale.log_repetitions).values()
+    return ours, rival
+
+
+def _lines(
+    case: str, work: str, ours: Side, rival: Side, time_mark: float | None = None, memory_mark: float | None = None
 ) -> list[Row]:
-    names = [f"{side}_{columns}" for side in ("ours", "deltalake")]
-    ours, rival = best_fresh(names, path, scale.log_repetitions).values()
     answers = (ours["answer"], rival["answer"])
+    amounts = {name: (ours[name], rival[name]) for name in ("seconds", "peak_mib")}
     return [
-        Row(case, f"{work}: time", "deltalake", ours["seconds"], rival["seconds"], time_mark, answers=answers),
-        Row(
-            case, f"{work}: peak memory", "deltalake",
-            ours["peak_mib"], rival["peak_mib"], memory_mark, "MiB", answers=answers,
-        ),
-    ]  # fmt: skip
+        Row(case, f"{work}: time", "deltalake", *amounts["seconds"], time_mark, answers=answers),
+        Row(case, f"{work}: peak memory", "deltalake", *amounts["peak_mib"], memory_mark, "MiB", answers=answers),
+    ]

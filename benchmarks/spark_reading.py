@@ -102,13 +102,18 @@ def deletion_vectors(bench: _Bench) -> list[Row]:
     for share in SHARES:
         path = once(bench.data / f"deleted-{share}", partial(_deleted, bench.plain, share))
         found = bench.turns(
-            {"ours": lambda at=path: load(bench.spark, str(at)), "rival": partial(_parquet, bench, bench.plain)}
+            {"ours": partial(load, bench.spark, str(path)), "rival": partial(_parquet, bench, bench.plain)}
         )
         ours, rival = found["ours"], found["rival"]
         expected = live_answer(bench.plain, path)
         agree(ours.answer, expected)
         rows += _lines(
-            "deletion-vectors", f"{share * 100:g} % deleted by deletion vectors", ours, rival, 4.0, (ours.answer, expected)
+            "deletion-vectors",
+            f"{share * 100:g} % deleted by deletion vectors",
+            ours,
+            rival,
+            4.0,
+            (ours.answer, expected),
         )
     return rows
 
@@ -126,7 +131,13 @@ def deletion_vector_bound(bench: _Bench) -> list[Row]:
     found = interleaved(sides, bench.scale.spark_repetitions, bench.scale.spark_warmups)
     plain = middle(found["plain"])
     return [
-        Row("deletion-vector-bound", f"informative: Spark alone, sum, max {name}", _SAME_PARQUET, middle(found[name]), plain)
+        Row(
+            "deletion-vector-bound",
+            f"informative: Spark alone, sum, max {name}",
+            _SAME_PARQUET,
+            middle(found[name]),
+            plain,
+        )
         for name in columns
     ]
 
@@ -186,9 +197,7 @@ def _full_scan(bench: _Bench, case: str, work: str, path: Path, schema: str) -> 
     return _lines(case, work, ours, rival, 1.05, (ours.answer, rival.answer))
 
 
-def _lines(
-    case: str, work: str, ours: _Side, rival: _Side, mark: float, answers: tuple[Any, ...]
-) -> list[Row]:
+def _lines(case: str, work: str, ours: _Side, rival: _Side, mark: float, answers: tuple[Any, ...]) -> list[Row]:
     return [
         Row(case, f"{work}: scan", _SAME_PARQUET, ours.scan, rival.scan, mark, answers=answers),
         Row(case, f"{work}: creation and scan", _SAME_PARQUET, ours.both, rival.both, mark, answers=answers),
@@ -220,10 +229,8 @@ def _timed_extra(bench: _Bench, path: Path, extra: list[str]) -> float:
 @contextmanager
 def _session(connect: bool) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    if connect:
-        builder = SparkSession.builder.remote("local[2]")
-    else:
-        builder = SparkSession.builder.master("local[2]")
+    builder = SparkSession.builder
+    builder = builder.remote("local[2]") if connect else builder.master("local[2]")
     settings = {
         "spark.driver.memory": "4g",
         "spark.ui.enabled": "false",

@@ -135,8 +135,9 @@ def _write_log(
             "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": feature, "writerFeatures": feature
         }  # fmt: skip
         metadata["configuration"] = {"delta.enableDeletionVectors": "true"}
-    adds = [_add(root, file, vectors[n] if vectors else None) for n, file in enumerate(files)]
-    write_commit(log, 0, [{"protocol": protocol}, {"metaData": metadata}, *({"add": add} for add in adds)])
+    actions: list[dict[str, object]] = [{"protocol": protocol}, {"metaData": metadata}]
+    actions += [{"add": _add(root, file, vectors[n] if vectors else None)} for n, file in enumerate(files)]
+    write_commit(log, 0, actions)
 
 
 def _add(root: Path, file: Path, vector: DeletionVectorDescriptor | None) -> dict[str, Any]:

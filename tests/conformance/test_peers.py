@@ -6,9 +6,13 @@ import importlib.metadata
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
+
+from slackwater.errors import MissingCommit, VersionNotFound
+from slackwater.log.snapshot import LogSnapshot
 
 from .golden import EXPECTATIONS, GoldenTable, each, is_readable, table_hash, tables
 
@@ -20,7 +24,16 @@ _LEFT_OUT: Mapping[str, str] = EXPECTATIONS["peers"]["left_out"]
 _UNLIKE_OURS: Mapping[tuple[str, str], Mapping[str, str]] = {
     (entry["peer"], name): entry for entry in EXPECTATIONS["peers"]["unlike_ours"] for name in entry["tables"]
 }
+_REFUSED_VERSIONS: Mapping[str, Mapping[str, Any]] = EXPECTATIONS["peers"]["versions_that_deltalake_alone_refuses"]
 _READABLE = [t for t in tables() if is_readable(t) and t.id not in EXPECTATIONS["refused_by_the_scan"]]
+
+_WITH_HISTORY = [
+    t
+    for t in tables()
+    if t.validity in ("valid", "log-only", "incomplete")
+    and not t.foreign_features
+    and t.id not in EXPECTATIONS["live_files_unlike_the_index"]
+]
 
 OurAnswer = Callable[[GoldenTable], tuple["StructType", dict[str, Any]]]
 PeerRead = Callable[[Path], pa.Table]
@@ -47,10 +60,32 @@ def test_another_engine_reads_the_same_rows(
     assert outcome == expected["outcome"], f"{peer}: {found} ({expected['reason']})"
 
 
+@pytest.mark.parametrize("table", each(_WITH_HISTORY))
+def test_deltalake_finds_the_same_live_files_at_every_version(table: GoldenTable) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    refused = _REFUSED_VERSIONS.get(table.id, {"versions": []})["versions"]
+    for version in LogSnapshot.load(table.root).history().versions:
+        try:
+            actions = pa.table(deltalake.DeltaTable(str(table.root), version=version).get_add_actions())
+        except Exception:  # noqa: BLE001  (deltalake has one error for many causes)
+            if version not in refused:
+                with pytest.raises((VersionNotFound, MissingCommit)):
+                    LogSnapshot.load(table.root, version)
+            continue
+        ours = LogSnapshot.load(table.root, version).live_files(["path"])
+        assert version not in refused
+        assert _paths(ours) == _paths(actions), f"version {version}"
+
+
 def test_every_difference_of_a_peer_is_of_a_table_that_is_compared() -> None:
     compared = {table.id for table in _READABLE} - set(_LEFT_OUT)
     assert {peer for peer, _ in _UNLIKE_OURS} <= set(_PEERS)
     assert {name for _, name in _UNLIKE_OURS} <= compared
+    assert set(_REFUSED_VERSIONS) <= {table.id for table in _WITH_HISTORY}
+
+
+def _paths(files: pa.Table) -> list[str]:
+    return sorted(unquote(path) for path in files["path"].to_pylist())
 
 
 def _outcome(read: PeerRead, table: GoldenTable, ours: str) -> tuple[str, str]:
@@ -99,7 +134,7 @@ def _duckdb_read() -> dict[str, PeerRead]:
             connections[0].execute(f"LOAD '{package.locate_file(extension)}'")
             connections[0].execute("SET TimeZone = 'UTC'")
         try:
-            return connections[0].execute("SELECT * FROM delta_scan(?)", [str(root)]).fetch_arrow_table()
+            return connections[0].execute("SELECT * FROM delta_scan(?)", [str(root)]).to_arrow_table()
         except duckdb.Error:
             # An internal error leaves the database unusable for those that come after.
             connections.clear()

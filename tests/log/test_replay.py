@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from tests.log.tables import (
     txn,
 )
 
+from slackwater.log.file_actions import DELETION_VECTOR, unique_ids
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 
@@ -148,7 +150,7 @@ def _write_checkpoint(log: TableLog, version: int, model: Model, kind: str) -> N
 CHECKPOINT_KINDS = ("classic", "multipart", "json", "sidecars-json", "sidecars-parquet")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=HISTORIES, data=st.data())
 def test_every_version_is_the_reconciliation_of_its_prefix(
     history: list[list[tuple[Key | None, Action]]], data: st.DataObject
@@ -267,6 +269,8 @@ def test_vectors_differ_by_storage_path_and_offset() -> None:
         return {"storageType": storage, "pathOrInlineDv": "p", "offset": offset, "sizeInBytes": 1, "cardinality": 1}
 
     vectors = [placed("u", 1), placed("u", 2), placed("i", None), placed("p", 1)]
+    found = unique_ids(pa.chunked_array([pa.array([*vectors, None], DELETION_VECTOR)]))
+    assert found.to_pylist() == ["up@1", "up@2", "ip", "pp@1", None]
     log = TableLog().create(*(add("a", deletionVector=v) for v in vectors))
     assert log.load().live_files().num_rows == 4
     log.commit(1, remove("a", deletionVector=vectors[2]))

@@ -213,7 +213,7 @@ NOT_UNDERSTOOD = {
     "lambda": lambda df: F.exists("arr", lambda item: item > 1),
     "collation": lambda df: F.collate("s", "UTF8_LCASE") == "APPLE",
     "float for a whole number": lambda df: df.x == F.lit(16_777_217).cast("float"),
-    "decimal beyond whole numbers": lambda df: df.x < Decimal("12345678901234567890"),
+    "decimal beyond whole numbers": lambda df: df.x < Decimal(12345678901234567890),
     "text among numbers": lambda df: df.x.isin(5, "6"),
     "double for a decimal": lambda df: df.dec == 1.25,
     "interval": lambda df: F.col("ts") - JAN_5 > dt.timedelta(days=1),
@@ -238,6 +238,14 @@ NEVER_VALID = {
 @pytest.fixture(scope="module")
 def frame(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([tuple(row.values()) for row in ROWS], to_spark_schema(SCHEMA)).coalesce(1)
+
+
+@pytest.fixture(scope="module")
+def outcomes(frame: DataFrame) -> dict[Write, list[bool | None]]:
+    """What Spark makes of each condition, row by row."""
+    writes = [parameters.values[0] for parameters in UNDERSTOOD]
+    rows = frame.select(*(write(frame).alias(f"c{number}") for number, write in enumerate(writes))).collect()
+    return {write: [row[number] for row in rows] for number, write in enumerate(writes)}
 
 
 def _without_texts(predicate: Predicate) -> Predicate:
@@ -297,21 +305,22 @@ def _wire(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("write", "expected"), UNDERSTOOD)
-def test_a_condition_is_said_as_spark_means_it(frame: DataFrame, write: Write, expected: Predicate) -> None:
+def test_a_condition_is_said_as_spark_means_it(
+    frame: DataFrame, outcomes: dict[Write, list[bool | None]], write: Write, expected: Predicate
+) -> None:
     found = predicate_of(write(frame), SCHEMA, ZONE)
     assert _without_texts(found) == expected
-    outcomes = [row.outcome for row in frame.select(write(frame).alias("outcome")).collect()]
     for files in (FILES, [[row] for row in ROWS]):
         numbers = [number for number, file in enumerate(files) for _ in file]
         for said, outcome in ((found, True), (Not(found), False)):
-            matching = {number for number, each in zip(numbers, outcomes, strict=True) if each is outcome}
+            matching = {number for number, each in zip(numbers, outcomes[write], strict=True) if each is outcome}
             assert matching <= _kept(said, files)
 
 
 @pytest.mark.parametrize("write", NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD.keys())
 def test_what_cannot_be_said_prunes_nothing(frame: DataFrame, write: Write) -> None:
     assert not _prunes(predicate_of(write(frame), SCHEMA, ZONE))
-    frame.filter(write(frame)).collect()
+    assert frame.filter(write(frame)).columns == frame.columns
 
 
 @pytest.mark.parametrize("write", NEVER_VALID.values(), ids=NEVER_VALID.keys())

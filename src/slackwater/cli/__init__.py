@@ -1,1 +1,1 @@
-"""See the modules of this package."""
+"""The command line: `slackwater history|detail|files|schema PATH`, without Spark."""

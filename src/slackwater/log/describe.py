@@ -85,9 +85,7 @@ def clustering_columns(snapshot: LogSnapshot) -> list[str]:
         # The protocol's example has bare names, the reference implementation writes the parts of each as a list.
         paths = [[column] if isinstance(column, str) else [str(part) for part in column] for column in columns]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise CorruptTable(
-            f"{where} must list its clusteringColumns, found {domain.configuration[:200]!r}"
-        ) from error
+        raise CorruptTable(f"{where} must list its clusteringColumns, found {domain.configuration[:200]!r}") from error
     return [_display_name(path, snapshot.schema, snapshot.column_mapping_mode, where) for path in paths]
 
 

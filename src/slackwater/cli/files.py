@@ -1,0 +1,98 @@
+"""The live files of a table as records, and how many of them a condition left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.cli.render import counted
+from slackwater.log.describe import to_moment
+from slackwater.protocol.column_mapping import physical_name
+from slackwater.scan.scan import PruneReport
+from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.stats_json import read_stats
+
+_COLUMNS = (
+    "path",
+    "size",
+    "partitionValues",
+    "modificationTime",
+    "deletionVector",
+    "stats",
+    "stats_parsed.numRecords",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileListing:
+    """Records of files, and the account of all files of the table; fewer records than kept files under a limit."""
+
+    records: list[dict[str, Any]]
+    report: PruneReport
+
+
+def list_files(snapshot: Snapshot, where: str | None = None, limit: int | None = None) -> FileListing:
+    """The live files of `snapshot`, with `where` those that may hold a match; at most `limit` records.
+
+    A record has `path` (URI-encoded as in the log), `size` (bytes), `numRecords` (physical rows, None where there
+    are no statistics), `partitionValues` (by display names, texts as in the log), `deletionVectorCardinality` (rows
+    deleted, None without a vector) and `modificationTime` (a datetime in UTC). Raises InvalidArgument for a `where`
+    that is no condition on this table, CorruptCheckpoint, InvalidSchema.
+    """
+    if where is None:
+        files = snapshot.live_files(_COLUMNS)
+        report = PruneReport(files.num_rows, 0, 0)
+    else:
+        planned = snapshot.plan(where, _COLUMNS)
+        files, report = planned.files, planned.report
+    shown = files if limit is None else files.slice(0, limit)
+    shown = shown.append_column("numRecords", _num_records(shown))
+    partitions = _physical_partition_columns(snapshot)
+    columns = ["path", "size", "numRecords", "partitionValues", "deletionVector", "modificationTime"]
+    return FileListing([_record(row, partitions) for row in shown.select(columns).to_pylist()], report)
+
+
+def account(report: PruneReport, where: str | None) -> str:
+    """What became of the files, in one line: `1 of 6 files may hold a match of …`."""
+    if where is None:
+        return counted(report.total_files, "file")
+    return (
+        f"{report.kept_files} of {counted(report.total_files, 'file')} may hold a match of {where} "
+        f"(ruled out: {report.pruned_by_partition} by partition values, {report.pruned_by_stats} by statistics)"
+    )
+
+
+def _num_records(files: pa.Table) -> pa.Array:
+    texts = files["stats"].cast(pa.large_string())
+    known = [pc.struct_field(read_stats(pa.concat_arrays(texts.chunks), []), "numRecords")] if texts.chunks else []
+    if "stats_parsed" in files.column_names:
+        parsed = files["stats_parsed"]
+        if parsed.type.get_field_index("numRecords") >= 0:
+            known.insert(0, pc.struct_field(parsed, "numRecords"))
+    return pc.coalesce(*known) if known else pa.nulls(files.num_rows, pa.int64())
+
+
+def _physical_partition_columns(snapshot: Snapshot) -> dict[str, str]:
+    """From the display name of each partition column to the name that the log has for it."""
+    names: dict[str, str] = {}
+    for name in snapshot.metadata.partition_columns:
+        column = snapshot.schema.get(name)
+        names[name] = name if column is None else physical_name(column, snapshot.column_mapping_mode)
+    return names
+
+
+def _record(row: Mapping[str, Any], partitions: Mapping[str, str]) -> dict[str, Any]:
+    values = dict(row["partitionValues"] or ())
+    vector = row["deletionVector"]
+    return {
+        "path": row["path"],
+        "size": row["size"],
+        "numRecords": row["numRecords"],
+        "partitionValues": {name: values.get(physical) for name, physical in partitions.items()},
+        "deletionVectorCardinality": None if vector is None else vector["cardinality"],
+        "modificationTime": to_moment(row["modificationTime"]),
+    }

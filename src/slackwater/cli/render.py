@@ -1,0 +1,130 @@
+"""How the command line shows things: tables for people, one JSON document for machines, one line for an error."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+import typer
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+_EMPTY = frozenset({"", "[]", "{}", "0"})
+_KIB = 1024
+_TIME_OF_DAY = len("16:36:53.881")
+# Wider than any line: what another program reads is not folded.
+_UNFOLDED = 1_000_000
+
+
+def print_json(document: Any) -> None:
+    """`document` as JSON on stdout, UTF-8, indented: numbers exact, datetimes as ISO 8601 in UTC with milliseconds."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_PASSTHROUGH_DATETIME
+    typer.echo(orjson.dumps(document, default=_json_value, option=options))
+
+
+def print_human(*parts: RenderableType) -> None:
+    """Tables, trees and lines on stdout; what is too long for the terminal folds, and is never cut.
+
+    Into a pipe or a file nothing folds, unless COLUMNS says how wide it is.
+    """
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=_UNFOLDED)
+    for part in parts:
+        console.print(part)
+
+
+def print_note(text: str) -> None:
+    """One line on stderr, beside a JSON document on stdout."""
+    _stderr().print(Text(visible(text)), soft_wrap=True)
+
+
+def print_error(message: str) -> None:
+    """`error: …` on stderr, one line however long it is, red where there is colour."""
+    _stderr().print(Text(f"error: {visible(one_line(message))}", style="red"), soft_wrap=True)
+
+
+def show_warning(message: Warning | str, *_place: object, **_more: object) -> None:
+    """`warning: …` on stderr, one line; stands in for `warnings.showwarning`."""
+    _stderr().print(Text(f"warning: {visible(one_line(str(message)))}", style="yellow"), soft_wrap=True)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> Table:
+    """A table whose cells fold; the columns named in `right` are aligned to the right. None is an empty cell.
+
+    A column named `… (UTC)` stays wide enough for the time of day.
+    """
+    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for header in headers:
+        least = _TIME_OF_DAY if header.endswith("(UTC)") else None
+        drawn.add_column(header, overflow="fold", justify="right" if header in right else "left", min_width=least)
+    for row in rows:
+        drawn.add_row(*(cell(value) for value in row))
+    return drawn
+
+
+def cell(value: object) -> Text:
+    """`value` as text, never as markup: moments by their UTC, lists and maps one entry a line, None as nothing."""
+    if value is None:
+        return Text()
+    if isinstance(value, dt.datetime):
+        return Text(_utc(value).isoformat(" ", "milliseconds"))
+    if isinstance(value, Mapping):
+        return Text(visible("\n".join(f"{key}={'null' if item is None else item}" for key, item in value.items())))
+    if isinstance(value, (list, tuple)):
+        return Text(visible("\n".join(str(item) for item in value)))
+    return Text(visible(str(value)))
+
+
+def compact(entries: Mapping[str, str | None] | None) -> dict[str, str]:
+    """`entries` without those that say nothing: null, empty, an empty list or map, zero."""
+    return {key: value for key, value in (entries or {}).items() if value is not None and value not in _EMPTY}
+
+
+def format_bytes(size_bytes: int) -> str:
+    """`4504 (4.4 KiB)`: the exact number, and from 1 KiB on its size in words."""
+    amount, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if amount < _KIB:
+            break
+        amount, unit = amount / _KIB, larger
+    return str(size_bytes) if unit == "B" else f"{size_bytes} ({amount:.1f} {unit})"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def iso(moment: dt.datetime) -> str:
+    """`2026-11-21T10:00:00.000Z`: ISO 8601 in UTC; `moment` has a time zone."""
+    return f"{_utc(moment).isoformat(timespec='milliseconds')}Z"
+
+
+def visible(text: str) -> str:
+    """`text` with control characters spelled out: what stands in a log must not steer the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+def one_line(text: str) -> str:
+    """`text` with its line breaks made spaces."""
+    return " ".join(text.splitlines())
+
+
+def _utc(moment: dt.datetime) -> dt.datetime:
+    return moment.astimezone(dt.timezone.utc).replace(tzinfo=None)
+
+
+def _stderr() -> Console:
+    return Console(file=sys.stderr)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, dt.datetime):
+        return iso(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from tests.cli.commands import PARAMETERS, PARTITIONED, STAMPED, document, lines
+
+HISTORY_COLUMNS = [
+    "version",
+    "timestamp",
+    "userId",
+    "userName",
+    "operation",
+    "operationParameters",
+    "job",
+    "notebook",
+    "clusterId",
+    "readVersion",
+    "isolationLevel",
+    "isBlindAppend",
+    "operationMetrics",
+    "userMetadata",
+    "engineInfo",
+]
+
+
+def test_the_newest_commit_comes_first() -> None:
+    shown = [line.split() for line in lines("history", STAMPED) if not line.startswith(" " * 9)]
+    assert [row[:4] for row in shown[1:]] == [
+        ["3", "2026-07-12", "16:36:53.881", "UPDATE"],
+        ["2", "2026-07-12", "16:36:52.175", "DELETE"],
+        ["1", "2023-05-12", "06:50:06.883", "WRITE"],
+        ["0", "2026-07-12", "16:36:43.271", "CREATE"],
+    ]
+
+
+def test_people_see_no_parameters_and_metrics_that_say_nothing() -> None:
+    text = "\n".join(lines("history", STAMPED))
+    assert 'predicate=["((birthyear#132 = 1995) AND (age#133 < 30))"]' in text
+    assert "numDeletedRows=2" in text
+    assert "numCopiedRows" not in text
+    assert "clusterBy" not in text
+
+
+def test_machines_see_every_column_and_every_metric() -> None:
+    records = document("history", STAMPED)
+    assert [list(record) for record in records] == [HISTORY_COLUMNS] * 4
+    deletion = records[1]
+    assert deletion["version"] == 2
+    assert deletion["timestamp"] == "2026-07-12T16:36:52.175Z"
+    assert (deletion["readVersion"], deletion["isBlindAppend"]) == (1, False)
+    assert deletion["operationMetrics"]["numCopiedRows"] == "0"
+    assert deletion["engineInfo"] == "Apache-Spark/4.1.2 Delta-Lake/4.3.1"
+    assert deletion["job"] is None
+
+
+def test_parameters_that_are_no_text_are_json_text() -> None:
+    optimize, _, create = document("history", PARAMETERS)
+    assert optimize["operationParameters"] == {
+        "predicate": "[]",
+        "zOrderBy": '["id"]',
+        "clusterBy": "[]",
+        "auto": "false",
+    }
+    assert create["operationParameters"]["description"] is None
+
+
+def test_a_limit_keeps_the_newest_commits() -> None:
+    assert [record["version"] for record in document("history", STAMPED, "--limit", "2")] == [3, 2]
+
+
+def test_a_version_ends_the_history_there() -> None:
+    assert [record["version"] for record in document("history", STAMPED, "--version", "1")] == [1, 0]
+
+
+def test_a_commit_without_a_read_version_shows_none() -> None:
+    assert [record["readVersion"] for record in document("history", PARTITIONED)] == [0, None]

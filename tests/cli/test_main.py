@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import (
+    PARTITIONED,
+    STAMPED,
+    TOO_NEW,
+    document,
+    error,
+    lines,
+    run,
+    usage_error,
+)
+from tests.log.tables import TableLog, add, commit_info
+
+NOUNS = ("history", "detail", "files", "schema")
+PROGRAM = [sys.executable, "-c", "from slackwater.cli.main import app; app(prog_name='slackwater')"]
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_a_path_without_a_table_is_one_plain_line(noun: str, tmp_path: Path) -> None:
+    assert error(noun, str(tmp_path)) == (
+        f"error: {tmp_path.as_uri()} is not a Delta table: its _delta_log directory is missing or holds no commit"
+    )
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_a_table_that_is_too_new_is_one_plain_line(noun: str) -> None:
+    assert error(noun, TOO_NEW, "--json") == (
+        f"error: {Path(TOO_NEW).as_uri()}: needs reader version 99, this version of Slackwater reads up to 3 "
+        "(reader features: none); upgrade Slackwater"
+    )
+
+
+def test_a_version_that_is_not_there_is_one_plain_line() -> None:
+    assert error("detail", STAMPED, "--version", "9") == (
+        f"error: {Path(STAMPED).as_uri()} has no version 9: its newest version is 3"
+    )
+
+
+def test_a_moment_before_the_first_version_is_one_plain_line() -> None:
+    assert error("files", STAMPED, "--timestamp", "2001-01-01").startswith(
+        f"error: {Path(STAMPED).as_uri()}: no version is as old as 2001-01-01 00:00:00.000 UTC"
+    )
+
+
+def test_an_unknown_scheme_is_one_plain_line() -> None:
+    assert error("detail", "nope://bucket/t").startswith("error: unknown scheme 'nope'")
+
+
+def test_storage_options_reach_the_store() -> None:
+    message = error("detail", "s3://bucket/t", "--storage-option", "nonsense=1", "--storage-option", "AWS_REGION=x")
+    assert message.startswith("error: a storage option that s3://bucket does not know")
+
+
+def test_an_error_line_is_red_in_a_terminal_that_has_colour() -> None:
+    program = subprocess.run(
+        [*PROGRAM, "detail", TOO_NEW],
+        env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (program.returncode, program.stdout) == (1, "")
+    assert program.stderr.startswith("\x1b[31merror: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("detail",), "Missing argument"),
+        (("detail", STAMPED, "--version", "-1"), "--version"),
+        (("history", STAMPED, "--limit", "0"), "--limit"),
+        (("detail", STAMPED, "--version", "1", "--timestamp", "2026-01-01"), "give a version or a timestamp, not both"),
+        (("detail", STAMPED, "--timestamp", "yesterday"), "not a timestamp: 'yesterday'"),
+        (("detail", STAMPED, "--storage-option", "AWS_REGION"), "expected KEY=VALUE"),
+        (("vacuum", STAMPED), "No such command"),
+    ],
+)
+def test_wrong_usage_exits_with_2(arguments: tuple[str, ...], message: str) -> None:
+    assert message in usage_error(*arguments)
+
+
+def test_a_malformed_storage_option_is_not_repeated_in_the_message() -> None:
+    assert "hunter2" not in usage_error("detail", STAMPED, "--storage-option", "=hunter2")
+
+
+def test_a_damaged_checkpoint_is_one_line_of_warning_and_the_answer_stands(tmp_path: Path) -> None:
+    log = TableLog(str(tmp_path)).create(add("f0")).grow(2)
+    log.put("00000000000000000001.checkpoint.parquet", b"not parquet")
+    result = run("detail", str(tmp_path))
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"warning: {tmp_path.as_uri()}")
+    assert "00000000000000000001.checkpoint.parquet" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert "numFiles           3" in [line.rstrip() for line in result.stdout.splitlines()]
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("slackwater.cli.main.describe_detail", broken)
+    assert isinstance(run("detail", STAMPED).exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_tables_fold_to_the_terminal_and_lose_nothing(columns: int) -> None:
+    shown = lines("detail", STAMPED, columns=columns)
+    assert max(map(len, shown)) <= columns
+    values = "".join(line[19:] for line in shown)
+    assert Path(STAMPED).as_uri() in values
+    assert "76cd2cf5-ee8f-487e-8725-785a2c6bbb07" in values
+    assert "delta.enableInCommitTimestamps=true" in values
+
+
+def test_json_is_the_same_whatever_the_width() -> None:
+    wide = run("files", PARTITIONED, "--json", columns=200).stdout
+    assert wide == run("files", PARTITIONED, "--json", columns=20).stdout
+    assert wide.endswith("]\n")
+
+
+def test_what_stands_in_a_log_is_shown_and_not_obeyed(tmp_path: Path) -> None:
+    log = TableLog(str(tmp_path)).create(add("f0"))
+    log.commit(1, commit_info(operation="[red]WRITE[/red]", userName="a\x1b[2Jb"))
+    text = "\n".join(lines("history", str(tmp_path)))
+    assert "[red]WRITE[/red]" in text
+    assert "a\\x1b[2Jb" in text
+    assert document("history", str(tmp_path))[0]["userName"] == "a\x1b[2Jb"
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_that_has_gone_away_is_no_error(options: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        program = subprocess.run(
+            [*PROGRAM, "history", STAMPED, *options], stdout=writing, stderr=subprocess.PIPE, check=False
+        )
+    finally:
+        os.close(writing)
+    assert program.stderr == b""
+
+
+def test_importing_the_package_loads_nothing_of_the_command_line() -> None:
+    code = "import slackwater, sys; print([m for m in ('typer', 'rich', 'slackwater.cli') if m in sys.modules])"
+    program = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert program.stdout == "[]\n"
+
+
+def test_the_command_line_loads_no_spark() -> None:
+    code = "import slackwater.cli.main, sys; print('pyspark' in sys.modules)"
+    program = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert program.stdout == "False\n"
