@@ -55,6 +55,7 @@ class Checkpoint:
         return pa.concat_tables(tables, promote_options="permissive")
 
 
+_BATCH_ROWS = 131_072
 _Gate = Callable[[Sequence[dict[str, Any]]], None]
 
 
@@ -191,9 +192,11 @@ def _read_parquet_actions(store: ObjectStore, path: str, action: str, columns: S
         wanted = [c for c in columns if struct.get_field_index(c.split(".")[0]) >= 0]
         for group in _groups_with(file, action):
             read = list(dict.fromkeys([*wanted, "path"]))
-            table = _read_group(store, file, path, group, [f"{action}.{c}" for c in read])
+            # In batches: decoding a whole row group at once costs twice its size while it grows.
+            batches = file.iter_batches(_BATCH_ROWS, [group], [f"{action}.{c}" for c in read])
             try:
-                yield from [_unnested(chunk, action, columns) for chunk in table[action].chunks]
+                for batch in batches:
+                    yield _unnested(batch.column(action), action, columns)
             except _UNREADABLE as error:
                 raise _damaged(store, path, f"is damaged in {action}", error) from error
 
