@@ -4,6 +4,7 @@
     ├── TableNotFound                 no _delta_log there: check the path
     ├── VersionNotFound               the version is not, or no longer, in the log: pick one that is
     ├── TimestampOutOfRange           no version answers for that time: pick a time inside the history
+    ├── ChangeFeedNotEnabled          a version recorded no change data feed: ask for versions that did
     ├── CorruptTable                  the table's own files contradict the protocol: repair or restore the table
     │   ├── CorruptLog                a commit that is not what a commit must be
     │   │   └── MissingCommit         a version that must be in the log is not there
@@ -42,6 +43,10 @@ class VersionNotFound(SlackwaterError):
 
 class TimestampOutOfRange(SlackwaterError):
     """No version of the table answers for the asked time."""
+
+
+class ChangeFeedNotEnabled(SlackwaterError):
+    """A version in the asked range was committed while the change data feed was not enabled."""
 
 
 class CorruptTable(SlackwaterError):

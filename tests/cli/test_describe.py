@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.log.tables import DEFAULT, TableLog, add, commit_info, domain, metadata, protocol, remove
 
 from slackwater.errors import CorruptTable
 from slackwater.log.describe import clustering_columns, describe_detail, describe_history, to_moment
+from tests.log.tables import DEFAULT, TableLog, add, commit_info, domain, metadata, protocol, remove
 
 UTC = dt.timezone.utc
 MAPPED = protocol(3, 7, ["columnMapping"], ["columnMapping", "clustering", "domainMetadata"])

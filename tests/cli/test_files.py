@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tests.cli.commands import MAPPED, PARTITIONED, WITH_DELETED_ROWS, document, error, lines, run
 from tests.log.tables import TableLog, add, metadata, protocol
 

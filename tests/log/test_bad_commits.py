@@ -9,6 +9,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from slackwater.errors import (
+    CorruptCheckpoint,
+    CorruptLog,
+    CorruptTable,
+    InvalidSchema,
+    MissingCommit,
+    SlackwaterError,
+)
+from slackwater.log.snapshot import LogSnapshot
 from tests.log.tables import (
     DEFAULT,
     Action,
@@ -25,16 +35,6 @@ from tests.log.tables import (
     remove,
     txn,
 )
-
-from slackwater.errors import (
-    CorruptCheckpoint,
-    CorruptLog,
-    CorruptTable,
-    InvalidSchema,
-    MissingCommit,
-    SlackwaterError,
-)
-from slackwater.log.snapshot import LogSnapshot
 
 SECOND = "00000000000000000001.json"
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import pytest
+
+from slackwater.errors import CorruptLog, UnsupportedFeature
+from slackwater.log.snapshot import LogSnapshot
 from tests.log.tables import (
     DEFAULT,
     TableLog,
@@ -12,9 +15,6 @@ from tests.log.tables import (
     paths,
     protocol,
 )
-
-from slackwater.errors import CorruptLog, UnsupportedFeature
-from slackwater.log.snapshot import LogSnapshot
 
 
 def _with(action: dict[str, object]) -> TableLog:

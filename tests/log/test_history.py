@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.log.tables import DEFAULT, SpyStore, TableLog, add, commit_info, metadata, protocol
 
 from slackwater.errors import CorruptLog, CorruptTable, InvalidArgument, TimestampOutOfRange, VersionNotFound
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.segment import list_log
 from slackwater.protocol.properties import TableProperties
+from tests.log.tables import DEFAULT, SpyStore, TableLog, add, commit_info, metadata, protocol
 
 T = 1_700_000_000_000
 ENABLED = {"delta.enableInCommitTimestamps": "true"}

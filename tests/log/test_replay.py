@@ -8,6 +8,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from slackwater.log.file_actions import DELETION_VECTOR, unique_ids
+from slackwater.log.snapshot import LogSnapshot
+from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from tests.log.tables import (
     DEFAULT,
     Action,
@@ -24,10 +28,6 @@ from tests.log.tables import (
     remove,
     txn,
 )
-
-from slackwater.log.file_actions import DELETION_VECTOR, unique_ids
-from slackwater.log.snapshot import LogSnapshot
-from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 
 # Spellings of one file, of six files.
 SPELLINGS = (

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 import pytest
-from tests.log.tables import DEFAULT, SpyStore, TableLog, add, checkpoint_metadata, facts, paths
 
 from slackwater.errors import InvalidArgument, MissingCommit, TableNotFound, VersionNotFound
 from slackwater.log.segment import load_segment
 from slackwater.log.snapshot import LogSnapshot
+from tests.log.tables import DEFAULT, SpyStore, TableLog, add, checkpoint_metadata, facts, paths
 
 
 def _ten_commits() -> TableLog:

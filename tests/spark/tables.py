@@ -68,7 +68,10 @@ def _protocol(columns: dict[str, str]) -> dict[str, Any]:
         features = ["timestampNtz"]
         return {
             "protocol": {
-                "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": features,
+                "writerFeatures": features,
             }
         }
     return {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
@@ -89,7 +92,11 @@ def _metadata(fields: list[dict[str, Any]], partition_columns: list[str]) -> dic
 
 def _add(path: str, partition: dict[str, str | None], table: pa.Table | None) -> dict[str, Any]:
     add: dict[str, Any] = {
-        "path": path, "partitionValues": partition, "size": 1, "modificationTime": 1, "dataChange": True
+        "path": path,
+        "partitionValues": partition,
+        "size": 1,
+        "modificationTime": 1,
+        "dataChange": True,
     }
     if table is not None:
         low, high, nulls = {}, {}, {}

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater import errors
-from slackwater.spark.change_feed import ChangeFeedNotEnabled
 from slackwater.spark.read import load
 from tests.spark.tables import TABLES, write_table
 
@@ -76,7 +75,7 @@ def test_start_and_end_by_time(spark: SparkSession) -> None:
 
 def test_a_table_without_a_feed_says_in_which_version(spark: SparkSession, tmp_path: Path) -> None:
     path = write_table(tmp_path / "t", [{"id": [1]}])
-    with pytest.raises(ChangeFeedNotEnabled, match="version 0"):
+    with pytest.raises(errors.ChangeFeedNotEnabled, match="version 0"):
         feed(spark, Path(path), 0)
 
 

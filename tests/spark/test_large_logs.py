@@ -12,19 +12,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name that everybody gives it
-from tests.log.tables import (
-    CHECKPOINT_SCHEMA,
-    DEFAULT,
-    Action,
-    TableLog,
-    add,
-    checkpoint_metadata,
-    commit_info,
-    metadata,
-    parquet,
-    protocol,
-    remove,
-)
 
 from slackwater.errors import CheckpointFallbackWarning, CorruptCheckpoint, InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
@@ -39,6 +26,19 @@ from slackwater.spark.large_logs import (
     log_size_bytes,
     plan_distributed,
     should_distribute,
+)
+from tests.log.tables import (
+    CHECKPOINT_SCHEMA,
+    DEFAULT,
+    Action,
+    TableLog,
+    add,
+    checkpoint_metadata,
+    commit_info,
+    metadata,
+    parquet,
+    protocol,
+    remove,
 )
 
 pytestmark = pytest.mark.spark

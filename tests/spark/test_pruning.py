@@ -46,7 +46,10 @@ def test_conditions_one_after_the_other_prune_together(table: DataFrame) -> None
 
 def test_references_to_the_unpruned_frame_still_resolve(table: DataFrame) -> None:
     found = table.where(table.id >= 50)
-    assert [tuple(r) for r in found.select(table.name, table["id"]).orderBy(table.id).collect()] == [("n5", 50), (None, 59)]
+    assert [tuple(r) for r in found.select(table.name, table["id"]).orderBy(table.id).collect()] == [
+        ("n5", 50),
+        (None, 59),
+    ]
     again = found.where(found.id == 50)
     assert [r["name"] for r in again.select(found.name).collect()] == ["n5"]
 

@@ -133,7 +133,11 @@ def test_row_ids_are_refused_where_they_are_not_tracked(spark: SparkSession, tmp
 
 
 def test_columns_are_found_by_field_id(spark: SparkSession) -> None:
-    frame = load(spark, str(TABLES / "ntz-id-mode" / "golden_data")) if (TABLES / "ntz-id-mode" / "golden_data").exists() else load(spark, str(TABLES / "ntz-id-mode" / "delta"))
+    frame = (
+        load(spark, str(TABLES / "ntz-id-mode" / "golden_data"))
+        if (TABLES / "ntz-id-mode" / "golden_data").exists()
+        else load(spark, str(TABLES / "ntz-id-mode" / "delta"))
+    )
     assert frame.columns == ["id", "tsNtz", "tsNtzPartition"]
     assert dict(frame.dtypes)["tsNtzPartition"] == "timestamp_ntz"
     assert frame.count() == 9
@@ -201,8 +205,11 @@ def test_partition_values_of_every_type(
 def test_awkward_file_names_read(spark: SparkSession, tmp_path: Path) -> None:
     names = ["a b", "100%", "x[1]*", "{y}", "ünï", "q?z", "plus+and&", "semi;colon,"]
     path = write_table(
-        tmp_path / "my table %20", [{"id": [i]} for i in range(len(names))], names=[f"{n}.parquet" for n in names],
-        values=[{"part": str(i % 2)} for i in range(len(names))], extra_columns=[("part", "integer")],
+        tmp_path / "my table %20",
+        [{"id": [i]} for i in range(len(names))],
+        names=[f"{n}.parquet" for n in names],
+        values=[{"part": str(i % 2)} for i in range(len(names))],
+        extra_columns=[("part", "integer")],
     )
     assert rows(load(spark, path)) == [(i, i % 2) for i in range(len(names))]
     assert rows(load(spark, path).where("part = 1")) == [(i, 1) for i in range(1, len(names), 2)]

@@ -70,6 +70,8 @@ def open_checkpoint(store: ObjectStore, checkpoint: CheckpointFiles, gate: _Gate
         data, where = _read(store, checkpoint.paths[0]), f"{store.root_url}/{checkpoint.paths[0]}"
         try:
             actions = parse_actions(data, where)
+            if not actions:
+                raise CorruptLog(f"{where} is empty")
             gate(actions)
             inline = file_actions([(checkpoint.version, where, actions)])
         except CorruptLog as error:

@@ -92,7 +92,11 @@ class CommitHistory:
     def entries(self, limit: int | None = None) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
         """(version, timestamp in ms, commitInfo) of every commit in the log, newest first; commitInfo may be empty."""
         for version in sorted(self._commits, reverse=True)[: limit if limit is not None else None]:
-            info = self._commit_info(version)
+            try:
+                info = self._commit_info(version)
+            except VersionNotFound:
+                # Cleaned up since it was listed, and so are all before it.
+                return
             if isinstance(info.get("inCommitTimestamp"), int):
                 self._in_commit_ms.setdefault(version, info["inCommitTimestamp"])
             yield version, self.timestamp_ms(version), info
@@ -139,9 +143,10 @@ class CommitHistory:
         where = f"{self._store.root_url}/{path}"
         try:
             actions = parse_actions(self._store.read(path), where)
-        except ObjectNotFound:
-            # The log was cleaned up between the listing and now.
-            return {}
+        except ObjectNotFound as error:
+            raise VersionNotFound(
+                f"{self._store.root_url}: the commit of version {version} was cleaned up while the log was being read"
+            ) from error
         for action in actions:
             if isinstance(action.get("commitInfo"), dict):
                 info: Mapping[str, Any] = action["commitInfo"]

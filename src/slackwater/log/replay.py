@@ -186,8 +186,9 @@ def _finish(
     for name, action in (("protocol", draft.protocol), ("metaData", draft.metadata)):
         if action is None:
             source = f"the checkpoint of version {checkpoint.version}" if checkpoint else "the log"
-            kind = CorruptCheckpoint if checkpoint else CorruptLog
-            raise kind(
+            # A checkpoint that reads well and lacks this was written wrongly, and what else it lacks cannot be known:
+            # unlike one that is damaged it is not passed over.
+            raise CorruptLog(
                 f"{store.root_url}: version {version} has no {name} action: {source} must hold one; restore the log "
                 "or read an older version"
             )

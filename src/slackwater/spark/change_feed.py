@@ -16,7 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import CorruptLog, InvalidArgument, SlackwaterError, TimestampOutOfRange, VersionNotFound
+from slackwater.errors import (
+    ChangeFeedNotEnabled,
+    CorruptLog,
+    InvalidArgument,
+    TimestampOutOfRange,
+    VersionNotFound,
+)
 from slackwater.log.file_actions import STRING_MAP
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.protocol.actions import Metadata, parse_actions
@@ -35,10 +41,6 @@ CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version
 _EVENT_KEY, _EVENT_FILE, _EVENT, _KIND, _SELECT = (
     f"__slackwater_event_{part}" for part in ("key", "file", "id", "kind", "select")
 )
-
-
-class ChangeFeedNotEnabled(SlackwaterError):
-    """A version in the asked range was committed without the change data feed: ask for later versions."""
 
 
 @dataclass(frozen=True)
