@@ -22,6 +22,7 @@ def test_the_public_methods_of_a_snapshot_are_these() -> None:
     names = {name for name in dir(slackwater.Snapshot) if not name.startswith("_")}
     assert names == {
         "column_mapping_mode",
+        "despite_damage",
         "domain_metadata",
         "files",
         "history",
@@ -36,6 +37,7 @@ def test_the_public_methods_of_a_snapshot_are_these() -> None:
         "report",
         "schema",
         "segment",
+        "state",
         "store",
         "timestamp_ms",
         "tombstones",

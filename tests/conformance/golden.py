@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-from slackwater import errors
 
 _REPOSITORY = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("SLACKWATER_GOLDEN") or _REPOSITORY.parent / "shared" / "golden").resolve()
@@ -34,7 +32,7 @@ class GoldenTable:
     """One table and its record in the index."""
 
     id: str
-    record: Mapping[str, Any]
+    record: Mapping[str, Any] = field(repr=False)
 
     @property
     def folder(self) -> Path:
@@ -90,7 +88,7 @@ class ExpectedContent:
     """What the project that made a table says a version of it holds."""
 
     table: GoldenTable
-    record: Mapping[str, Any]
+    record: Mapping[str, Any] = field(repr=False)
 
     @property
     def id(self) -> str:
@@ -137,17 +135,6 @@ def each(items: Iterable[GoldenTable] | Iterable[ExpectedContent]) -> list[Any]:
     """One test per item under its id; one test that says so where there are no golden tables at all."""
     cases = [pytest.param(item, id=item.id) for item in items]
     return cases or [pytest.param(None, id="golden-tables-absent")]
-
-
-def expected_fault(request: pytest.FixtureRequest, kind: str, table_id: str) -> None:
-    """Mark the running test as a known fault where `expectations.json` lists the table under `known_faults`.
-
-    The mark is strict: the test fails as soon as the fault is gone.
-    """
-    fault = EXPECTATIONS["known_faults"].get(kind, {}).get(table_id)
-    if fault is not None:
-        raised = getattr(errors, fault["raises"])
-        request.applymarker(pytest.mark.xfail(reason=fault["reason"], raises=raised, strict=True))
 
 
 @cache

@@ -16,7 +16,7 @@ from slackwater.log.file_actions import unique_ids
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.schema import ArrayType, DataType, MapType, StructType
 
-from .golden import EXPECTATIONS, ExpectedContent, GoldenTable, each, expected_contents, expected_fault, tables
+from .golden import EXPECTATIONS, ExpectedContent, GoldenTable, each, expected_contents, tables
 
 _REFUSED: Mapping[str, Mapping[str, str]] = EXPECTATIONS["refused"]
 _OTHER_FILES: Mapping[str, Mapping[str, Any]] = EXPECTATIONS["live_files_unlike_the_index"]
@@ -74,10 +74,7 @@ def test_a_version_has_the_protocol_and_properties_that_upstream_says(content: E
 
 
 @pytest.mark.parametrize("table", each(t for t in tables() if t.id in _REFUSED))
-def test_a_table_that_is_none_is_refused_with_the_fault_named(
-    table: GoldenTable, request: pytest.FixtureRequest
-) -> None:
-    expected_fault(request, "log", table.id)
+def test_a_table_that_is_none_is_refused_with_the_fault_named(table: GoldenTable) -> None:
     refusal = _REFUSED[table.id]
     with pytest.raises(getattr(errors, refusal["error"])) as caught:
         LogSnapshot.load(table.root).live_files()
@@ -99,7 +96,7 @@ def test_every_invalid_table_has_its_refusal_and_every_expectation_its_table() -
     assert invalid <= set(_REFUSED)
     assert {by_id[name].validity for name in set(_REFUSED) - invalid} == {"ambiguous"}
     assert {t.id for t in tables() if t.validity == "needs-catalog"} <= {t.id for t in tables() if t.foreign_features}
-    assert {*_REFUSED, *_OTHER_FILES, *EXPECTATIONS["known_faults"]["log"]} <= set(by_id)
+    assert {*_REFUSED, *_OTHER_FILES} <= set(by_id)
     used = {feature for table in tables() for feature in table.foreign_features}
     assert used == set(EXPECTATIONS["features_outside_the_documents"])
 

@@ -262,3 +262,12 @@ def test_a_path_without_a_table_says_so(spark: SparkSession, tmp_path: Path) -> 
     path = write_table(tmp_path / "t", [{"id": [1]}])
     with pytest.raises(errors.VersionNotFound, match="no version 5"):
         load(spark, path, {"versionAsOf": 5})
+
+
+def test_a_log_is_replayed_by_spark_on_request_with_the_same_result(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", [{"part": [n % 2], "id": [n]} for n in range(4)], partition_by="part")
+    frame = load(spark, path, {"replay": "spark"})
+    assert rows(frame) == rows(load(spark, path, {"replay": "driver"}))
+    assert len(frame.where("id = 2").inputFiles()) == 1
+    with pytest.raises(errors.InvalidArgument, match="replay"):
+        load(spark, path, {"replay": "elsewhere"})

@@ -109,6 +109,11 @@ class LogSnapshot:
         return self._segment
 
     @property
+    def state(self) -> TableState:
+        """What the log says, action by action; the files of the checkpoint wait to be read."""
+        return self._state
+
+    @property
     def version(self) -> int:
         """The version of the table that this is."""
         return self._state.version
@@ -171,16 +176,16 @@ class LogSnapshot:
         Sizes in bytes, times in ms. Where the checkpoint turns out to be damaged, an older one and the commits are
         used instead, with a CheckpointFallbackWarning. Raises CorruptCheckpoint where that is not possible.
         """
-        return self._despite_damage(lambda: self._live.read(columns))
+        return self.despite_damage(lambda: self._live.read(columns))
 
     def tombstones(self) -> pa.Table:
         """The removed files that are not forgotten yet: columns of REMOVE_SCHEMA, times in ms.
 
         A damaged checkpoint is dealt with, or raises, as in `live_files`.
         """
-        return self._despite_damage(lambda: tombstones(self._state.checkpoint, self._state.newest, self._store))
+        return self.despite_damage(lambda: tombstones(self._state.checkpoint, self._state.newest, self._store))
 
-    def _despite_damage(self, read: Callable[[], pa.Table]) -> pa.Table:
+    def despite_damage(self, read: Callable[[], pa.Table]) -> pa.Table:
         while True:
             try:
                 return read()

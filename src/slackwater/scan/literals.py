@@ -73,9 +73,11 @@ def coerce_literal(value: Value, data_type: DataType, zone: str = "UTC") -> Valu
 def coerce_literals(values: Sequence[Value], data_type: DataType, zone: str = "UTC") -> tuple[Value, ...] | None:
     """The literals of an IN list, as `coerce_literal` does one; None where any of them cannot be said.
 
-    Spark brings the column and the whole list to one common type, so text among other types counts only in the
-    spelling that Spark itself would print, and digits of all the literals must fit one decimal.
+    Spark brings the column and the whole list to one common type: text beside other types makes that type text in
+    one of its modes, and digits of all the literals must fit one decimal.
     """
+    if len({isinstance(value, str) for value in values}) > 1:
+        return None
     coerced: list[Value] = []
     for value in values:
         literal = coerce_literal(value, data_type, zone)
@@ -134,7 +136,9 @@ def _for_integral(value: Value, name: str) -> Value | None:
             return value if not math.isfinite(value) or abs(value) < EXACT_DOUBLE_LIMIT else None
         return int(value) if abs(value) < EXACT_DOUBLE_LIMIT else None
     if isinstance(value, (int, Decimal)):
-        if not _fit_one_decimal([(_LONG_DIGITS, 0), _shape(value)]):
+        low, high = INTEGRAL_RANGES["long"]
+        # Beyond the range of a long Spark puts a constant in the place of the comparison, true for null too.
+        if not low <= value <= high or not _fit_one_decimal([(_LONG_DIGITS, 0), _shape(value)]):
             return None
         return int(value) if value == int(value) else value
     return None

@@ -13,7 +13,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.schema import BOOLEAN, STRING, DataType, DecimalType, PrimitiveType, StructType
+from slackwater.protocol.schema import BOOLEAN, FLOAT, STRING, DataType, DecimalType, PrimitiveType, StructType
 from slackwater.scan.columns import ResolvedColumn, resolve_column
 from slackwater.scan.literals import cast_literal, coerce_literal, coerce_literals
 from slackwater.scan.predicate import (
@@ -273,7 +273,8 @@ class _Translator:
             return None
         if literal.value is None:
             return literal
-        value = cast_literal(literal.value, data_type, self.zone)
+        # A FLOAT meets a whole number as a float, and floats that are equal stand for many whole numbers.
+        value = None if data_type == FLOAT else cast_literal(literal.value, data_type, self.zone)
         return None if value is None else _Literal(value)
 
 

@@ -90,7 +90,7 @@ def live_files_frame(spark: SparkSession, snapshot: LogSnapshot) -> DataFrame:
     footers are damaged is dealt with as in `LogSnapshot.live_files`. Raises CorruptCheckpoint and CorruptLog where a
     file of the log is gone. Source: delta-protocol.md "Action Reconciliation".
     """
-    frame: DataFrame = snapshot._despite_damage(lambda: _live_files_frame(spark, snapshot))
+    frame: DataFrame = snapshot.despite_damage(lambda: _live_files_frame(spark, snapshot))
     return frame
 
 
@@ -126,7 +126,7 @@ def plan_distributed(
             [view.files(where, columns, zone).select(list(columns)) for view in views], promote_options="permissive"
         )
 
-    return snapshot._despite_damage(parts)
+    return snapshot.despite_damage(parts)
 
 
 def canonical_path_column(path: Column) -> Column:
@@ -147,7 +147,7 @@ def unique_id_column(vector: Column) -> Column:
 
 
 def _state(snapshot: LogSnapshot) -> TableState:
-    return snapshot._state
+    return snapshot.state
 
 
 def _live_files_frame(spark: SparkSession, snapshot: LogSnapshot) -> DataFrame:
@@ -422,7 +422,6 @@ class _BucketFiles(CheckpointFiles):
     ) -> None:
         super().__init__(None, store)
         self._spark = spark
-        self._bucket_store = store
         self._bucket = bucket
         self._values = values
 
@@ -434,7 +433,7 @@ class _BucketFiles(CheckpointFiles):
     def _collected(self, files: Sequence[_Footer], columns: Sequence[str]) -> pa.Table:
         found = files[0].add
         stats = _stats_type(found, columns)
-        frame = _parquet_adds(self._spark, self._bucket_store, files, stats)
+        frame = _parquet_adds(self._spark, self._store, files, stats)
         if self._bucket.count > 1:
             in_bucket = F.pmod(F.xxhash64("add.path"), F.lit(self._bucket.count)) == self._bucket.number
             frame = frame.where(in_bucket)

@@ -22,6 +22,7 @@ def load(spark: SparkSession, path: str, options: Mapping[str, Any] | None = Non
     Options (any case): `versionAsOf` or `timestampAsOf`, also `path@v3` and `path@yyyyMMddHHmmssSSS`;
     `readChangeFeed` with `startingVersion|startingTimestamp` and `endingVersion|endingTimestamp`; `rowTracking` adds
     `_row_id` and `_row_commit_version`; `strict` makes a timestamp after the last commit an error;
+    `replay` = `spark` replays the log as a Spark job, `driver` never does, else its size decides;
     `allowPathsOutsideRoot` follows absolute paths in the log that leave the table's root. Unknown ones are ignored.
     Times without a zone are in the session's. Raises TableNotFound and every other error of reading.
     """
@@ -33,7 +34,7 @@ def load(spark: SparkSession, path: str, options: Mapping[str, Any] | None = Non
         if travel != TimeTravel():
             raise InvalidArgument(f"{path} names a version, and so do versionAsOf or timestampAsOf: give one")
         travel = named
-    scan_options = ScanOptions(opts.flag("rowTracking"), opts.flag("allowPathsOutsideRoot"))
+    scan_options = ScanOptions(opts.flag("rowTracking"), opts.flag("allowPathsOutsideRoot"), opts.get("replay"))
     if opts.flag("readChangeFeed", "readChangeData"):
         if travel != TimeTravel():
             raise InvalidArgument("a change feed takes startingVersion and endingVersion, not a version to travel to")

@@ -22,12 +22,14 @@ from slackwater.errors import DataFileNotFound, InvalidArgument
 from slackwater.protocol.column_mapping import ID, NONE, physical_name, physical_schema
 from slackwater.protocol.properties import ENABLE_ROW_TRACKING, MATERIALIZED_ROW_COMMIT_VERSION, MATERIALIZED_ROW_ID
 from slackwater.protocol.schema import VOID, StructField, StructType
-from slackwater.scan.predicate import And, Constant, Predicate, columns_of
+from slackwater.scan.predicate import And, Constant, Predicate, Unknown, columns_of
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.columns import predicate_of
 from slackwater.spark.file_columns import ROW, file_constants, hive_columns, with_file_constants
+from slackwater.spark.large_logs import plan_distributed, should_distribute
 from slackwater.spark.locations import DataLocations, verify_urls
 from slackwater.spark.modes import (
+    is_connect,
     is_missing_path,
     listing_on_driver,
     plain_filter,
@@ -47,10 +49,14 @@ _BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwate
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """What a reader may be asked for besides the version. `row_tracking` adds `_row_id` and `_row_commit_version`."""
+    """What a reader may be asked for besides the version.
+
+    `row_tracking` adds `_row_id` and `_row_commit_version`; `replay` is `spark`, `driver` or None (by the log's size).
+    """
 
     row_tracking: bool = False
     allow_paths_outside_root: bool = False
+    replay: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,9 @@ class TableScan:
         return self._narrowing((_Stage(self._frame(files), None),), Constant(True), files.num_rows)
 
     def _files(self, predicate: Predicate | None) -> pa.Table:
-        """The files that may hold a match for `predicate`."""
+        """The files that may hold a match for `predicate`; found by a Spark job where the log is too large for one."""
+        if self._distributed:
+            return plan_distributed(self.spark, self.snapshot, predicate, self._columns, self.zone)
         return self.snapshot.files(predicate, self._columns, self.zone)
 
     def _frame(self, files: pa.Table) -> DataFrame:
@@ -98,6 +106,10 @@ class TableScan:
         if not parts:
             return self.spark.createDataFrame([], self.output_schema)
         return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+
+    @cached_property
+    def _distributed(self) -> bool:
+        return should_distribute(self.snapshot, self.options.replay)
 
     @cached_property
     def zone(self) -> str:
@@ -131,7 +143,7 @@ class TableScan:
         """The frame of the last stage, whose `where` plans the scan anew for everything that was asked so far."""
 
         def narrow(condition: Any) -> DataFrame:
-            found = predicate_of(condition, self.snapshot.schema, self.zone)
+            found = self._predicate(condition)
             both = And((predicate, found))
             files = self._files(both) if columns_of(found) else None
             if files is None or files.num_rows == file_count:
@@ -145,6 +157,25 @@ class TableScan:
             return self._narrowing(tuple(renewed), both, files.num_rows)
 
         return with_filter(stages[-1].frame, narrow)
+
+    def _predicate(self, condition: Any) -> Predicate:
+        """What `condition` says about files."""
+        if not is_connect(self.spark):
+            # As a Column, SQL text is read by Spark's own parser, with all of the session's settings.
+            condition = F.expr(condition) if isinstance(condition, str) else condition
+        elif not self._standard_sql:
+            return Unknown("the session reads SQL text in another way")
+        return predicate_of(condition, self.snapshot.schema, self.zone)
+
+    @cached_property
+    def _standard_sql(self) -> bool:
+        """Whether quotes and timestamps in SQL text mean what they mean by default."""
+        conf = self.spark.conf
+        quoted = conf.get("spark.sql.ansi.doubleQuotedIdentifiers", "false") or "false"
+        return quoted.lower() == "false" and (conf.get("spark.sql.timestampType", "") or "").upper() in (
+            "",
+            "TIMESTAMP_LTZ",
+        )
 
     def _part(self, files: pa.Table) -> DataFrame:
         """Files that all have a deletion vector, or none of which has."""
