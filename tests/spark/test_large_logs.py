@@ -19,14 +19,8 @@ from slackwater.protocol.file_names import checkpoint_name
 from slackwater.protocol.paths import canonical_path
 from slackwater.scan.predicate import And, Comparison, In, Not
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.large_logs import (
-    _partition_values,
-    canonical_path_column,
-    live_files_frame,
-    log_size_bytes,
-    plan_distributed,
-    should_distribute,
-)
+from slackwater.spark.large_logs import canonical_path_column, live_files_frame
+from slackwater.spark.large_planning import _partition_values, log_size_bytes, plan_distributed, should_distribute
 from tests.log.tables import (
     CHECKPOINT_SCHEMA,
     DEFAULT,

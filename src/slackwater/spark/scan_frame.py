@@ -26,7 +26,7 @@ from slackwater.scan.predicate import And, Constant, Predicate, Unknown, columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.columns import predicate_of
 from slackwater.spark.file_columns import ROW, file_constants, hive_columns, with_file_constants
-from slackwater.spark.large_logs import plan_distributed, should_distribute
+from slackwater.spark.large_planning import plan_distributed, should_distribute
 from slackwater.spark.locations import DataLocations, verify_urls
 from slackwater.spark.modes import (
     is_connect,
