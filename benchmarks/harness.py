@@ -147,7 +147,7 @@ def show(rows: Sequence[Row], heading: str, console: Console | None = None) -> N
             console.print(f"{row.case}: {row.work}: {row.note}", highlight=False)
     missed = [row for row in rows if row.holds is False]
     for row in missed:
-        console.print(f"[bold red]MISSES[/] {row.case}: {row.work}, against {row.against}: {_against_mark(row)}")
+        console.print(f"[bold red]MISSES[/] {row.case}: {row.work}: {_against_mark(row)}")
     if not missed:
         console.print("every mark holds")
 
@@ -163,7 +163,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 def _against_mark(row: Row) -> str:
     if row.ratio is None:
         return f"{row.ours:.3f} {row.unit}, the mark is {row.mark:g} {row.unit}"
-    return f"{row.ratio:.3f} ×, the mark is {row.mark:g} ×"
+    return f"{row.ratio:.3f} × {row.against}, the mark is {row.mark:g} ×"
 
 
 def _turn(names: Sequence[str], number: int) -> list[str]:
