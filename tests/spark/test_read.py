@@ -271,3 +271,16 @@ def test_a_log_is_replayed_by_spark_on_request_with_the_same_result(spark: Spark
     assert len(frame.where("id = 2").inputFiles()) == 1
     with pytest.raises(errors.InvalidArgument, match="replay"):
         load(spark, path, {"replay": "elsewhere"})
+
+
+def test_deletion_vectors_and_partition_values_find_their_files_without_distinct_checksums_of_names(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [{"part": "1.5"}, {"part": None}]
+    path = write_table(tmp_path / "t", [{"id": [1]}, {"id": [2]}], values=values, extra_columns=[("part", "double")])
+    expected = [rows(load(spark, str(TABLES / "table-with-dv-small"))), load(spark, path).where("id = 1").collect()]
+    for module in ("file_columns", "scan_frame"):
+        monkeypatch.setattr(f"slackwater.spark.{module}.file_numbers", lambda urls: None)
+    found = [rows(load(spark, str(TABLES / "table-with-dv-small"))), load(spark, path).where("id = 1").collect()]
+    assert found == expected
+    assert len(found[0]) == 8

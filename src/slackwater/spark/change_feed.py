@@ -202,14 +202,15 @@ class ChangeFeed:
                 "deletionVector": pa.nulls(len(by_path)),
             }
         )
-        expressions, frame = scan.raw_frame(list(by_path), files, [CHANGE_TYPE] if recorded else [], needs_row=True)
+        raw = scan.raw_frame(list(by_path), files, [CHANGE_TYPE] if recorded else [], needs_row=True)
+        frame = raw.frame
         frame = frame.join(F.broadcast(self._events(scan, by_path)), F.xxhash64(FILE) == F.col(_EVENT_KEY), "inner")
         frame = frame.where(same_text(FILE, _EVENT_FILE))
-        bitmaps = [(f"{n}", c.rows or c.without) for n, c in enumerate(changes) if c.rows or c.without]
+        bitmaps = [(n, rows) for n, c in enumerate(changes) if (rows := c.rows or c.without)]
         if bitmaps:
-            frame = without_deleted_rows(self.spark, frame, words_table(bitmaps), _EVENT, F.col(_SELECT))
+            frame = without_deleted_rows(self.spark, frame, words_table(bitmaps), F.col(_EVENT), F.col(_SELECT))
         kind = F.col(CHANGE_TYPE) if recorded else F.col(_KIND)
-        return frame.select(*expressions, kind.alias(CHANGE_TYPE), F.col(COMMIT_VERSION), F.col(COMMIT_TIMESTAMP))
+        return frame.select(*raw.columns, kind.alias(CHANGE_TYPE), F.col(COMMIT_VERSION), F.col(COMMIT_TIMESTAMP))
 
     def _events(self, scan: TableScan, by_path: Mapping[str, Sequence[tuple[int, FileChange]]]) -> DataFrame:
         """What happened to each file: a file that was added and later removed occurs twice."""
@@ -217,7 +218,7 @@ class ChangeFeed:
         rows = [
             (
                 scan.locations.metadata_url(path),
-                str(number),
+                number,
                 change.kind,
                 change.rows is not None,
                 change.version,
@@ -226,10 +227,10 @@ class ChangeFeed:
             for path, events in by_path.items()
             for number, change in events
         ]
-        types = [pa.string(), pa.string(), pa.string(), pa.bool_(), pa.int64(), pa.timestamp("us", "UTC")]
+        types = [pa.string(), pa.int64(), pa.string(), pa.bool_(), pa.int64(), pa.timestamp("us", "UTC")]
         names = [_EVENT_FILE, _EVENT, _KIND, _SELECT, COMMIT_VERSION, COMMIT_TIMESTAMP]
         columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(types)]
-        sql_types = ("string", "string", "string", "boolean", "long", "timestamp")
+        sql_types = ("string", "long", "string", "boolean", "long", "timestamp")
         schema = ", ".join(f"{name} {kind}" for name, kind in zip(names, sql_types, strict=True))
         return self.spark.createDataFrame(pa.table(columns, names=names), schema=schema).withColumn(
             _EVENT_KEY, F.xxhash64(_EVENT_FILE)

@@ -15,7 +15,7 @@ from slackwater.storage.store import ObjectStore
 # RFC 2396 as java.net.URI applies it to a path: what stays as it is.
 _URI_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-_.!~*'():@&=+$,;")
 _VERIFIED = "_slackwater_urls_verified"
-_GLOB = frozenset("{}[]*?\\")
+_ESCAPED_GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 _HADOOP_SCHEMES = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss"}
 
 
@@ -42,7 +42,7 @@ class DataLocations:
 
     def spark_path(self, relative: str) -> str:
         """The path to give to Spark, glob characters escaped."""
-        return "".join(f"\\{c}" if c in _GLOB else c for c in self._full(relative))
+        return self._full(relative).translate(_ESCAPED_GLOB)
 
     def metadata_url(self, relative: str) -> str:
         """What `_metadata.file_path` is for rows of the file: percent-encoded, `file:/…` on a local disk."""
@@ -83,6 +83,8 @@ def _require(unexpected: set[str]) -> None:
 
 def encode_uri_path(path: str) -> str:
     """`path` as java.net.URI writes it: other ASCII, control and space characters percent-encoded as UTF-8."""
+    if _URI_SAFE.issuperset(path):
+        return path
     return "".join(c if _stays(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in path)
 
 

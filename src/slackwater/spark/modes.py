@@ -5,15 +5,16 @@ Everything that touches the JVM or a Connect plan is here (and at the foot of `c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+_PATHS_ONE_BY_ONE = 16
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
@@ -87,10 +88,27 @@ def plain_filter(frame: DataFrame, condition: Any) -> DataFrame:
     return base.filter(frame, condition)  # type: ignore[no-any-return,attr-defined]
 
 
+def read_parquet(spark: SparkSession, reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
+    """`reader.parquet(*paths)`, analysed: a path that is missing raises here."""
+    frame: DataFrame
+    if is_connect(spark):
+        frame = reader.parquet(*paths)
+        _ = frame.schema
+    elif len(paths) <= _PATHS_ONE_BY_ONE:
+        frame = reader.parquet(*paths)
+    else:
+        # Every argument is a call into the JVM; one text that is split there is one. No path holds a NUL.
+        jvm: Any = spark._jvm
+        split = jvm.java.util.regex.Pattern.compile("\0").split("\0".join(paths))
+        sequence = jvm.PythonUtils.toSeq(jvm.java.util.Arrays.asList(split))
+        frame = reader._df(reader._jreader.parquet(sequence))
+    return frame
+
+
 def frame_of_writer(writer: Any) -> DataFrame:
     """The DataFrame that a `DataFrameWriter` writes; one of Connect only holds its plan."""
     if not is_connect(writer._spark):
-        return writer._df  # type: ignore[no-any-return]
+        return writer._df
     from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 
     return ConnectDataFrame(writer._df, writer._spark)

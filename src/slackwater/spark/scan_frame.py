@@ -25,7 +25,14 @@ from slackwater.protocol.schema import VOID, StructField, StructType
 from slackwater.scan.predicate import And, Constant, Predicate, Unknown, columns_of
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.columns import predicate_of
-from slackwater.spark.file_columns import ROW, file_constants, hive_columns, with_file_constants
+from slackwater.spark.file_columns import (
+    ROW,
+    file_constants,
+    file_number,
+    file_numbers,
+    hive_columns,
+    with_file_constants,
+)
 from slackwater.spark.large_planning import plan_distributed, should_distribute
 from slackwater.spark.locations import DataLocations, verify_urls
 from slackwater.spark.modes import (
@@ -33,6 +40,7 @@ from slackwater.spark.modes import (
     is_missing_path,
     listing_on_driver,
     plain_filter,
+    read_parquet,
     same_columns,
     same_plan,
     with_filter,
@@ -43,7 +51,9 @@ from slackwater.spark.types import to_spark_schema, to_spark_type
 
 ROW_ID = "_row_id"
 ROW_COMMIT_VERSION = "_row_commit_version"
+_NESTED = (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
 _FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"
+_ORDINAL = "__slackwater_ordinal"
 _BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
 
 
@@ -57,6 +67,20 @@ class ScanOptions:
     row_tracking: bool = False
     allow_paths_outside_root: bool = False
     replay: str | None = None
+
+
+@dataclass(frozen=True)
+class RawFrame:
+    """Rows as the files have them, and the expressions over them that give the table's columns.
+
+    Where all the files have a deletion vector, `number` tells in each row which file it is of: one of `numbers`, that
+    stand in the order of the files.
+    """
+
+    frame: DataFrame
+    columns: list[Column | str]
+    numbers: Sequence[int] = ()
+    number: Column | None = None
 
 
 @dataclass(frozen=True)
@@ -171,30 +195,25 @@ class TableScan:
     def _standard_sql(self) -> bool:
         """Whether quotes and timestamps in SQL text mean what they mean by default."""
         conf = self.spark.conf
-        quoted = conf.get("spark.sql.ansi.doubleQuotedIdentifiers", "false") or "false"
-        return quoted.lower() == "false" and (conf.get("spark.sql.timestampType", "") or "").upper() in (
-            "",
-            "TIMESTAMP_LTZ",
-        )
+        quoted = conf.get("spark.sql.ansi.doubleQuotedIdentifiers") or "false"
+        return quoted.lower() == "false" and conf.get("spark.sql.timestampType") in (None, "TIMESTAMP_LTZ")
 
     def _part(self, files: pa.Table) -> DataFrame:
         """Files that all have a deletion vector, or none of which has."""
         paths = [self.locations.relative(path) for path in files["path"].to_pylist()]
-        expressions, frame = self.raw_frame(paths, files)
-        if files["deletionVector"].null_count == 0:
-            vectors = deleted_rows(
-                self.snapshot.store,
-                [self.locations.metadata_url(path) for path in paths],
-                files["deletionVector"].to_pylist(),
-                self.options.allow_paths_outside_root,
-            )
-            frame = without_deleted_rows(self.spark, frame, vectors)
-        return frame.select(*expressions)
+        raw = self.raw_frame(paths, files)
+        frame = raw.frame
+        if raw.number is not None:
+            allowed = self.options.allow_paths_outside_root
+            words = deleted_rows(self.snapshot.store, raw.numbers, files["deletionVector"].to_pylist(), allowed)
+            frame = without_deleted_rows(self.spark, frame, words, raw.number)
+        # A select that changes nothing still costs calls into the JVM.
+        return frame if raw.columns == [_quoted(name) for name in frame.columns] else frame.select(*raw.columns)
 
     def raw_frame(
         self, paths: Sequence[str], files: pa.Table, hidden: Sequence[str] = (), needs_row: bool = False
-    ) -> tuple[list[Column], DataFrame]:
-        """The table's columns as expressions, and the frame over all rows of the files that they are taken from.
+    ) -> RawFrame:
+        """All rows of the files, deleted ones too.
 
         `hidden`: further text columns to read from the files. The frame has FILE and ROW where a deletion vector or
         row tracking needs them, and with `needs_row`.
@@ -209,7 +228,8 @@ class TableScan:
         constants: dict[str, tuple[spark_types.DataType, pa.Array]] = {}
         if native is not None:
             for name, column in zip(native, partitions, strict=True):
-                read_schema = read_schema.add(name, to_spark_type(column.type))
+                metadata = self.output_schema[column.name].metadata
+                read_schema = read_schema.add(name, to_spark_type(column.type), metadata=metadata)
         else:
             constants = file_constants(files["partitionValues"], partitions, mode, self.zone)
         if self.options.row_tracking:
@@ -217,13 +237,21 @@ class TableScan:
             constants[_BASE_ROW_ID] = (long, files["baseRowId"].combine_chunks())
             constants[_DEFAULT_COMMIT_VERSION] = (long, files["defaultRowCommitVersion"].combine_chunks())
         frame = self._relation(paths, read_schema, native is not None)
-        urls = [self.locations.metadata_url(path) for path in paths]
-        if constants or needs_row:
+        urls = [self.locations.metadata_url(path) for path in paths] if constants or needs_row else []
+        if urls:
             verify_urls(self.spark, frame, urls, self.locations.is_plain(paths))
+        deleted = files["deletionVector"].null_count == 0
+        numbers = file_numbers(urls) if deleted else None
+        if deleted and numbers is None:
+            constants[_ORDINAL] = (spark_types.LongType(), pa.array(range(len(paths)), pa.int64()))
         frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row)
         names = dict(zip(partition_columns, native or [], strict=False))
         expressions = [self._expression(c, mode, names, values) for c in self.columns]
-        return [*expressions, *self._row_tracking_columns(values)], frame
+        columns = [*expressions, *self._row_tracking_columns(values)]
+        if not deleted:
+            return RawFrame(frame, columns)
+        number = values[_ORDINAL] if numbers is None else file_number()
+        return RawFrame(frame, columns, numbers or range(len(paths)), number)
 
     def _partition_field(self, name: str) -> StructField:
         column = self.snapshot.schema.get(name)
@@ -250,8 +278,7 @@ class TableScan:
         count = len(paths) if self.locations.is_local else 0
         with listing_on_driver(self.spark, count):
             try:
-                frame = reader.parquet(*spark_paths)
-                _ = frame.schema
+                frame = read_parquet(self.spark, reader, spark_paths)
             except AnalysisException as error:
                 if is_missing_path(error):
                     raise DataFileNotFound(
@@ -263,22 +290,21 @@ class TableScan:
         return frame
 
     def _expression(
-        self, column: StructField, mode: str, native: dict[str, str], literals: dict[str, Column]
-    ) -> Column:
+        self, column: StructField, mode: str, native: dict[str, str], constants: dict[str, Column]
+    ) -> Column | str:
+        """What gives `column`: its quoted name where the frame has it just so."""
         spark_type = to_spark_type(column.type)
         if column.type == VOID:
             source = F.lit(None)
-        elif column.name in native:
-            source = F.col(_quoted(native[column.name]))
-        elif column.name in literals:
-            source = literals[column.name]
+        elif column.name in constants:
+            source = constants[column.name]
         else:
-            source = F.col(_quoted(physical_name(column, mode)))
-            if mode != NONE and isinstance(
-                spark_type, (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
-            ):
-                # Casts go by position, hence they put display names in the place of physical ones.
-                source = source.cast(spark_type)
+            name = native.get(column.name) or physical_name(column, mode)
+            # Casts go by position, hence they put display names in the place of physical ones.
+            renamed = mode != NONE and isinstance(spark_type, _NESTED)
+            if name == column.name and not renamed:
+                return _quoted(name)
+            source = F.col(_quoted(name)).cast(spark_type) if renamed else F.col(_quoted(name))
         metadata = self.output_schema[column.name].metadata
         return source.alias(column.name, metadata=metadata) if metadata else source.alias(column.name)
 
