@@ -15,7 +15,13 @@ import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
 from slackwater.log.checkpoint import Checkpoint, open_checkpoint
-from slackwater.log.file_actions import ACTION_SCHEMA, file_actions, newest_per_file
+from slackwater.log.file_actions import (
+    ACTION_SCHEMA,
+    file_actions,
+    newest_per_file,
+    not_among,
+    select_rows,
+)
 from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction, parse_actions
 from slackwater.protocol.features import validate_readable
@@ -48,6 +54,9 @@ class _Draft:
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
     last_commit_info: Mapping[str, Any] | None = None
 
+
+# Moving forward often, commit by commit, must not leave the table in ever smaller pieces.
+_MOST_CHUNKS = 64
 
 _Commits = Sequence[tuple[int, str, list[dict[str, Any]]]]
 
@@ -83,7 +92,10 @@ def advance(state: TableState, commits: Sequence[CommitFile], store: ObjectStore
         state.protocol, state.metadata, dict(state.transactions), dict(state.domains), state.last_commit_info
     )
     _apply(draft, read)
-    newest = newest_per_file(pa.concat_tables([state.newest, _file_actions(read)]))
+    fresh = newest_per_file(_file_actions(read))
+    newest = pa.concat_tables([select_rows(state.newest, not_among(state.newest, fresh)), fresh])
+    if newest["path"].num_chunks > _MOST_CHUNKS:
+        newest = newest.combine_chunks()
     return _finish(draft, store, commits[-1].end_version, state.checkpoint, newest)
 
 

@@ -108,7 +108,8 @@ def read_parquet(spark: SparkSession, reader: DataFrameReader, paths: Sequence[s
 def frame_of_writer(writer: Any) -> DataFrame:
     """The DataFrame that a `DataFrameWriter` writes; one of Connect only holds its plan."""
     if not is_connect(writer._spark):
-        return writer._df
+        frame: DataFrame = writer._df
+        return frame
     from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 
     return ConnectDataFrame(writer._df, writer._spark)
