@@ -284,3 +284,13 @@ def test_deletion_vectors_and_partition_values_find_their_files_without_distinct
     found = [rows(load(spark, str(TABLES / "table-with-dv-small"))), load(spark, path).where("id = 1").collect()]
     assert found == expected
     assert len(found[0]) == 8
+
+
+def test_a_table_of_many_files_reads_whole_and_by_part(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", [{"id": [n]} for n in range(60)])
+    frame = load(spark, path)
+    assert rows(frame) == [(n,) for n in range(60)]
+    assert rows(frame.where("id >= 25")) == [(n,) for n in range(25, 60)]
+    next(Path(path).glob("*.parquet")).unlink()
+    with pytest.raises(errors.DataFileNotFound, match=r"version 0.*gone"):
+        load(spark, path)

@@ -100,8 +100,7 @@ def read_parquet(spark: SparkSession, reader: DataFrameReader, paths: Sequence[s
         # Every argument is a call into the JVM; one text that is split there is one. No path holds a NUL.
         jvm: Any = spark._jvm
         split = jvm.java.util.regex.Pattern.compile("\0").split("\0".join(paths))
-        sequence = jvm.PythonUtils.toSeq(jvm.java.util.Arrays.asList(split))
-        frame = reader._df(reader._jreader.parquet(sequence))
+        frame = reader._df(reader._jreader.parquet(split))
     return frame
 
 
