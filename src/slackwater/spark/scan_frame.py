@@ -104,7 +104,6 @@ class TableScan:
             raise InvalidArgument(
                 f"{self.snapshot.store.root_url}: row ids can only be read where delta.enableRowTracking is true"
             )
-
         validate_types(self.snapshot.schema, self.snapshot.store.root_url)
 
     def dataframe(self) -> DataFrame:
