@@ -207,7 +207,9 @@ class TableScan:
             words = deleted_rows(self.snapshot.store, raw.numbers, files["deletionVector"].to_pylist(), allowed)
             frame = without_deleted_rows(self.spark, frame, words, raw.number)
         # A select that changes nothing still costs calls into the JVM.
-        return frame if raw.columns == [_quoted(name) for name in frame.columns] else frame.select(*raw.columns)
+        names = [column for column in raw.columns if isinstance(column, str)]
+        unchanged = len(names) == len(raw.columns) and names == [_quoted(name) for name in frame.columns]
+        return frame if unchanged else frame.select(*raw.columns)
 
     def raw_frame(
         self, paths: Sequence[str], files: pa.Table, hidden: Sequence[str] = (), needs_row: bool = False
