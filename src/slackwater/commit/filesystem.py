@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from slackwater.errors import CommitUnknown, ObjectExists, ObjectNotFound, StorageError
+from slackwater.errors import CommitUnknown, ObjectNotFound, StorageError
 from slackwater.log.segment import LOG
 from slackwater.protocol.file_names import commit_name
 from slackwater.storage.store import ObjectStore
@@ -29,10 +29,8 @@ class FilesystemCommitter:
         data = b"".join(orjson.dumps(action) + b"\n" for action in actions)
         try:
             self._store.put_if_absent(path, data)
-        except ObjectExists:
-            # A store that repeated the request may be speaking of our own file.
-            return Committed(version) if self._store.read(path) == data else Conflict(version)
         except StorageError as error:
+            # Even "it exists" may speak of our own file, where the store repeated the request.
             return self._settle(path, version, data, error)
         return Committed(version)
 

@@ -36,6 +36,7 @@ from slackwater.scan.predicate import (
     Value,
 )
 from slackwater.scan.sql_predicate import parse_predicate
+from slackwater.spark.names import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -259,7 +260,7 @@ class _Translator:
             return None
         if not isinstance(literal.value, str):
             return None
-        name = ".".join("`" + part.replace("`", "``") + "`" for part in column.path)
+        name = ".".join(quoted(part) for part in column.path)
         return self.sql(f"{name} LIKE {_quoted(literal.value)} ESCAPE {_quoted(escape.value)}")
 
     def _column(self, tree: _Tree) -> ResolvedColumn | None:

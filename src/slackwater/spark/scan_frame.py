@@ -45,6 +45,7 @@ from slackwater.spark.modes import (
     same_plan,
     with_filter,
 )
+from slackwater.spark.names import quoted
 from slackwater.spark.readable_types import validate_types
 from slackwater.spark.row_filters import deleted_rows, without_deleted_rows
 from slackwater.spark.types import to_spark_schema, to_spark_type
@@ -208,7 +209,7 @@ class TableScan:
             frame = without_deleted_rows(self.spark, frame, words, raw.number)
         # A select that changes nothing still costs calls into the JVM.
         names = [column for column in raw.columns if isinstance(column, str)]
-        unchanged = len(names) == len(raw.columns) and names == [_quoted(name) for name in frame.columns]
+        unchanged = len(names) == len(raw.columns) and names == [quoted(name) for name in frame.columns]
         return frame if unchanged else frame.select(*raw.columns)
 
     def raw_frame(
@@ -304,8 +305,8 @@ class TableScan:
             # Casts go by position, hence they put display names in the place of physical ones.
             renamed = mode != NONE and isinstance(spark_type, _NESTED)
             if name == column.name and not renamed:
-                return _quoted(name)
-            source = F.col(_quoted(name)).cast(spark_type) if renamed else F.col(_quoted(name))
+                return quoted(name)
+            source = F.col(quoted(name)).cast(spark_type) if renamed else F.col(quoted(name))
         metadata = self.output_schema[column.name].metadata
         return source.alias(column.name, metadata=metadata) if metadata else source.alias(column.name)
 
@@ -322,12 +323,8 @@ class TableScan:
     def _row_tracking_columns(self, values: dict[str, Column]) -> list[Column]:
         if not self.options.row_tracking:
             return []
-        row_id, commit_version = (F.col(_quoted(name)) for name in self._materialized)
+        row_id, commit_version = (F.col(quoted(name)) for name in self._materialized)
         return [
             F.coalesce(row_id, values[_BASE_ROW_ID] + F.col(ROW)).alias(ROW_ID),
             F.coalesce(commit_version, values[_DEFAULT_COMMIT_VERSION]).alias(ROW_COMMIT_VERSION),
         ]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -35,6 +35,7 @@ from slackwater.protocol.schema import (
 )
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.locations import DataLocations
+from slackwater.spark.names import quoted
 from slackwater.spark.options import Options
 from slackwater.spark.types import from_spark_schema
 from slackwater.storage.open import open_store
@@ -119,14 +120,13 @@ def _write_files(frame: DataFrame, store: ObjectStore, schema: StructType, colum
     """Write the rows, give the files their final names, and describe them."""
     staging = f".slackwater-{uuid.uuid4()}"
     root = DataLocations(store).root
-    writer = frame.select(*(F.col(_quoted(c.name)) for c in schema)).write
+    writer = frame.select(*(F.col(quoted(c.name)) for c in schema)).write
     try:
         writer.partitionBy(*columns).parquet(f"{root}/{staging}")
         written = [m for m in store.list_from(staging, recursive=True) if m.path.endswith(".parquet")]
         return [_finished(store, meta, meta.path.removeprefix(f"{staging}/"), columns) for meta in written]
     finally:
-        store.delete([meta.path for meta in store.list_from(staging, recursive=True)])
-        _remove_directory(store, staging)
+        shutil.rmtree(f"{root}/{staging}", ignore_errors=True)
 
 
 def _finished(store: ObjectStore, meta: ObjectMeta, path: str, columns: Sequence[str]) -> AddFile:
@@ -138,11 +138,6 @@ def _finished(store: ObjectStore, meta: ObjectMeta, path: str, columns: Sequence
         name: None if value == HIVE_DEFAULT_PARTITION else value for name, value in zip(columns, values, strict=True)
     }
     return AddFile(encode_path(path), partition_values, meta.size_bytes, meta.modified_ms, True, stats)
-
-
-def _remove_directory(store: ObjectStore, staging: str) -> None:
-    if store.local_root is not None:
-        shutil.rmtree(f"{store.local_root}/{staging}", ignore_errors=True)
 
 
 def _checked_partitions(schema: StructType, partition_by: Sequence[str]) -> tuple[str, ...]:
@@ -179,7 +174,7 @@ def _aligned(frame: DataFrame, schema: StructType, where: str) -> DataFrame:
         given = found.get(column.name)
         if given is not None and nullable_type(given.type) != nullable_type(column.type):
             raise InvalidArgument(f"{where}: column {column.name} is of type {column.type}, found {given.type}")
-    return frame.select(*(F.col(_quoted(c.name)) for c in schema))
+    return frame.select(*(F.col(quoted(c.name)) for c in schema))
 
 
 def _protocol(schema: StructType) -> Protocol:
@@ -196,7 +191,3 @@ def _has_ntz(data_type: DataType) -> bool:
     if isinstance(data_type, MapType):
         return _has_ntz(data_type.key_type) or _has_ntz(data_type.value_type)
     return data_type == TIMESTAMP_NTZ
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
