@@ -11,8 +11,13 @@ from pathlib import Path
 from benchmarks.harness import Row, show
 from benchmarks.reading import LOG_CASES
 from benchmarks.scales import SCALES, Scale
+from benchmarks.writing import WRITING_CASES
 
-SPARK_CASES = ("scan", "scan-partitioned", "deletion-vectors", "deletion-vector-bound", "many-files")
+WITHOUT_SPARK = {**LOG_CASES, **WRITING_CASES}
+SPARK_CASES = (
+    "scan", "scan-partitioned", "deletion-vectors", "deletion-vector-bound", "many-files",
+    "append", "append-partitioned", "append-small",
+)  # fmt: skip
 DATA = Path(__file__).resolve().parent.parent / "build" / "bench"
 
 
@@ -20,7 +25,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the benchmarks that `arguments` ask for. A missed mark is printed, and is no failure."""
     asked = _parser().parse_args(arguments)
     scale = SCALES[asked.scale]
-    rows = measure(asked.only or [*LOG_CASES, *SPARK_CASES], asked.data.resolve() / scale.name, scale, asked.connect)
+    rows = measure(
+        asked.only or [*WITHOUT_SPARK, *SPARK_CASES], asked.data.resolve() / scale.name, scale, asked.connect
+    )
     show(rows, _heading(scale, asked.connect))
     if asked.json is not None:
         report = {"scale": scale.name, "connect": asked.connect, "rows": [row.to_json() for row in rows]}
@@ -29,18 +36,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 def measure(cases: list[str], data: Path, scale: Scale, connect: bool = False) -> list[Row]:
     """The rows of `cases`, those without Spark first: no idle JVM shares the machine with them."""
-    rows = [row for name, case in LOG_CASES.items() if name in cases for row in case(data, scale)]
+    rows = [row for name, case in WITHOUT_SPARK.items() if name in cases for row in case(data, scale)]
     wanted = [name for name in SPARK_CASES if name in cases]
     if wanted:
-        from benchmarks.spark_reading import measure_spark
+        from benchmarks.spark_cases import measure_spark
 
         rows += measure_spark(wanted, data, scale, connect)
     return rows
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m benchmarks", description="Reading, side by side with its rivals.")
-    names = [*LOG_CASES, *SPARK_CASES]
+    parser = argparse.ArgumentParser("python -m benchmarks", description="Speed and memory, side by side with rivals.")
+    names = [*WITHOUT_SPARK, *SPARK_CASES]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of {', '.join(names)}")
     parser.add_argument("--scale", choices=SCALES, default="full", help="small: a quick run whose ratios mean nothing")
     parser.add_argument("--connect", action="store_true", help="the Spark rows in a Connect session")

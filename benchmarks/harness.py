@@ -19,7 +19,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-_ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
+READING = "benchmarks.log_work"
 
 
 class SidesDisagree(Exception):
@@ -62,32 +63,39 @@ class Row:
         return {name: getattr(self, name) for name in fields} | {"answers": list(self.answers)}
 
 
-def fresh(work: str, *arguments: object) -> dict[str, Any]:
-    """What `benchmarks.log_work` reports of `work`, done in a Python process of its own.
+def command_of(module: str, *arguments: object) -> list[str]:
+    """What runs `module` with `arguments` in a Python process of its own; it is to be started in `ROOT`."""
+    return [sys.executable, "-m", module, *map(str, arguments)]
+
+
+def fresh(work: str, *arguments: object, module: str = READING) -> dict[str, Any]:
+    """What `module` reports of `work`, done in a Python process of its own.
 
     Raises RuntimeError with the process's words where it fails.
     """
-    command = [sys.executable, "-m", "benchmarks.log_work", work, *map(str, arguments)]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    command = command_of(module, work, *arguments)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{work} failed with exit code {done.returncode}:\n{done.stderr}")
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return report
 
 
-def best_fresh(works: Sequence[str], path: Path, warm_up: Path, repetitions: int) -> dict[str, dict[str, Any]]:
+def best_fresh(
+    works: Sequence[str], path: Path, warm_up: Path, repetitions: int, module: str = READING
+) -> dict[str, dict[str, Any]]:
     """For each of `works` its least times, its least peak memory and its answer, every one in a process of its own.
 
     The first round is a warm-up of the file cache; then the works take turns. Each does the small table `warm_up`
     before `path`. Raises SidesDisagree.
     """
     for work in works:
-        fresh(work, path, warm_up)
-    rounds = [{work: fresh(work, path, warm_up) for work in _turn(works, n)} for n in range(repetitions)]
+        fresh(work, path, warm_up, module=module)
+    rounds = [{work: fresh(work, path, warm_up, module=module) for work in _turn(works, n)} for n in range(repetitions)]
     agree(*(found[work]["answer"] for found in rounds for work in works))
     return {
         work: {
-            **{name: min(found[work][name] for found in rounds) for name in ("seconds", "start_seconds", "peak_mib")},
+            **{name: min(found[work][name] for found in rounds) for name in rounds[0][work] if name != "answer"},
             "answer": rounds[0][work]["answer"],
         }
         for work in works

@@ -14,7 +14,7 @@ Side = dict[str, Any]
 
 def open_checkpoint(data: Path, scale: Scale) -> list[Row]:
     """Open and list the live files: a large checkpoint with commits after it."""
-    path = _checkpointed(data, scale)
+    path = checkpointed(data, scale)
     files = f"{scale.checkpoint_files:,} files + {scale.commits} commits of {scale.adds_per_commit}"
     listed = _measured("paths", path, scale)
     rows = _lines("open-checkpoint", f"open and list paths: {files}", *listed, 0.5, 0.5)
@@ -32,7 +32,7 @@ def open_json(data: Path, scale: Scale) -> list[Row]:
 
 def learn(data: Path, scale: Scale) -> list[Row]:
     """Learn one new commit on an open snapshot."""
-    path = _checkpointed(data, scale)
+    path = checkpointed(data, scale)
     _without_left_overs(path, 10 + scale.commits)
     found = fresh("learn", path, 3 * scale.log_repetitions)
     seconds, answers = found["seconds"], (found["answer"],)
@@ -50,19 +50,21 @@ def learn(data: Path, scale: Scale) -> list[Row]:
     ]  # fmt: skip
 
 
-LOG_CASES = {"open-checkpoint": open_checkpoint, "open-json": open_json, "learn": learn}
-"""The cases that need no Spark, by name."""
-
-
-def _checkpointed(data: Path, scale: Scale) -> Path:
+def checkpointed(data: Path, scale: Scale) -> Path:
+    """The large table: a checkpoint, and commits after it."""
     return once(
         data / "checkpointed",
         lambda at: checkpointed_table(at, scale.checkpoint_files, scale.commits, scale.adds_per_commit),
     )
 
 
-def _tiny(data: Path) -> Path:
+def tiny(data: Path) -> Path:
+    """A table to warm up with."""
     return once(data / "tiny", lambda at: checkpointed_table(at, 100, 2, 2))
+
+
+LOG_CASES = {"open-checkpoint": open_checkpoint, "open-json": open_json, "learn": learn}
+"""The cases that need no Spark, by name."""
 
 
 def _without_left_overs(path: Path, newest: int) -> None:
@@ -74,7 +76,7 @@ def _without_left_overs(path: Path, newest: int) -> None:
 
 def _measured(columns: str, path: Path, scale: Scale) -> tuple[Side, Side]:
     works = [f"{side}_{columns}" for side in ("ours", "deltalake")]
-    ours, rival = best_fresh(works, path, _tiny(path.parent), scale.log_repetitions).values()
+    ours, rival = best_fresh(works, path, tiny(path.parent), scale.log_repetitions).values()
     return ours, rival
 
 

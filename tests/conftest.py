@@ -8,9 +8,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# No test asserts a time by the clock: the first example of a run pays for every import.
+settings.register_profile("slackwater", deadline=None)
+settings.load_profile("slackwater")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,13 +14,25 @@ TABLES = Path(__file__).parent / "data" / "tables"
 
 
 def test_the_public_names_are_these() -> None:
-    assert sorted(slackwater.__all__) == ["DeltaTable", "Snapshot", "__version__", "enable", "errors"]
+    assert sorted(slackwater.__all__) == [
+        "AddFile",
+        "DeltaTable",
+        "DeltaTableBuilder",
+        "IdentityGenerator",
+        "RemoveFile",
+        "Snapshot",
+        "Transaction",
+        "__version__",
+        "enable",
+        "errors",
+    ]
     assert all(hasattr(slackwater, name) for name in slackwater.__all__)
 
 
 def test_the_public_methods_of_a_snapshot_are_these() -> None:
     names = {name for name in dir(slackwater.Snapshot) if not name.startswith("_")}
     assert names == {
+        "after",
         "column_mapping_mode",
         "despite_damage",
         "domain_metadata",
@@ -29,6 +41,7 @@ def test_the_public_methods_of_a_snapshot_are_these() -> None:
         "live_files",
         "load",
         "metadata",
+        "of_first_commit",
         "open",
         "physical_paths",
         "plan",
@@ -49,7 +62,38 @@ def test_the_public_methods_of_a_snapshot_are_these() -> None:
 
 def test_the_public_methods_of_a_table_are_delta_sparks() -> None:
     names = {name for name in dir(slackwater.DeltaTable) if not name.startswith("_")}
-    assert names == {"alias", "detail", "forName", "forPath", "history", "isDeltaTable", "toDF"}
+    assert names == {
+        "addColumns",
+        "addConstraint",
+        "addFeatureSupport",
+        "alias",
+        "changeColumnType",
+        "clusterBy",
+        "create",
+        "createIfNotExists",
+        "createOrReplace",
+        "detail",
+        "dropColumns",
+        "dropConstraint",
+        "dropFeatureSupport",
+        "forName",
+        "forPath",
+        "history",
+        "isDeltaTable",
+        "moveColumn",
+        "removeDomainMetadata",
+        "renameColumn",
+        "replace",
+        "replaceColumns",
+        "setColumnComment",
+        "setColumnDefault",
+        "setColumnNullable",
+        "setDomainMetadata",
+        "setProperties",
+        "toDF",
+        "unsetProperties",
+        "upgradeTableProtocol",
+    }
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

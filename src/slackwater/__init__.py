@@ -4,7 +4,10 @@ import slackwater
 slackwater.enable(spark)
 spark.read.format("delta").option("versionAsOf", 3).load(path)
 slackwater.DeltaTable.forPath(spark, path).history().show()
+df.write.format("delta").mode("append").save(path)
+slackwater.DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").execute()
 slackwater.Snapshot.load(path).files(where="month = 3")      # without Spark
+slackwater.Transaction(path)                                 # commits, without Spark
 """
 
 from __future__ import annotations
@@ -13,17 +16,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from slackwater import errors
+from slackwater.commit.transaction import Transaction
+from slackwater.protocol.data_file_actions import AddFile, RemoveFile
 from slackwater.scan.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from slackwater.spark.enable import enable
     from slackwater.spark.table import DeltaTable
+    from slackwater.spark.table_builder import DeltaTableBuilder, IdentityGenerator
 
 __version__ = "0.1.0.dev0"
-__all__ = ["DeltaTable", "Snapshot", "__version__", "enable", "errors"]
+__all__ = [
+    "AddFile",
+    "DeltaTable",
+    "DeltaTableBuilder",
+    "IdentityGenerator",
+    "RemoveFile",
+    "Snapshot",
+    "Transaction",
+    "__version__",
+    "enable",
+    "errors",
+]
 
 # What needs PySpark is imported when it is asked for: logs can be read where no Spark is installed.
-_NEEDS_SPARK = {"enable": "slackwater.spark.enable", "DeltaTable": "slackwater.spark.table"}
+_NEEDS_SPARK = {
+    "enable": "slackwater.spark.enable",
+    "DeltaTable": "slackwater.spark.table",
+    "DeltaTableBuilder": "slackwater.spark.table_builder",
+    "IdentityGenerator": "slackwater.spark.table_builder",
+}
 
 
 def __getattr__(name: str) -> Any:

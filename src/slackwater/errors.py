@@ -15,11 +15,23 @@
     ├── UnsupportedFeature            the table needs what this version cannot honour: upgrade
     ├── PathNotAllowed                a path leaves the table's root: allow it explicitly
     ├── InvalidArgument               an option, predicate or name that makes no sense: fix the input
+    │   └── TableAlreadyExists        there is a table where one was to be created: append to it, or write elsewhere
+    ├── OperationNotAllowed           a setting of the table forbids it: change the setting first, if it may be changed
+    ├── InvariantViolationException   a row breaks a constraint of the table: fix the row
     ├── StorageError                  the object store refused or failed
     │   ├── ObjectNotFound            nothing is stored under that path
-    │   └── ObjectExists              something is stored under that path already, and was left as it is
+    │   ├── ObjectExists              something is stored under that path already, and was left as it is
+    │   └── StorageRefused            the request had certainly no effect: permissions, a full disk
     └── CommitError                   a commit did not go through (see `retryable` and `conflict`)
-        ├── CommitConflict            another writer won the version
+        ├── DeltaConcurrentModificationException   another writer won; nothing of this commit is visible
+        │   ├── ConcurrentAppendException          it added files that this transaction should have read
+        │   ├── ConcurrentDeleteReadException      it removed files that this transaction read
+        │   ├── ConcurrentDeleteDeleteException    it removed files that this transaction removes
+        │   ├── ConcurrentTransactionException     it moved the same application id or metadata domain forward
+        │   ├── ConcurrentWriteException           it won every version that was tried
+        │   ├── MetadataChangedException           it changed the table's schema or settings
+        │   └── ProtocolChangedException           it changed the table's protocol, or created the table
+        ├── CommitFailed              it certainly did not land, and no other writer is the cause
         └── CommitUnknown             it may or may not have landed: read the log before trying again
 
 `CommitError` and its children say by their attributes what the caller may do: `retryable` (the same work may be
@@ -89,6 +101,18 @@ class InvalidArgument(SlackwaterError, ValueError):
     """An option, a predicate, a name or a combination of them that cannot be honoured."""
 
 
+class TableAlreadyExists(InvalidArgument):
+    """A table is to be created where there is one."""
+
+
+class OperationNotAllowed(SlackwaterError):
+    """A property of the table, or the protocol's protection of what it keeps for itself, forbids the operation."""
+
+
+class InvariantViolationException(SlackwaterError):
+    """A row to be written breaks NOT NULL, a CHECK constraint, an invariant, or a generated or identity column."""
+
+
 class StorageError(SlackwaterError):
     """The object store refused the request or failed while it ran."""
 
@@ -101,6 +125,10 @@ class ObjectExists(StorageError):
     """Something is stored under the path already; it was not overwritten."""
 
 
+class StorageRefused(StorageError):
+    """The store refused the request before it had any effect: permissions, a read-only or a full disk."""
+
+
 class CommitError(SlackwaterError):
     """A commit did not go through.
 
@@ -111,11 +139,45 @@ class CommitError(SlackwaterError):
     conflict: bool = False
 
 
-class CommitConflict(CommitError):
-    """Another writer committed the version first; nothing of this commit is visible."""
+class DeltaConcurrentModificationException(CommitError):
+    """Another writer committed what this commit cannot be moved behind; nothing of this commit is visible."""
 
     retryable = True
     conflict = True
+
+
+class ConcurrentAppendException(DeltaConcurrentModificationException):
+    """Another writer added files that may hold rows which this transaction should have read."""
+
+
+class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
+    """Another writer removed files that this transaction read."""
+
+
+class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
+    """Another writer removed files that this transaction removes as well."""
+
+
+class ConcurrentTransactionException(DeltaConcurrentModificationException):
+    """Another writer moved an application's transaction identifier or a metadata domain that this one moves too."""
+
+
+class ConcurrentWriteException(DeltaConcurrentModificationException):
+    """Other writers were faster at every attempt."""
+
+
+class MetadataChangedException(DeltaConcurrentModificationException):
+    """Another writer changed the table's metadata in a way that this transaction's files may not fit."""
+
+
+class ProtocolChangedException(DeltaConcurrentModificationException):
+    """Another writer changed the table's protocol, or created the table that this transaction was to create."""
+
+
+class CommitFailed(CommitError):
+    """The commit certainly did not land; the cause is the store, not another writer."""
+
+    retryable = True
 
 
 class CommitUnknown(CommitError):

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("deltalake")
 
-from benchmarks.__main__ import main, measure
+from benchmarks.__main__ import SPARK_CASES, main, measure
 from benchmarks.harness import Row, SidesDisagree, agree, interleaved
 from benchmarks.log_tables import checkpointed_table
 from benchmarks.reading import LOG_CASES
 from benchmarks.scales import SMALL, once
+from benchmarks.write_work import APPENDS, actions_of, empty_table
+from benchmarks.writing import WRITING_CASES, CommitsLost, require_all
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_the_log_rows_are_all_there_and_both_sides_agree_on_the_files(tmp_path: Path) -> None:
@@ -69,3 +76,54 @@ def test_sides_take_turns_and_who_begins_changes() -> None:
     found = interleaved({name: partial(call, name) for name in "ab"}, repetitions=2, warmups=1)
     assert calls == ["a", "b", "b", "a", "a", "b"]
     assert found == {"a": [4, 5], "b": [3, 6]}
+
+
+def test_the_rows_of_log_writing_are_all_there_and_nothing_is_lost(tmp_path: Path) -> None:
+    rows = measure(list(WRITING_CASES), tmp_path, SMALL)
+    assert [row.case for row in rows] == ["commits"] * 3 + ["checkpoint"] * 3 + ["writers"]
+    assert all(row.ours > 0 and row.rival is not None and row.rival > 0 for row in rows)
+    live = SMALL.checkpoint_files + SMALL.commits * (SMALL.adds_per_commit - 1)
+    assert [row.answers for row in rows if row.case == "checkpoint"] == [([10 + SMALL.commits, live],) * 2] * 3
+    landed = SMALL.writers * SMALL.appends
+    assert rows[-1].answers[0] == landed
+    assert [row.mark for row in rows if row.mark] == [0.2, 0.5, 0.5, 1.0]
+
+
+def test_writing_leaves_the_measured_tables_as_they_were(tmp_path: Path) -> None:
+    measure(["checkpoint"], tmp_path, SMALL)
+    before = sorted(tmp_path.rglob("*"))
+    measure(["checkpoint", "commits"], tmp_path, SMALL)
+    assert sorted(p for p in tmp_path.rglob("*") if p != tmp_path / "commits") == before
+
+
+def test_a_lost_and_a_doubled_commit_end_the_run(tmp_path: Path) -> None:
+    root = empty_table(tmp_path / "table")
+    actions = actions_of(0, 3)
+    paths = [action["path"] for action in actions]
+    append = APPENDS["ours_appends"](str(root))
+    append(actions[0])
+    with pytest.raises(CommitsLost):
+        require_all(root, paths[:2])
+    append(actions[1])
+    require_all(root, paths[:2])
+    append(actions[1])
+    with pytest.raises(CommitsLost):
+        require_all(root, paths[:2])
+
+
+@pytest.mark.spark
+def test_the_rows_of_writing_through_spark_are_all_there_and_every_row_is_committed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark_writing = pytest.importorskip("benchmarks.spark_writing")
+    scale = replace(SMALL, rows=2_000, partitions=2, files=2, spark_repetitions=1)
+    rows = spark_writing.measure_writing(spark, list(spark_writing.WRITING), tmp_path, scale)
+    assert [row.case for row in rows] == ["append", "append-partitioned", "append-small"]
+    assert [row.answers for row in rows] == [((2_000, 2),) * 2, ((2_000, 4),) * 2, ((3_000, 3),) * 2]
+    assert [row.mark for row in rows] == [1.1, 1.1, 1.5]
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_every_case_has_a_name_on_the_command_line() -> None:
+    spark_cases = pytest.importorskip("benchmarks.spark_cases")
+    assert (*spark_cases.READING, *spark_cases.WRITING) == SPARK_CASES

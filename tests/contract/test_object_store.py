@@ -1,22 +1,30 @@
-"""What every `ObjectStore` promises, checked over each implementation; S3 is a server in a process of its own."""
+"""What every `ObjectStore` promises, checked over each implementation."""
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import subprocess
 import sys
 import threading
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.errors import InvalidArgument, ObjectExists, ObjectNotFound, PathNotAllowed, StorageError
+from slackwater.errors import (
+    InvalidArgument,
+    ObjectExists,
+    ObjectNotFound,
+    PathNotAllowed,
+    StorageError,
+    StorageRefused,
+)
 from slackwater.storage import ObjectStore, open_store
+from tests.contract.s3_server import BUCKET, answering
 
 ODD_NAMES = [
     "a b",
@@ -36,16 +44,6 @@ ODD_NAMES = [
     ".hidden",
     "_x",
 ]
-BUCKET = "tables"
-
-# One request at a time: the server looks a key up and then writes it, which only then is the one step it is on S3.
-_S3_SERVER = """
-from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
-server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=False)
-print(server.port, flush=True)
-server.serve_forever()
-"""
 
 _RACER = """
 import sys
@@ -63,30 +61,6 @@ for round in range(20):
 """
 
 _names = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def s3_options() -> Iterator[dict[str, str]]:
-    pytest.importorskip("moto", reason='the S3 half of the suite needs a server: pip install "moto[server]"')
-    pytest.importorskip("flask", reason='the S3 half of the suite needs a server: pip install "moto[server]"')
-    with subprocess.Popen(
-        [sys.executable, "-c", _S3_SERVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as server:
-        try:
-            assert server.stdout is not None
-            endpoint = f"http://127.0.0.1:{int(server.stdout.readline())}"
-            request = urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")  # noqa: S310 - our own server
-            with urllib.request.urlopen(request) as answer:  # noqa: S310
-                assert answer.status == 200
-            yield {
-                "AWS_ENDPOINT_URL": endpoint,
-                "aws_region": "us-east-1",
-                "AWS_ACCESS_KEY_ID": "test",
-                "aws_secret_access_key": "test",
-                "AWS_ALLOW_HTTP": "true",
-            }
-        finally:
-            server.terminate()
 
 
 @pytest.fixture(params=["local", "memory", "s3"])
@@ -128,6 +102,27 @@ def test_put_replaces_what_is_there(store: ObjectStore) -> None:
     store.put("a", b"a longer first")
     store.put("a", b"second")
     assert store.read("a") == b"second"
+
+
+@pytest.mark.parametrize("size", [0, 10, 11 * 1024 * 1024])
+def test_a_local_file_is_put_whole_and_stays(store: ObjectStore, tmp_path: Path, size: int) -> None:
+    # S3 takes more than five MiB in parts.
+    source, data = tmp_path / "source", os.urandom(size)
+    source.write_bytes(data)
+    store.put("d/a b#1", b"old")
+    store.put_file("d/a b#1", source)
+    store.put_file("new", str(source))
+    assert (store.read("d/a b#1"), store.read("new")) == (data, data)
+    assert source.read_bytes() == data
+    assert paths(store, "", recursive=True) == ["d/a b#1", "new"]
+
+
+def test_a_local_file_that_cannot_be_read_leaves_the_object_as_it_was(store: ObjectStore, tmp_path: Path) -> None:
+    store.put("a", b"old")
+    for source in (tmp_path / "missing", tmp_path):
+        with pytest.raises(StorageError, match=str(source)):
+            store.put_file("a", source)
+    assert store.read("a") == b"old"
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -432,6 +427,104 @@ def test_a_bucket_that_does_not_exist_is_named(s3_options: dict[str, str]) -> No
         assert not isinstance(caught.value, ObjectNotFound)
 
 
+_PUTS: dict[str, Callable[[ObjectStore, Path], None]] = {
+    "put_if_absent": lambda store, _: store.put_if_absent("d/a", b"x" * 5000),
+    "put": lambda store, _: store.put("d/a", b"x" * 5000),
+    "put_file": lambda store, source: store.put_file("d/a", source),
+}
+
+
+@pytest.mark.parametrize("put", _PUTS.values(), ids=_PUTS)
+def test_a_put_that_is_denied_is_refused(put: Callable[[ObjectStore, Path], None], tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"x")
+    for status in (401, 403):
+        with answering(status) as options:
+            store = open_store(f"s3://{BUCKET}/denied", options)
+            with pytest.raises(StorageRefused, match=r"s3://tables/denied/d/a was denied: check the credentials"):
+                put(store, source)
+
+
+def test_a_put_that_fails_for_no_known_reason_leaves_open_what_it_did() -> None:
+    with answering(400) as options, pytest.raises(StorageError) as caught:
+        open_store(f"s3://{BUCKET}/failing", options).put_if_absent("a", b"")
+    assert not isinstance(caught.value, StorageRefused)
+
+
+def test_a_put_to_a_bucket_that_does_not_exist_is_refused(s3_options: dict[str, str]) -> None:
+    with pytest.raises(StorageRefused):
+        open_store("s3://nobucket/t", s3_options).put_if_absent("a", b"")
+
+
+@pytest.mark.parametrize("put", _PUTS.values(), ids=_PUTS)
+def test_a_local_put_that_cannot_be_staged_is_refused_and_leaves_nothing(
+    put: Callable[[ObjectStore, Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"x")
+    store = open_store(tmp_path / "t")
+    store.put("d/other", b"old")
+    for code in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES):
+
+        def fail(_: int, code: int = code) -> None:
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.raises(StorageRefused, match=f"file://{tmp_path}/t/d/a failed"):
+            put(store, source)
+    monkeypatch.undo()
+    assert os.listdir(tmp_path / "t" / "d") == ["other"]  # noqa: PTH208 - hidden files count
+
+
+@pytest.mark.parametrize("put", _PUTS.values(), ids=_PUTS)
+def test_a_local_put_below_a_file_is_refused(put: Callable[[ObjectStore, Path], None], tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"x")
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "d").write_bytes(b"in the way")
+    with pytest.raises(StorageRefused):
+        put(open_store(tmp_path / "t"), source)
+
+
+_FULL = """
+import resource, sys
+from slackwater.errors import StorageRefused
+from slackwater.storage import open_store
+store = open_store(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+for put in (store.put_if_absent, store.put):
+    try:
+        put("a", b"x" * 5000)
+    except StorageRefused:
+        print("refused")
+"""
+
+
+def test_a_local_disk_that_takes_no_more_refuses(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", _FULL, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["refused", "refused"]
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - hidden files count
+
+
+def test_a_link_that_failed_for_no_known_reason_leaves_open_whether_it_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(StorageError) as caught:
+        open_store(tmp_path).put_if_absent("a", b"")
+    assert not isinstance(caught.value, StorageRefused)
+
+
+def test_what_need_not_be_durable_is_put_whole_and_never_overwrites(store: ObjectStore) -> None:
+    store.put_if_absent("a", b"first", durable=False)
+    with pytest.raises(ObjectExists):
+        store.put_if_absent("a", b"second", durable=False)
+    assert store.read("a") == b"first"
+
+
 def test_s3a_and_s3n_name_the_same_bucket_as_s3(s3_options: dict[str, str]) -> None:
     open_store(f"s3://{BUCKET}/schemes", s3_options).put("a", b"1")
     for scheme in ("s3a", "s3n"):
@@ -442,7 +535,7 @@ def test_s3a_and_s3n_name_the_same_bucket_as_s3(s3_options: dict[str, str]) -> N
 
 def test_a_store_without_conditional_put_refuses_to_create(s3_options: dict[str, str]) -> None:
     store = open_store(f"s3://{BUCKET}/unsafe", {**s3_options, "aws_conditional_put": "disabled"})
-    with pytest.raises(StorageError, match="conditional put"):
+    with pytest.raises(StorageRefused, match="conditional put"):
         store.put_if_absent("a", b"")
     assert store.head("a") is None
 

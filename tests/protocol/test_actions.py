@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from slackwater.errors import CorruptLog
 from slackwater.protocol.actions import (
     NO_COLUMNS,
-    AddFile,
     DomainMetadata,
     Format,
     Metadata,
@@ -18,6 +17,7 @@ from slackwater.protocol.actions import (
     SetTransaction,
     parse_actions,
 )
+from slackwater.protocol.data_file_actions import AddFile
 
 _TEXT = st.text(max_size=8)
 _TEXTS = st.dictionaries(_TEXT, _TEXT, max_size=3)

@@ -5,9 +5,10 @@ Source: delta-protocol.md "Checkpoints", "Checkpoint Specs", "Checkpoint Schema"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,6 +25,7 @@ from slackwater.storage.store import ObjectStore
 SIDECARS = f"{LOG}/_sidecars"
 _SMALL_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "checkpointMetadata", "sidecar")
 _SCHEMAS = {"add": ADD_SCHEMA, "remove": REMOVE_SCHEMA}
+_NO_SPARES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +48,29 @@ class Checkpoint:
         them (`stats_parsed.minValues.id`), which come as the checkpoint has them. Memory O(rows × columns).
         Raises CorruptCheckpoint.
         """
-        tables = [table for path in self.files for table in _read_parquet_actions(store, path, action, columns)]
-        if self.inline is not None:
-            rows = self.inline.filter(pa.compute.equal(self.inline["is_add"], action == "add"))
-            tables.append(rows.select([c for c in columns if c in _SCHEMAS[action].names]))
+        tables = list(self.batches(store, action, columns))
         if not tables:
             return pa.schema([f for f in _SCHEMAS[action] if f.name in columns]).empty_table()
         return pa.concat_tables(tables, promote_options="permissive")
 
+    def batches(
+        self, store: ObjectStore, action: str, columns: Sequence[str], spares: Mapping[str, str] = _NO_SPARES
+    ) -> Iterator[pa.Table]:
+        """As `read`, in pieces of some ten thousand rows: memory O(one piece), whatever the checkpoint's size.
+
+        `spares` maps a column to one that makes it needless: it is read only where the other one has gaps, and absent
+        from the pieces in between. Raises CorruptCheckpoint.
+        """
+        for path in self.files:
+            yield from _read_parquet_actions(store, path, action, columns, spares)
+        if self.inline is not None:
+            rows = self.inline.filter(pa.compute.equal(self.inline["is_add"], action == "add"))
+            yield rows.select([c for c in columns if c in _SCHEMAS[action].names])
+
 
 _BATCH_ROWS = 131_072
+_MIN_BATCH_ROWS = 1_024
+_BATCH_BYTES = 64 * 1024 * 1024
 _Gate = Callable[[Sequence[dict[str, Any]]], None]
 
 
@@ -81,6 +96,38 @@ def open_checkpoint(store: ObjectStore, checkpoint: CheckpointFiles, gate: _Gate
     small = [a for path in checkpoint.paths for a in _small_parquet_actions(store, path)]
     gate(small)
     return _with_sidecars(store, checkpoint, small, checkpoint.paths, None)
+
+
+def sidecar_paths(store: ObjectStore, checkpoint: CheckpointFiles) -> tuple[str, ...]:
+    """The sidecars that `checkpoint` refers to, as paths in the store; whether they are there is not looked up.
+
+    Raises CorruptCheckpoint where the checkpoint cannot be read.
+    """
+    actions: list[dict[str, Any]] = []
+    for path in checkpoint.paths:
+        if path.endswith(".json"):
+            try:
+                actions += parse_actions(_read(store, path), f"{store.root_url}/{path}")
+            except CorruptLog as error:
+                raise CorruptCheckpoint(str(error)) from error
+        else:
+            actions += _small_parquet_actions(store, path, ("sidecar",))
+    return tuple(f"{SIDECARS}/{_sidecar_name(a['sidecar'], checkpoint)}" for a in actions if a.get("sidecar"))
+
+
+def add_type(store: ObjectStore, path: str) -> pa.StructType | None:
+    """The type of the column `add` in a Parquet file of a checkpoint, None where it has none.
+
+    Raises CorruptCheckpoint.
+    """
+    with closing(_open_parquet(store, path)) as file:
+        return _action_type(store, file, path, "add")
+
+
+def count_rows(store: ObjectStore, path: str) -> int:
+    """The actions in a Parquet file of a checkpoint, by its footer. Raises CorruptCheckpoint."""
+    with closing(_open_parquet(store, path)) as file:
+        return int(file.metadata.num_rows)
 
 
 def _with_sidecars(
@@ -129,17 +176,20 @@ def _damaged(store: ObjectStore, path: str, how: str, error: Exception) -> Corru
 
 def _open_parquet(store: ObjectStore, path: str) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(store.open_file(path))
+        # INT96 reaches beyond what nanoseconds can hold: year 9999 would come out as another year.
+        return pq.ParquetFile(store.open_file(path), coerce_int96_timestamp_unit="us")
     except ObjectNotFound as error:
         raise CorruptCheckpoint(f"{store.root_url}: {path} is gone") from error
     except _UNREADABLE as error:
         raise _damaged(store, path, "is not a readable Parquet file", error) from error
 
 
-def _small_parquet_actions(store: ObjectStore, path: str) -> list[dict[str, Any]]:
+def _small_parquet_actions(
+    store: ObjectStore, path: str, names: Sequence[str] = _SMALL_ACTIONS
+) -> list[dict[str, Any]]:
     actions: list[dict[str, Any]] = []
     with closing(_open_parquet(store, path)) as file:
-        for name in _SMALL_ACTIONS:
+        for name in names:
             if _action_type(store, file, path, name) is None:
                 continue
             for group in _groups_with(file, name):
@@ -165,8 +215,7 @@ def _action_type(store: ObjectStore, file: pq.ParquetFile, path: str, action: st
 
 def _groups_with(file: pq.ParquetFile, action: str) -> list[int]:
     """The row groups that may hold an action of the kind, by the null counts in the footer."""
-    metadata = file.metadata
-    leaves = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path.startswith(action + ".")]
+    metadata, leaves = file.metadata, _leaves(file, action)
     groups = []
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -186,21 +235,52 @@ def _read_group(store: ObjectStore, file: pq.ParquetFile, path: str, group: int,
         raise _damaged(store, path, "is damaged", error) from error
 
 
-def _read_parquet_actions(store: ObjectStore, path: str, action: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+def _read_parquet_actions(
+    store: ObjectStore, path: str, action: str, columns: Sequence[str], spares: Mapping[str, str]
+) -> Iterator[pa.Table]:
     with closing(_open_parquet(store, path)) as file:
         struct = _action_type(store, file, path, action)
         if struct is None:
             return
-        wanted = [c for c in columns if struct.get_field_index(c.split(".")[0]) >= 0]
+        present = [c for c in columns if struct.get_field_index(c.split(".")[0]) >= 0]
         for group in _groups_with(file, action):
-            read = list(dict.fromkeys([*wanted, "path"]))
+            wanted = [c for c in present if c not in spares or _has_gaps(file, group, action, spares[c])]
+            read = [f"{action}.{c}" for c in dict.fromkeys([*wanted, "path"])]
             # In batches: decoding a whole row group at once costs twice its size while it grows.
-            batches = file.iter_batches(_BATCH_ROWS, [group], [f"{action}.{c}" for c in read])
+            batches = file.iter_batches(_batch_rows(file, group, read), [group], read)
             try:
                 for batch in batches:
                     yield _unnested(batch.column(action), action, columns)
             except _UNREADABLE as error:
                 raise _damaged(store, path, f"is damaged in {action}", error) from error
+
+
+def _has_gaps(file: pq.ParquetFile, group: int, action: str, column: str) -> bool:
+    """Whether some action of the row group may lack `column`, by the null counts in the footer."""
+    row_group = file.metadata.row_group(group)
+    absent = set()
+    for name in ("path", column):
+        chunks = [row_group.column(leaf) for leaf in _leaves(file, f"{action}.{name}")]
+        statistics = chunks[0].statistics if len(chunks) == 1 else None
+        if statistics is None or not statistics.has_null_count:
+            return True
+        absent.add(statistics.null_count)
+    return len(absent) > 1
+
+
+def _batch_rows(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> int:
+    """How many rows of the row group to decode at once: fewer where they are wide."""
+    row_group = file.metadata.row_group(group)
+    leaves = [leaf for column in columns for leaf in _leaves(file, column)]
+    size = sum(int(row_group.column(leaf).total_uncompressed_size) for leaf in leaves)
+    row_bytes = size // max(1, int(row_group.num_rows))
+    return min(_BATCH_ROWS, max(_MIN_BATCH_ROWS, _BATCH_BYTES // max(1, row_bytes)))
+
+
+def _leaves(file: pq.ParquetFile, path: str) -> list[int]:
+    """The numbers of the leaf columns at `path` and below it."""
+    schema = file.metadata.schema
+    return [i for i in range(file.metadata.num_columns) if f"{schema.column(i).path}.".startswith(f"{path}.")]
 
 
 def _unnested(chunk: pa.StructArray, action: str, columns: Sequence[str]) -> pa.Table:

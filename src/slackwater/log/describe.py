@@ -11,17 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
-import pyarrow.compute as pc
 
 from slackwater.errors import CorruptTable, VersionNotFound
 from slackwater.log.history import CommitHistory
 from slackwater.log.segment import list_log
 from slackwater.log.snapshot import LogSnapshot
+from slackwater.log.version_checksum import file_totals
+from slackwater.protocol import clustering
 from slackwater.protocol.column_mapping import physical_name
 from slackwater.protocol.features import supported_features
 from slackwater.protocol.schema import DataType, StructType
-
-CLUSTERING_DOMAIN = "delta.clustering"
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -36,7 +35,7 @@ def describe_detail(snapshot: LogSnapshot) -> dict[str, Any]:
     CorruptCheckpoint.
     """
     metadata, protocol = snapshot.metadata, snapshot.protocol
-    sizes = snapshot.live_files(["size"])["size"]
+    num_files, size_bytes = file_totals(snapshot)
     return {
         "format": "delta",
         "id": metadata.id,
@@ -47,8 +46,8 @@ def describe_detail(snapshot: LogSnapshot) -> dict[str, Any]:
         "lastModified": to_moment(_last_modified_ms(snapshot)),
         "partitionColumns": list(metadata.partition_columns),
         "clusteringColumns": clustering_columns(snapshot),
-        "numFiles": len(sizes),
-        "sizeInBytes": pc.sum(sizes, min_count=0).as_py(),
+        "numFiles": num_files,
+        "sizeInBytes": size_bytes,
         "properties": dict(metadata.configuration),
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
@@ -76,16 +75,8 @@ def clustering_columns(snapshot: LogSnapshot) -> list[str]:
     The parts of a nested column are joined by dots, a part that holds a dot itself stands in backticks. Raises
     CorruptTable where the domain is malformed or names a column that is not in the schema.
     """
-    domain = snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
-    if domain is None:
-        return []
-    where = f"{snapshot.store.root_url}, version {snapshot.version}: domain {CLUSTERING_DOMAIN}"
-    try:
-        columns = orjson.loads(domain.configuration)["clusteringColumns"]
-        # The protocol's example has bare names, the reference implementation writes the parts of each as a list.
-        paths = [[column] if isinstance(column, str) else [str(part) for part in column] for column in columns]
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise CorruptTable(f"{where} must list its clusteringColumns, found {domain.configuration[:200]!r}") from error
+    where = f"{snapshot.store.root_url}, version {snapshot.version}: domain {clustering.DOMAIN}"
+    paths = clustering.physical_columns(snapshot.domain_metadata.get(clustering.DOMAIN), where)
     return [_display_name(path, snapshot.schema, snapshot.column_mapping_mode, where) for path in paths]
 
 

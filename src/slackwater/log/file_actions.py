@@ -6,7 +6,7 @@ One table holds `add` and `remove` actions alike, in the order of the log. Sourc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -71,7 +71,7 @@ ACTION_SCHEMA = pa.schema(
 _CONTENT = [f for f in ACTION_SCHEMA if f.name not in ("version", "is_add")]
 
 
-def file_actions(commits: Iterable[tuple[int, str, Sequence[dict[str, Any]]]]) -> pa.Table:
+def file_actions(commits: Iterable[tuple[int, str, Sequence[Mapping[str, Any]]]]) -> pa.Table:
     """The `add` and `remove` actions of `commits` (version, where, actions), in their order, as ACTION_SCHEMA.
 
     Raises CorruptLog, naming the commit, for an action without a path or with a value of a wrong type.
@@ -153,10 +153,12 @@ def newest_per_file(actions: pa.Table) -> pa.Table:
 
     Source: delta-protocol.md "Action Reconciliation".
     """
-    if not actions.num_rows:
+    if actions.num_rows < 2:
         return actions
     indexed = pa.table({"key": file_keys(actions), "row": np.arange(actions.num_rows)})
-    rows = indexed.group_by("key").aggregate([("row", "max")])["row_max"].to_numpy()
+    # Threads cost more than they save where a commit has few actions.
+    grouped = indexed.group_by("key", use_threads=actions.num_rows > _FEW_ROWS)
+    rows = grouped.aggregate([("row", "max")])["row_max"].to_numpy()
     if len(rows) == actions.num_rows:
         return actions
     return actions.take(pa.array(np.sort(rows)))
@@ -189,6 +191,7 @@ def select_rows(table: pa.Table, keep: npt.NDArray[np.bool_]) -> pa.Table:
 
 
 _MOST_SLICES = 200
+_FEW_ROWS = 10_000
 
 
 def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -11,11 +11,18 @@ from dataclasses import dataclass
 import orjson
 
 from slackwater.errors import InvalidArgument, ObjectNotFound
-from slackwater.protocol.file_names import version_prefix
+from slackwater.protocol.file_names import LogFileKind, parse_log_file, version_prefix
 from slackwater.protocol.json_checksum import checksum
 from slackwater.storage.store import ObjectStore
 
 LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
+# What Hadoop's local file system leaves beside a file, and compares with it at every read.
+_HADOOP_CHECKSUM = "_delta_log/._last_checkpoint.crc"
+_CHECKPOINT_KINDS = (
+    LogFileKind.CHECKPOINT_CLASSIC,
+    LogFileKind.CHECKPOINT_MULTIPART,
+    LogFileKind.CHECKPOINT_UUID,
+)
 _log = logging.getLogger(__name__)
 
 
@@ -25,6 +32,23 @@ class LastCheckpoint:
 
     version: int
     parts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointInfo:
+    """A checkpoint that was written and found whole.
+
+    `path`: its file, in `_delta_log`; `sidecars`: those it refers to, of which `reused_sidecars` were there before, all
+    as paths in the store. `num_actions`, `size_bytes` and `num_add_files` count what is in the sidecars too.
+    """
+
+    version: int
+    path: str
+    num_actions: int
+    size_bytes: int
+    num_add_files: int
+    sidecars: tuple[str, ...] = ()
+    reused_sidecars: tuple[str, ...] = ()
 
 
 def read_last_checkpoint(store: ObjectStore) -> LastCheckpoint | None:
@@ -46,3 +70,35 @@ def read_last_checkpoint(store: ObjectStore) -> LastCheckpoint | None:
         _log.warning("%s/%s is not used: %s", store.root_url, LAST_CHECKPOINT, error)
         return None
     return LastCheckpoint(version, parts if isinstance(parts, int) else None)
+
+
+def write_last_checkpoint(store: ObjectStore, info: CheckpointInfo) -> bool:
+    """Point `_last_checkpoint` at the checkpoint `info`; False where it names a newer one, and stays as it is.
+
+    A hint at a newer version that has no checkpoint is wrong and is replaced. Raises StorageError.
+    Source: delta-protocol.md "Last Checkpoint File Schema".
+    """
+    hint = read_last_checkpoint(store)
+    if hint is not None and hint.version > info.version and _has_checkpoint(store, hint.version):
+        return False
+    node = {
+        "version": info.version,
+        "size": info.num_actions,
+        "sizeInBytes": info.size_bytes,
+        "numOfAddFiles": info.num_add_files,
+    }
+    node_with_checksum = {**node, "checksum": checksum(orjson.dumps(node))}
+    store.delete([_HADOOP_CHECKSUM])
+    store.put(LAST_CHECKPOINT, orjson.dumps(node_with_checksum))
+    return True
+
+
+def _has_checkpoint(store: ObjectStore, version: int) -> bool:
+    prefix = version_prefix(version)
+    for meta in store.list_from("_delta_log", f"_delta_log/{prefix}"):
+        file = parse_log_file(meta.path.removeprefix("_delta_log/"))
+        if file is not None and file.version > version:
+            return False
+        if file is not None and file.version == version and file.kind in _CHECKPOINT_KINDS:
+            return True
+    return False

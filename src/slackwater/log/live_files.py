@@ -5,7 +5,7 @@ Columns of the checkpoint are read once, when they are first needed, and shared 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -68,10 +68,10 @@ class LiveFiles:
                 self._keep = not_among(base, self._newest)
             base = select_rows(base, self._keep)
         base = base.select([c for c in dict.fromkeys(c.split(".")[0] for c in columns) if c in base.column_names])
-        added = self._newest.filter(self._newest["is_add"])
+        wanted = self._newest.select([c for c in dict.fromkeys(columns) if c in ADD_SCHEMA.names])
+        added = wanted.filter(self._newest["is_add"])
         if not added.num_rows:
             return base
-        added = added.select([c for c in dict.fromkeys(columns) if c in ADD_SCHEMA.names])
         return pa.concat_tables([base, added], promote_options="default") if base.num_rows else added
 
 
@@ -82,3 +82,36 @@ def tombstones(checkpoint: Checkpoint | None, newest: pa.Table, store: ObjectSto
         return removed
     base = checkpoint.read(store, "remove", REMOVE_SCHEMA.names).select(REMOVE_SCHEMA.names)
     return pa.concat_tables([select_rows(base, not_among(base, newest)), removed])
+
+
+_PIECE_ROWS = 65_536
+
+
+def live_batches(
+    checkpoint: Checkpoint | None,
+    newest: pa.Table,
+    store: ObjectStore,
+    columns: Sequence[str],
+    spares: Mapping[str, str],
+) -> Iterator[pa.Table]:
+    """The live files in pieces, the checkpoint's first: memory O(one piece + `newest`), nothing is cached.
+
+    `columns` as in `LiveFiles.read`, of which every piece has those it knows; `spares` as in `Checkpoint.batches`.
+    Raises CorruptCheckpoint.
+    """
+    read = list(dict.fromkeys([*columns, *_KEY]))
+    for piece in checkpoint.batches(store, "add", read, spares) if checkpoint is not None else ():
+        yield select_rows(piece, not_among(piece, newest))
+    yield from _pieces(newest.filter(newest["is_add"]).select(ADD_SCHEMA.names))
+
+
+def tombstone_batches(checkpoint: Checkpoint | None, newest: pa.Table, store: ObjectStore) -> Iterator[pa.Table]:
+    """The tombstones in pieces, as REMOVE_SCHEMA, the checkpoint's first; as `live_batches`."""
+    for piece in checkpoint.batches(store, "remove", REMOVE_SCHEMA.names) if checkpoint is not None else ():
+        yield select_rows(piece.select(REMOVE_SCHEMA.names), not_among(piece, newest))
+    yield from _pieces(newest.filter(pa.compute.invert(newest["is_add"])).select(REMOVE_SCHEMA.names))
+
+
+def _pieces(table: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, table.num_rows, _PIECE_ROWS):
+        yield table.slice(start, _PIECE_ROWS)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
 from slackwater.log.checkpoint import Checkpoint, open_checkpoint
+from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import (
     ACTION_SCHEMA,
     file_actions,
@@ -58,7 +59,7 @@ class _Draft:
 # Moving forward often, commit by commit, must not leave the table in ever smaller pieces.
 _MOST_CHUNKS = 64
 
-_Commits = Sequence[tuple[int, str, list[dict[str, Any]]]]
+_Commits = Sequence[tuple[int, str, list[Mapping[str, Any]]]]
 
 
 def replay(segment: LogSegment, store: ObjectStore) -> TableState:
@@ -88,15 +89,35 @@ def advance(state: TableState, commits: Sequence[CommitFile], store: ObjectStore
     _pass_gate(read, store)
     if unreadable is not None:
         raise unreadable
+    return _advance(state, read, store)
+
+
+def replay_first(commit: ParsedCommit, store: ObjectStore) -> TableState:
+    """The state that the first commit of a table, read already, makes. Raises as `replay` does."""
+    read = [(commit.version, commit.where, list(commit.actions))]
+    _pass_gate(read, store)
+    draft = _Draft()
+    _apply(draft, read)
+    return _finish(draft, store, commit.version, None, newest_per_file(_file_actions(read)))
+
+
+def advance_by(state: TableState, commits: Sequence[ParsedCommit], store: ObjectStore) -> TableState:
+    """As `advance`, by commits that are read already."""
+    read = [(commit.version, commit.where, list(commit.actions)) for commit in commits]
+    _pass_gate(read, store)
+    return _advance(state, read, store)
+
+
+def _advance(state: TableState, commits: _Commits, store: ObjectStore) -> TableState:
     draft = _Draft(
         state.protocol, state.metadata, dict(state.transactions), dict(state.domains), state.last_commit_info
     )
-    _apply(draft, read)
-    fresh = newest_per_file(_file_actions(read))
+    _apply(draft, commits)
+    fresh = newest_per_file(_file_actions(commits))
     newest = pa.concat_tables([select_rows(state.newest, not_among(state.newest, fresh)), fresh])
     if newest["path"].num_chunks > _MOST_CHUNKS:
         newest = newest.combine_chunks()
-    return _finish(draft, store, commits[-1].end_version, state.checkpoint, newest)
+    return _finish(draft, store, commits[-1][0], state.checkpoint, newest)
 
 
 def _read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> tuple[_Commits, CorruptLog | None]:
@@ -108,15 +129,15 @@ def _read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> tuple[_Com
         contents = store.read_many([file.path for file in files])
     except ObjectNotFound as error:
         raise CorruptLog(f"{store.root_url}: a commit that was listed is gone: {error}") from error
-    commits: list[tuple[int, str, list[dict[str, Any]]]] = []
+    commits: list[tuple[int, str, list[Mapping[str, Any]]]] = []
     unreadable: CorruptLog | None = None
     for file, data in zip(files, contents, strict=True):
         where = f"{store.root_url}/{file.path}"
         try:
-            actions = parse_actions(data, where)
+            actions: list[Mapping[str, Any]] = [*parse_actions(data, where)]
         except CorruptLog as error:
             unreadable = unreadable or error
-            actions = _protocols(data, where)
+            actions = [*_protocols(data, where)]
         commits.append((file.end_version, where, actions))
     return commits, unreadable
 
@@ -142,7 +163,7 @@ def _inherit(draft: _Draft, files: CheckpointFiles, store: ObjectStore, passed: 
     """Take over the small actions of a checkpoint; its protocol is checked unless a newer one has `passed`."""
     where = f"{store.root_url}/{files.paths[0]}"
 
-    def gate(actions: Sequence[dict[str, Any]]) -> None:
+    def gate(actions: Sequence[Mapping[str, Any]]) -> None:
         if not passed:
             _pass_gate([(files.version, where, list(actions))], store)
 

@@ -19,10 +19,11 @@ from slackwater.errors import (
     MissingCommit,
     VersionNotFound,
 )
+from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.history import CommitHistory, to_ms
 from slackwater.log.live_files import CheckpointFiles, LiveFiles, tombstones
-from slackwater.log.replay import TableState, advance, replay
+from slackwater.log.replay import TableState, advance, advance_by, replay, replay_first
 from slackwater.log.segment import CheckpointFiles as CheckpointNames
 from slackwater.log.segment import LogSegment, list_log, load_segment, segment_of
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
@@ -97,6 +98,29 @@ class LogSnapshot:
         state = advance(self._state, commits, self._store)
         segment = LogSegment(newest, self._segment.checkpoint, self._segment.commits + commits)
         return type(self)(self._store, segment, state, self._base)
+
+    def after(self, commits: Sequence[ParsedCommit]) -> Self:
+        """The snapshot that `commits` lead to, which follow this version without a gap; nothing is read.
+
+        Raises UnsupportedFeature where one of them asks for what this package cannot read, and CorruptLog.
+        """
+        if not commits:
+            return self
+        if [c.version for c in commits] != list(range(self.version + 1, self.version + 1 + len(commits))):
+            raise InvalidArgument(
+                f"expected commits from version {self.version + 1} on without a gap, found "
+                f"{[c.version for c in commits]}"
+            )
+        state = advance_by(self._state, commits, self._store)
+        files = tuple(commit.file for commit in commits)
+        segment = LogSegment(state.version, self._segment.checkpoint, self._segment.commits + files)
+        return type(self)(self._store, segment, state, self._base)
+
+    @classmethod
+    def of_first_commit(cls, store: ObjectStore, commit: ParsedCommit) -> Self:
+        """The snapshot of version 0 from its commit, read already. Raises as `after` does."""
+        segment = LogSegment(0, None, (commit.file,))
+        return cls(store, segment, replay_first(commit, store), CheckpointFiles(None, store))
 
     @property
     def store(self) -> ObjectStore:

@@ -159,31 +159,6 @@ class DomainMetadata:
         return {"domainMetadata": {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}}
 
 
-@dataclass(frozen=True, slots=True)
-class AddFile:
-    """A logical file to add: sizes in bytes, times in ms, `path` URI-encoded. Source: "Add File and Remove File"."""
-
-    path: str
-    partition_values: Mapping[str, str | None]
-    size: int
-    modification_time: int
-    data_change: bool = True
-    stats: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The content of an `add` action; a null partition value stays null."""
-        node: dict[str, Any] = {
-            "path": self.path,
-            "partitionValues": dict(self.partition_values),
-            "size": self.size,
-            "modificationTime": self.modification_time,
-            "dataChange": self.data_change,
-        }
-        if self.stats is not None:
-            node["stats"] = self.stats
-        return {"add": node}
-
-
 def parse_actions(data: bytes, where: str) -> list[dict[str, Any]]:
     """The actions of one commit, compaction or JSON checkpoint: one object per line, e.g. `{"add": {…}}`.
 

@@ -6,10 +6,10 @@ Source: delta-protocol.md "Schema Serialization Format".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 import pyarrow as pa
@@ -37,6 +37,17 @@ _ALIASES = {"null": "void", "int": "integer", "bigint": "long", "smallint": "sho
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)\Z")
 _TEXT = re.compile(r"(char|varchar)\(\s*\d+\s*\)\Z")
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+# Keys of a field's metadata. Source: "Column Metadata", "Default Columns", "Generated Columns", "Column Invariants".
+COMMENT = "comment"
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+EXISTS_DEFAULT = "EXISTS_DEFAULT"
+GENERATION_EXPRESSION = "delta.generationExpression"
+INVARIANTS = "delta.invariants"
+IDENTITY_PREFIX = "delta.identity."
+
+ColumnPath: TypeAlias = tuple[str, ...]
+"""The names that lead to a column; inside an array the step is `element`, inside a map `key` or `value`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +249,51 @@ def _type_to_node(data_type: DataType) -> Any:
             "valueContainsNull": data_type.value_contains_null,
         }
     return str(data_type)
+
+
+def walk_fields(data_type: DataType, path: ColumnPath = ()) -> Iterator[tuple[ColumnPath, StructField]]:
+    """Every field inside `data_type` with its path under `path`: each one before the fields within it."""
+    if isinstance(data_type, StructType):
+        for column in data_type:
+            inner = (*path, column.name)
+            yield inner, column
+            yield from walk_fields(column.type, inner)
+    elif isinstance(data_type, ArrayType):
+        yield from walk_fields(data_type.element_type, (*path, "element"))
+    elif isinstance(data_type, MapType):
+        yield from walk_fields(data_type.key_type, (*path, "key"))
+        yield from walk_fields(data_type.value_type, (*path, "value"))
+
+
+def rewrite_fields(schema: StructType, change: Callable[[ColumnPath, StructField], StructField]) -> StructType:
+    """`schema` with every field replaced by `change(path, field)`: each one before the fields within the result."""
+    return _rewrite_struct(schema, (), change)
+
+
+def _rewrite_struct(
+    struct: StructType, path: ColumnPath, change: Callable[[ColumnPath, StructField], StructField]
+) -> StructType:
+    fields = []
+    for column in struct:
+        changed = change((*path, column.name), column)
+        fields.append(replace(changed, type=_rewrite_type(changed.type, (*path, column.name), change)))
+    return StructType(tuple(fields))
+
+
+def _rewrite_type(
+    data_type: DataType, path: ColumnPath, change: Callable[[ColumnPath, StructField], StructField]
+) -> DataType:
+    if isinstance(data_type, StructType):
+        return _rewrite_struct(data_type, path, change)
+    if isinstance(data_type, ArrayType):
+        return replace(data_type, element_type=_rewrite_type(data_type.element_type, (*path, "element"), change))
+    if isinstance(data_type, MapType):
+        return replace(
+            data_type,
+            key_type=_rewrite_type(data_type.key_type, (*path, "key"), change),
+            value_type=_rewrite_type(data_type.value_type, (*path, "value"), change),
+        )
+    return data_type
 
 
 def as_nullable(schema: StructType) -> StructType:

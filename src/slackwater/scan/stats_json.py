@@ -5,26 +5,16 @@ Source: delta-protocol.md "Per-file Statistics".
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
-import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.json as pj
 
+from slackwater.log.json_structs import plant, read_json_structs, struct_of
 from slackwater.protocol.schema import DataType, DecimalType, to_arrow_type
 
 BOUND_GROUPS = ("minValues", "maxValues")
-
-_BATCH_ROWS = 1 << 17
-_SLOW_ROWS = 256
-_MIN_BLOCK_BYTES = 1 << 22
-_MAX_BLOCK_BYTES = (1 << 31) - 1
-_NAMED_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +41,7 @@ def read_stats(texts: pa.Array, leaves: Sequence[StatsLeaf]) -> pa.Array:
 
     What cannot be read is null: one malformed text costs the statistics of its own file, one odd value its own field.
     """
-    wanted = _stats_type(leaves)
-    texts = texts.cast(pa.large_string())
-    parts = [texts.slice(start, _BATCH_ROWS) for start in range(0, len(texts), _BATCH_ROWS)]
-    structs = [struct for part in parts for struct in _read(part, wanted)]
-    return pa.concat_arrays(structs) if structs else pa.array([], wanted)
-
-
-def _read(texts: pa.Array, wanted: pa.DataType) -> list[pa.Array]:
-    """The structs of `texts`, in pieces: what the fast reader refuses is halved until little is left to read slowly."""
-    read = _read_columnar(texts, wanted)
-    if read is None:
-        # Spark puts quotes around the numbers that JSON does not have.
-        read = _read_columnar(pc.replace_substring_regex(texts, r'"(NaN|-?Infinity)"', r"\1"), wanted)
-    if read is not None:
-        return [read]
-    if len(texts) <= _SLOW_ROWS:
-        return [_read_row_by_row(texts, wanted)]
-    half = len(texts) // 2
-    return _read(texts.slice(0, half), wanted) + _read(texts.slice(half), wanted)
+    return read_json_structs(texts, _stats_type(leaves))
 
 
 def _stats_type(leaves: Sequence[StatsLeaf]) -> pa.DataType:
@@ -77,84 +49,6 @@ def _stats_type(leaves: Sequence[StatsLeaf]) -> pa.DataType:
     for leaf in leaves:
         bound = wire_type(leaf.type)
         for group in BOUND_GROUPS if bound is not None else ():
-            _plant(tree, (group, *leaf.path), bound)
-        _plant(tree, ("nullCount", *leaf.path), pa.int64())
-    return _struct_of(tree)
-
-
-def _plant(tree: dict[str, Any], path: Sequence[str], leaf: pa.DataType) -> None:
-    for name in path[:-1]:
-        tree = tree.setdefault(name, {})
-    tree[path[-1]] = leaf
-
-
-def _struct_of(node: Any) -> pa.DataType:
-    return pa.struct([(k, _struct_of(v)) for k, v in node.items()]) if isinstance(node, dict) else node
-
-
-def _read_columnar(texts: pa.Array, wanted: pa.DataType) -> pa.Array | None:
-    """All of `texts` by Arrow's JSON reader; None where it refuses any of them.
-
-    Each text stands inside an object of its own line: a bare `null` is more than the reader can bear, and a line
-    with two objects, or a text spread over two lines, cannot go unnoticed.
-    """
-    edge = pa.array([""], pa.large_string())
-    lines = pa.concat_arrays([edge, texts.fill_null("null"), edge])
-    one_list = pa.LargeListArray.from_arrays(pa.array([0, len(lines)], pa.int64()), lines)
-    joined = pc.binary_join(one_list, pa.scalar('}\n{"s":', pa.large_string()))
-    whole = joined.buffers()[2]
-    longest = pc.max(pc.binary_length(texts)).as_py() or 0
-    block_bytes = max(_MIN_BLOCK_BYTES, 2 * longest + 64)
-    if block_bytes > _MAX_BLOCK_BYTES:
-        return None
-    try:
-        table = pj.read_json(
-            pa.BufferReader(whole.slice(len("}\n"), whole.size - len('}\n{"s":') - 1)),
-            read_options=pj.ReadOptions(block_size=block_bytes),
-            parse_options=pj.ParseOptions(
-                explicit_schema=pa.schema([("s", wanted)]), unexpected_field_behavior="ignore"
-            ),
-        )
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-    if table.num_rows != len(texts):
-        return None
-    chunks = table.column("s").chunks
-    return pa.concat_arrays(chunks) if chunks else pa.array([], wanted)
-
-
-def _read_row_by_row(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return pa.array([_pick(_parse(text), wanted) for text in texts.to_pylist()], wanted)
-
-
-def _parse(text: str | None) -> Any:
-    try:
-        return None if text is None else orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-
-
-def _pick(node: Any, wanted: pa.DataType) -> Any:
-    if pa.types.is_struct(wanted):
-        if not isinstance(node, dict):
-            return None
-        return {field.name: _pick(node.get(field.name), field.type) for field in wanted}
-    if isinstance(node, bool) or pa.types.is_boolean(wanted):
-        return node if isinstance(node, bool) and pa.types.is_boolean(wanted) else None
-    if pa.types.is_string(wanted):
-        return node if isinstance(node, str) else None
-    if pa.types.is_int64(wanted):
-        return node if isinstance(node, int) and -(2**63) <= node < 2**63 else None
-    if pa.types.is_floating(wanted):
-        return float(node) if isinstance(node, (int, float)) else _NAMED_NUMBERS.get(str(node))
-    return _exact_decimal(node, wanted)
-
-
-def _exact_decimal(node: Any, wanted: pa.DataType) -> Decimal | None:
-    if not isinstance(node, (int, float, str)):
-        return None
-    try:
-        # Arrow refuses what does not fit the precision and scale, and text that is no number.
-        return pa.scalar(Decimal(str(node)), wanted).as_py()  # type: ignore[no-any-return]
-    except (ArithmeticError, pa.ArrowException):
-        return None
+            plant(tree, (group, *leaf.path), bound)
+        plant(tree, ("nullCount", *leaf.path), pa.int64())
+    return struct_of(tree)

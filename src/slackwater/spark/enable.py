@@ -12,8 +12,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.modes import frame_of_writer, is_connect
+from slackwater.spark.names import table_path
 from slackwater.spark.read import load
 from slackwater.spark.write import save
 
@@ -49,6 +50,8 @@ class _Request:
         self.schema: Any = None
         self.mode = "error"
         self.partition_by: list[str] = []
+        self.cluster_by: list[str] = []
+        self.buckets: str | None = None
 
 
 def _request(reader: Any) -> _Request:
@@ -75,7 +78,11 @@ def _extend(reader: type, writer: type) -> None:
     _wrap(reader, "load", _load)
     _wrap(writer, "mode", _mode)
     _wrap(writer, "partitionBy", _partition_by)
+    _wrap(writer, "clusterBy", _cluster_by)
     _wrap(writer, "save", _save)
+    _wrap(writer, "saveAsTable", _save_as_table)
+    for name in ("bucketBy", "sortBy"):
+        _wrap(writer, name, functools.partial(_buckets, name))
 
 
 def _wrap(kind: type, name: str, handler: Callable[..., Any]) -> None:
@@ -124,6 +131,12 @@ def _partition_by(original: Callable[..., Any], self: Any, *columns: Any) -> Any
     return original(*columns)
 
 
+def _cluster_by(original: Callable[..., Any], self: Any, *columns: Any) -> Any:
+    names = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
+    _request(self).cluster_by = list(names)
+    return original(*columns)
+
+
 def _load(
     original: Callable[..., Any],
     self: Any,
@@ -154,10 +167,39 @@ def _save(
     if not (_is_delta(format, self) if format is not None else request.delta):
         original(path, format, mode, partitionBy, **options)
         return
+    if request.buckets is not None:
+        raise InvalidArgument(f"Delta tables have no buckets: leave {request.buckets} out, or use clusterBy")
     if partitionBy is not None:
         request.partition_by = [partitionBy] if isinstance(partitionBy, str) else list(partitionBy)
     given = {**request.options, **options}
-    save(frame_of_writer(self), _path(path, given), mode or request.mode, request.partition_by, given)
+    frame, target = frame_of_writer(self), _path(path, given)
+    save(frame, target, mode or request.mode, request.partition_by, given, request.cluster_by)
+
+
+def _save_as_table(
+    original: Callable[..., Any],
+    self: Any,
+    name: str,
+    format: str | None = None,  # noqa: A002  (the name PySpark has)
+    mode: str | None = None,
+    partitionBy: Any = None,  # noqa: N803  (the name PySpark has)
+    **options: Any,
+) -> None:
+    request = _request(self)
+    if not (_is_delta(format, self) if format is not None else request.delta):
+        original(name, format, mode, partitionBy, **options)
+        return
+    path = table_path(name)
+    if path is None:
+        raise UnsupportedFeature(
+            f"{name}: tables are written by path in this version: use save(path), or the name delta.`/path`"
+        )
+    self.save(path, format, mode, partitionBy, **options)
+
+
+def _buckets(method: str, original: Callable[..., Any], self: Any, *args: Any) -> Any:
+    _request(self).buckets = method
+    return original(*args)
 
 
 def _path(path: Any, options: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ Everything that touches the JVM or a Connect plan is here (and at the foot of `c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +126,24 @@ def _filtering(base: type) -> type:
 
         _classes[base] = type("DataFrame", (base,), {"filter": narrowed, "where": narrowed, "__doc__": base.__doc__})
     return _classes[base]
+
+
+@contextmanager
+def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Within the block, the session has these settings; afterwards it has again what it had."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    changed = {key: value for key, value in settings.items() if before[key] != value}
+    for key, value in changed.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in changed:
+            earlier = before[key]
+            if earlier is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, earlier)
 
 
 @contextmanager

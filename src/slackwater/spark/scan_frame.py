@@ -113,7 +113,7 @@ class TableScan:
         Raises DataFileNotFound, CorruptDeletionVector, PathNotAllowed, UnsupportedFeature.
         """
         files = self._files(None)
-        return self._narrowing((_Stage(self._frame(files), None),), Constant(True), files.num_rows)
+        return self._narrowing((_Stage(self.frame_of(files), None),), Constant(True), files.num_rows)
 
     def _files(self, predicate: Predicate | None) -> pa.Table:
         """The files that may hold a match for `predicate`; found by a Spark job where the log is too large for one."""
@@ -121,7 +121,7 @@ class TableScan:
             return plan_distributed(self.spark, self.snapshot, predicate, self._columns, self.zone)
         return self.snapshot.files(predicate, self._columns, self.zone)
 
-    def _frame(self, files: pa.Table) -> DataFrame:
+    def frame_of(self, files: pa.Table) -> DataFrame:
         """All live rows of `files`."""
         has_vector = pc.is_valid(files["deletionVector"])
         deleted = files.filter(has_vector)
@@ -167,13 +167,13 @@ class TableScan:
         """The frame of the last stage, whose `where` plans the scan anew for everything that was asked so far."""
 
         def narrow(condition: Any) -> DataFrame:
-            found = self._predicate(condition)
+            found = self.predicate(condition)
             both = And((predicate, found))
             files = self._files(both) if columns_of(found) else None
             if files is None or files.num_rows == file_count:
                 stage = _Stage(plain_filter(stages[-1].frame, condition), condition)
                 return self._narrowing((*stages, stage), both, file_count)
-            renewed = [_Stage(same_columns(stages[0].frame, self._frame(files)), None)]
+            renewed = [_Stage(same_columns(stages[0].frame, self.frame_of(files)), None)]
             for stage in stages[1:]:
                 filtered = plain_filter(renewed[-1].frame, stage.condition)
                 renewed.append(_Stage(same_plan(stage.frame, filtered), stage.condition))
@@ -182,8 +182,8 @@ class TableScan:
 
         return with_filter(stages[-1].frame, narrow)
 
-    def _predicate(self, condition: Any) -> Predicate:
-        """What `condition` says about files."""
+    def predicate(self, condition: Any) -> Predicate:
+        """What `condition`, a Column or SQL text, says about files."""
         if not is_connect(self.spark):
             # As a Column, SQL text is read by Spark's own parser, with all of the session's settings.
             condition = F.expr(condition) if isinstance(condition, str) else condition

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,10 +12,18 @@ from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.log.describe import describe_detail, describe_history
 from slackwater.log.segment import LOG, list_log
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.alter import TableAlterations
+from slackwater.spark.names import table_path
+from slackwater.spark.options import Options
 from slackwater.spark.read import load
+from slackwater.spark.table_builder import (
+    CREATE,
+    CREATE_IF_NOT_EXISTS,
+    CREATE_OR_REPLACE,
+    REPLACE,
+    DeltaTableBuilder,
+)
 from slackwater.storage.open import open_store
-
-_PATH_NAME = re.compile(r"(?is)delta\.`(.+)`\Z")
 
 _TEXTS = spark_types.MapType(spark_types.StringType(), spark_types.StringType())
 _NAMES = spark_types.ArrayType(spark_types.StringType())
@@ -65,14 +72,34 @@ DETAIL_SCHEMA = (
 """The columns of `DeltaTable.detail`; sizes in bytes."""
 
 
-class DeltaTable:
-    """A Delta table; made by `forPath` or `forName`."""
+class DeltaTable(TableAlterations):
+    """A Delta table; made by `forPath` or `forName`, or by the builders that `create` and its kin give."""
 
     def __init__(self, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> None:
         self._spark = spark
         self._path = path
         self._options = dict(options or {})
         self._alias: str | None = None
+
+    @classmethod
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder for a table that is not there yet: `execute` raises TableAlreadyExists where it is."""
+        return DeltaTableBuilder(_session(sparkSession), CREATE, cls)
+
+    @classmethod
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder whose `execute` leaves a table that is there as it is."""
+        return DeltaTableBuilder(_session(sparkSession), CREATE_IF_NOT_EXISTS, cls)
+
+    @classmethod
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder for what takes a table's place: `execute` raises TableNotFound where there is none."""
+        return DeltaTableBuilder(_session(sparkSession), REPLACE, cls)
+
+    @classmethod
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder for a table that is new, or takes the place of the one that is there."""
+        return DeltaTableBuilder(_session(sparkSession), CREATE_OR_REPLACE, cls)
 
     @classmethod
     def forPath(
@@ -93,19 +120,18 @@ class DeltaTable:
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
         """The table called ``delta.`/path` ``. Raises UnsupportedFeature for names in a catalog."""
-        match = _PATH_NAME.match(tableOrViewName.strip())
-        if match is None:
+        path = table_path(tableOrViewName)
+        if path is None:
             raise UnsupportedFeature(
                 f"{tableOrViewName}: tables are found by path in this version: use forPath, or delta.`/path`"
             )
-        return cls.forPath(sparkSession, match[1].replace("``", "`"))
+        return cls.forPath(sparkSession, path)
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``."""
         del sparkSession
-        match = _PATH_NAME.match(identifier.strip())
-        store = open_store(match[1].replace("``", "`") if match else identifier)
+        store = open_store(table_path(identifier) or identifier)
         return list_log(store).latest_version is not None
 
     def alias(self, aliasName: str) -> DeltaTable:
@@ -130,11 +156,18 @@ class DeltaTable:
         return self._frame([describe_detail(self._snapshot())], DETAIL_SCHEMA)
 
     def _snapshot(self) -> Snapshot:
-        return Snapshot.load(self._path)
+        return Snapshot.load(self._path, storage_options=Options(self._options).storage_options())
 
     def _frame(self, records: list[dict[str, Any]], schema: spark_types.StructType) -> DataFrame:
         rows = [tuple(_value(record.get(f.name), f.dataType) for f in schema.fields) for record in records]
         return self._spark.createDataFrame(rows, schema)
+
+
+def _session(given: SparkSession | None) -> SparkSession:
+    session = given or SparkSession.getActiveSession()
+    if session is None:
+        raise InvalidArgument("there is no active Spark session: give one")
+    return session
 
 
 def _value(value: Any, kind: spark_types.DataType) -> Any:

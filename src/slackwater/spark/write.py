@@ -1,52 +1,63 @@
-"""Creating a table from a DataFrame, and appending to one.
+"""`df.write.format("delta").save(path)`: creating, appending to and overwriting a table.
 
-Data files are written by Spark's Parquet writer beside the table's other files, given their final names, and then
-committed; statistics come from their footers.
+Source: delta-spark's DataFrameWriter options and modes; design §4.
 """
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import orjson
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
-from slackwater.commit.filesystem import FilesystemCommitter
-from slackwater.errors import CommitUnknown, InvalidArgument, TableNotFound, UnsupportedFeature
-from slackwater.protocol.actions import AddFile, Metadata, Protocol
-from slackwater.protocol.partition_values import HIVE_DEFAULT_PARTITION, hive_unescape
-from slackwater.protocol.paths import canonical_path, encode_path
-from slackwater.protocol.schema import (
-    TIMESTAMP_NTZ,
-    ArrayType,
-    DataType,
-    MapType,
-    StructType,
-    as_nullable,
-    nullable_type,
-    schema_to_json,
+from slackwater.commit.committers import committer_for
+from slackwater.errors import (
+    CommitUnknown,
+    InvalidArgument,
+    MetadataChangedException,
+    SlackwaterError,
+    TableAlreadyExists,
+    TableNotFound,
 )
+from slackwater.protocol import clustering
+from slackwater.protocol.actions import DomainMetadata, Metadata
+from slackwater.protocol.column_mapping_ids import with_mapped_schema
+from slackwater.protocol.column_names import validate_column_names, validate_partition_columns
+from slackwater.protocol.column_paths import format_column_path, parse_column_path
+from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, num_records_of
+from slackwater.protocol.feature_support import required_features, with_features
+from slackwater.protocol.features import validate_writable
+from slackwater.protocol.identity_columns import same_but_identity
+from slackwater.protocol.properties import ENABLE_CHANGE_DATA_FEED
+from slackwater.protocol.schema import ColumnPath, as_nullable, parse_schema
+from slackwater.protocol.schema_merge import merge_schemas, without_internal_metadata
+from slackwater.protocol.schema_replacement import replace_schema
+from slackwater.protocol.sql_columns import fixed_columns, read_columns
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.locations import DataLocations
-from slackwater.spark.names import quoted
-from slackwater.spark.options import Options
+from slackwater.spark.overwrite import condition_check, partitions_of, rows_where, whole_table
+from slackwater.spark.session_defaults import default_properties
+from slackwater.spark.table_rows import RowsWritten, TableRows
 from slackwater.spark.types import from_spark_schema
+from slackwater.spark.write_options import WriteOptions, reset_version, write_options
 from slackwater.storage.open import open_store
-from slackwater.storage.store import ObjectMeta, ObjectStore
-from slackwater.transaction.file_stats import stats_of_footer
-from slackwater.transaction.transaction import Transaction, validate_appendable
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.preparation import validate_not_append_only
+from slackwater.transaction.recommit import as_removes
+from slackwater.transaction.table_definition import (
+    TableDefinition,
+    clustering_domain,
+    define_table,
+    with_nested_ids,
+)
+from slackwater.transaction.transaction import CommitResult, TableTransaction
 
-_ERROR_MODES = ("error", "errorifexists", "default")
-_MODES = ("append", "ignore", *_ERROR_MODES)
-# Types whose text in a directory name is just the text of the log.
-_PARTITION_TYPES = frozenset({"string", "long", "integer", "short", "byte", "boolean", "date"})
+_MODE_NAMES = {"error": "ErrorIfExists", "ignore": "Ignore", "append": "Append", "overwrite": "Overwrite"}
+# A write whose generated identity values another writer took is done again, from its rows on.
+_MOST_REWRITES = 20
 
 
 def save(
@@ -55,139 +66,269 @@ def save(
     mode: str = "error",
     partition_by: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
-) -> int | None:
-    """Write `frame` as the Delta table at `path`, or append it; the version committed, None where nothing was.
+    cluster_by: Sequence[str] = (),
+) -> CommitResult | None:
+    """Write `frame` to the Delta table at `path`; the commit, None where nothing was to be done.
 
-    `mode`: `error` (the default; the table must not exist), `append`, `ignore`. Columns are matched by name. Raises
-    InvalidArgument where the columns or partitioning do not fit the table, UnsupportedFeature for a table whose writer
-    rules are not honoured, CommitConflict, CommitUnknown. Nothing is visible unless it returns.
+    `mode`: `error` (the default), `append`, `overwrite`, `ignore`. Columns are matched by name in any case. Options
+    (any case): `mergeSchema`, `overwriteSchema`, `replaceWhere`, `partitionOverwriteMode`, `txnAppId` with
+    `txnVersion`, `userMetadata`, `dataChange`, `maxRecordsPerFile`, `compression`, and `delta.…` properties of a table
+    that is created. Raises TableAlreadyExists, InvalidArgument where columns, partitioning or options do not fit,
+    InvariantViolationException for a row that breaks a rule, OperationNotAllowed, UnsupportedFeature, and
+    DeltaConcurrentModificationException and its kinds: the table is unchanged then. After CommitUnknown it may not be.
     """
-    opts = Options(options or {})
-    if mode.lower() not in _MODES:
-        raise UnsupportedFeature(
-            f"write mode {mode!r} is not supported by this version: use one of {', '.join(_MODES)}"
-        )
-    store = open_store(path, opts.storage_options())
-    if store.local_root is None:
-        raise UnsupportedFeature(f"{store.root_url}: this version writes tables on local disks only")
+    request = write_options(frame.sparkSession, mode, options or {}, partition_by, cluster_by)
+    if not frame.columns:
+        raise InvalidArgument(f"{path}: the data has no columns, so there is nothing to write: give it at least one")
+    result = _saved(frame, open_store(path, request.given.storage_options()), request)
+    reset_version(frame.sparkSession, request)
+    return result
+
+
+def _saved(frame: DataFrame, store: ObjectStore, request: WriteOptions) -> CommitResult | None:
+    for attempt in range(1, _MOST_REWRITES + 1):
+        snapshot = _snapshot(store)
+        if snapshot is None:
+            return _create(frame, store, request)
+        if request.mode == "ignore" or _is_done(snapshot, request):
+            return None
+        if request.mode == "error":
+            raise TableAlreadyExists(
+                f"{store.root_url} is a Delta table already: write with mode append or overwrite, or elsewhere"
+            )
+        try:
+            return _Write(frame, store, snapshot, request).run()
+        except MetadataChangedException:
+            if attempt == _MOST_REWRITES or not _only_identity_moved(snapshot):
+                raise
+    raise AssertionError("the loop above returns or raises")
+
+
+def _snapshot(store: ObjectStore) -> Snapshot | None:
     try:
-        snapshot: Snapshot | None = Snapshot.open(store)
+        return Snapshot.open(store)
     except TableNotFound:
-        snapshot = None
-    if snapshot is not None and mode.lower() == "ignore":
         return None
-    if snapshot is not None and mode.lower() in _ERROR_MODES:
-        raise InvalidArgument(f"{store.root_url} is a Delta table already: write with mode append, or elsewhere")
-    return _write(frame, store, snapshot, partition_by)
 
 
-def _write(frame: DataFrame, store: ObjectStore, snapshot: Snapshot | None, partition_by: Sequence[str]) -> int:
-    if snapshot is None:
-        schema = as_nullable(from_spark_schema(frame.schema))
-        columns = _checked_partitions(schema, partition_by)
-        _checked_new_schema(schema)
-    else:
-        validate_appendable(snapshot)
-        schema, columns = snapshot.schema, snapshot.metadata.partition_columns
-        if partition_by and tuple(partition_by) != columns:
-            raise InvalidArgument(f"{store.root_url} is partitioned by {list(columns)}, not by {list(partition_by)}")
-        _checked_partitions(schema, columns)
-        frame = _aligned(frame, schema, store.root_url)
-    adds = _write_files(frame, store, schema, columns)
-    parameters = {
-        "mode": "Append" if snapshot else "ErrorIfExists",
-        "partitionBy": orjson.dumps(list(columns)).decode(),
-    }
-    metrics = {"numFiles": str(len(adds)), "numOutputBytes": str(sum(a.size for a in adds))}
-    metrics["numOutputRows"] = str(sum(orjson.loads(a.stats or "{}").get("numRecords", 0) for a in adds))
-    transaction = Transaction(FilesystemCommitter(store), snapshot, "WRITE", parameters, metrics)
-    try:
-        if snapshot is not None:
-            return transaction.append(adds)
-        metadata = Metadata(
-            str(uuid.uuid4()), schema_to_json(schema), columns, created_time=time.time_ns() // 1_000_000
+def _is_done(snapshot: Snapshot, request: WriteOptions) -> bool:
+    """Whether the application said before that it has come as far as this write."""
+    if request.txn_app_id is None or request.txn_version is None:
+        return False
+    found = snapshot.transactions.get(request.txn_app_id)
+    return found is not None and found.version >= request.txn_version
+
+
+def _only_identity_moved(snapshot: Snapshot) -> bool:
+    return same_but_identity(snapshot.metadata, snapshot.update().metadata)
+
+
+def _create(frame: DataFrame, store: ObjectStore, request: WriteOptions) -> CommitResult:
+    schema = without_internal_metadata(as_nullable(from_spark_schema(frame.schema)))
+    given = request.properties
+    properties = {**default_properties(frame.sparkSession, given), **given}
+    clustered = [parse_column_path(name) for name in request.cluster_by] or None
+    definition = TableDefinition(schema, request.partition_by, clustered, properties)
+    table = define_table(definition, now_ms(), new_id)
+    rows = TableRows(store, table.protocol, table.metadata, {d.domain: d for d in table.domains})
+    transaction = TableTransaction(store, committer_for(store, table.protocol), None)
+    written = rows.write(frame, request.parquet)
+    transaction.set_protocol(table.protocol)
+    transaction.set_metadata(written.metadata or table.metadata)
+    for domain in table.domains:
+        transaction.set_domain(domain)
+    return _commit(transaction, request, [written], table.metadata)
+
+
+class _Write:
+    """One attempt to append to a table, or to overwrite it, as of `snapshot`."""
+
+    def __init__(self, frame: DataFrame, store: ObjectStore, snapshot: Snapshot, request: WriteOptions) -> None:
+        validate_writable(snapshot.protocol, store.root_url)
+        self._frame = frame
+        self._spark = frame.sparkSession
+        self._snapshot = snapshot
+        self._request = request
+        self._zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        self._given = without_internal_metadata(from_spark_schema(frame.schema))
+        self._metadata = self._evolved()
+        protocol = with_features(
+            snapshot.protocol, required_features(self._metadata, parse_schema(self._metadata.schema_string))
         )
-        return transaction.create(_protocol(schema), metadata, adds)
+        self._clustering = self._clustered()
+        domains = dict(snapshot.domain_metadata)
+        if self._clustering is not None:
+            protocol = with_features(protocol, ["clustering"])
+            domains[clustering.DOMAIN] = self._clustering
+        self._rows = TableRows(store, protocol, self._metadata, domains)
+        self._transaction = TableTransaction(store, committer_for(store, protocol), snapshot, zone=self._zone)
+
+    def run(self) -> CommitResult:
+        request, transaction = self._request, self._transaction
+        if request.txn_app_id is not None:
+            transaction.application_version(request.txn_app_id)
+        if request.mode == "overwrite" and request.data_change:
+            validate_not_append_only(self._rows.protocol, self._rows.properties)
+        written: list[RowsWritten] = []
+        try:
+            self._write(written)
+            if request.mode == "overwrite" and not request.data_change:
+                self._require_same_rows([add for rows in written for add in rows.adds])
+        except BaseException:
+            for rows in written:
+                rows.files.discard()
+            raise
+        metadata = next((rows.metadata for rows in written if rows.metadata is not None), self._metadata)
+        if metadata != self._snapshot.metadata:
+            transaction.set_metadata(metadata)
+        if self._clustering is not None:
+            if self._rows.protocol != self._snapshot.protocol:
+                transaction.set_protocol(self._rows.protocol)
+            transaction.set_domain(self._clustering)
+        return _commit(transaction, request, written, self._metadata)
+
+    def _write(self, written: list[RowsWritten]) -> None:
+        """Write the files and stage their actions; `written` grows as files come into being."""
+        request, transaction, rows = self._request, self._transaction, self._rows
+        checks, replaced, change_type = [], None, None
+        if request.replace_where is not None:
+            replaced = rows_where(self._spark, self._snapshot, request.replace_where)
+            shown = tuple(dict.fromkeys(p[0] for p in sorted(read_columns(request.replace_where, rows.schema))))
+            checks = [condition_check(request.replace_where, shown)] if request.check_replace_where else []
+            if replaced.deleted is not None and rows.properties.flag(ENABLE_CHANGE_DATA_FEED):
+                change_type = "insert"
+        written.append(rows.write(self._frame, request.parquet, request.data_change, checks, change_type))
+        if request.mode != "overwrite":
+            return
+        if replaced is None and request.dynamic_partitions and self._metadata.partition_columns:
+            replaced = partitions_of(self._snapshot, written[0].adds, self._zone)
+        replaced = replaced or whole_table(self._snapshot)
+        transaction.read_where(replaced.predicate)
+        transaction.remove(as_removes(replaced.files, now_ms(), request.data_change))
+        if replaced.survivors is not None:
+            written.append(rows.rewrite(replaced.survivors, request.parquet, request.data_change))
+            transaction.rows_preserved = False
+        if replaced.deleted is not None and change_type is not None:
+            changes = rows.write_changes(replaced.deleted, "delete", request.parquet)
+            written.append(changes)
+            inserted = [AddCDCFile(a.path, a.partition_values, a.size) for a in written[0].adds]
+            transaction.add_change_files([*inserted, *changes.change_files])
+
+    def _evolved(self) -> Metadata:
+        """The table's metadata after this write."""
+        request, snapshot, old = self._request, self._snapshot, self._snapshot.metadata
+        mode = snapshot.column_mapping_mode
+        if request.overwrite_schema:
+            schema = as_nullable(self._given)
+            columns = validate_partition_columns(schema, request.partition_by)
+            same = str(schema) == str(snapshot.schema) and columns == old.partition_columns
+            return old if same else with_nested_ids(replace_schema(old, schema, columns, mode))
+        if request.partition_by and not _same_names(request.partition_by, old.partition_columns):
+            raise InvalidArgument(
+                f"{snapshot.store.root_url} is partitioned by {list(old.partition_columns)}, not by "
+                f"{list(request.partition_by)}: leave partitionBy out, or replace the table with mode overwrite and "
+                "overwriteSchema"
+            )
+        merge = request.merge_schema
+        merged = merge_schemas(
+            snapshot.schema, self._given, allow_new_columns=merge, widen=merge, fixed=fixed_columns(old)
+        )
+        if merged == snapshot.schema:
+            return old
+        validate_column_names(merged, mode, change_feed=snapshot.properties.flag(ENABLE_CHANGE_DATA_FEED))
+        return with_nested_ids(with_mapped_schema(old, merged, mode))
+
+    def _clustered(self) -> DomainMetadata | None:
+        """The domain of the clustering columns after this write, None where it stays as it is."""
+        request, snapshot = self._request, self._snapshot
+        old = snapshot.domain_metadata.get(clustering.DOMAIN)
+        found = clustering.physical_columns(old, snapshot.store.root_url)
+        names = {physical: name for name, physical in snapshot.physical_paths.items()}
+        current = [names.get(column, column) for column in found]
+        given = clustering.resolve(
+            parse_schema(self._metadata.schema_string), [parse_column_path(name) for name in request.cluster_by]
+        )
+        if not request.overwrite_schema:
+            if given and given != current:
+                raise InvalidArgument(
+                    f"{snapshot.store.root_url} is clustered by {list(map(format_column_path, current))}, not by "
+                    f"{list(map(format_column_path, given))}: leave clusterBy out, change the columns with "
+                    "DeltaTable.clusterBy, or replace the table with mode overwrite and overwriteSchema"
+                )
+            return None
+        new = self._clustering_domain(given or current, bool(given))
+        if new is None:
+            return replace(old, removed=True) if old is not None and found else None
+        return None if old is not None and new.configuration == old.configuration else new
+
+    def _clustering_domain(self, columns: Sequence[ColumnPath], required: bool) -> DomainMetadata | None:
+        """The domain for `columns` under the new schema; None where there are none, or they need not and cannot be."""
+        if not columns:
+            return None
+        schema = parse_schema(self._metadata.schema_string)
+        try:
+            return clustering_domain(self._metadata, schema, columns, self._snapshot.column_mapping_mode)
+        except InvalidArgument:
+            if required:
+                raise
+            return None
+
+    def _require_same_rows(self, adds: Sequence[AddFile]) -> None:
+        """Rows that are only rearranged are as many as before."""
+        removes = self._transaction.staged.removes
+        before = [num_records_of(r.stats) for r in removes]
+        deleted = sum(r.deletion_vector.cardinality for r in removes if r.deletion_vector)
+        after = sum(add.num_records or 0 for add in adds)
+        known = [count for count in before if count is not None]
+        if len(known) < len(before) or sum(known) - deleted != after:
+            raise InvalidArgument(
+                f"{self._snapshot.store.root_url}: dataChange=false must leave the rows as they are, but "
+                f"{sum(known) - deleted} rows were to become {after}: leave the option out where rows change"
+            )
+
+
+def _commit(
+    transaction: TableTransaction, request: WriteOptions, written: Sequence[RowsWritten], metadata: Metadata
+) -> CommitResult:
+    """Commit the files; they go again where the commit certainly did not land."""
+    for rows in written:
+        transaction.add(rows.adds, fresh=True)
+    adds, removes = transaction.staged.adds, transaction.staged.removes
+    if request.txn_app_id is not None and request.txn_version is not None:
+        transaction.set_transaction(request.txn_app_id, request.txn_version)
+    parameters = {
+        "mode": _MODE_NAMES[request.mode],
+        "partitionBy": orjson.dumps(list(metadata.partition_columns)).decode(),
+    }
+    if request.replace_where is not None:
+        parameters["predicate"] = request.replace_where
+    metrics = {
+        "numFiles": len(adds),
+        "numOutputBytes": sum(add.size for add in adds),
+        "numOutputRows": sum(add.num_records or 0 for add in adds),
+    }
+    if request.mode == "overwrite" and transaction.read is not None:
+        metrics |= {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size or 0 for r in removes)}
+    texts = {key: str(value) for key, value in metrics.items()}
+    try:
+        return transaction.commit("WRITE", parameters, texts, request.user_metadata)
     except CommitUnknown:
         raise
-    except Exception:
-        # It certainly did not land: what was written for it is nobody's.
-        store.delete([canonical_path(add.path) for add in adds])
+    except SlackwaterError:
+        for rows in written:
+            rows.files.discard()
         raise
 
 
-def _write_files(frame: DataFrame, store: ObjectStore, schema: StructType, columns: Sequence[str]) -> list[AddFile]:
-    """Write the rows, give the files their final names, and describe them."""
-    staging = f".slackwater-{uuid.uuid4()}"
-    root = DataLocations(store).root
-    writer = frame.select(*(F.col(quoted(c.name)) for c in schema)).write
-    try:
-        writer.partitionBy(*columns).parquet(f"{root}/{staging}")
-        written = [m for m in store.list_from(staging, recursive=True) if m.path.endswith(".parquet")]
-        return [_finished(store, meta, meta.path.removeprefix(f"{staging}/"), columns) for meta in written]
-    finally:
-        shutil.rmtree(f"{root}/{staging}", ignore_errors=True)
+def _same_names(given: Sequence[str], columns: Sequence[str]) -> bool:
+    return [name.lower() for name in given] == [name.lower() for name in columns]
 
 
-def _finished(store: ObjectStore, meta: ObjectMeta, path: str, columns: Sequence[str]) -> AddFile:
-    store.move(meta.path, path)
-    with closing(pq.ParquetFile(store.open_file(path))) as file:
-        stats = stats_of_footer(file.metadata)
-    values = [hive_unescape(part.partition("=")[2]) for part in path.split("/")[: len(columns)]]
-    partition_values = {
-        name: None if value == HIVE_DEFAULT_PARTITION else value for name, value in zip(columns, values, strict=True)
-    }
-    return AddFile(encode_path(path), partition_values, meta.size_bytes, meta.modified_ms, True, stats)
+def now_ms() -> int:
+    """The time, in ms since the epoch."""
+    return time.time_ns() // 1_000_000
 
 
-def _checked_partitions(schema: StructType, partition_by: Sequence[str]) -> tuple[str, ...]:
-    names = []
-    for name in partition_by:
-        column = schema.get(name)
-        if column is None:
-            raise InvalidArgument(f"partition column {name!r} is not among the columns {list(schema.names)}")
-        if str(column.type) not in _PARTITION_TYPES:
-            raise UnsupportedFeature(f"partitioning by {name} of type {column.type} is not supported by this version")
-        names.append(column.name)
-    if names and len(names) == len(schema):
-        raise InvalidArgument("a table needs at least one column that it is not partitioned by")
-    return tuple(names)
-
-
-def _checked_new_schema(schema: StructType) -> None:
-    folded = [name.lower() for name in schema.names]
-    double = sorted({name for name in folded if folded.count(name) > 1})
-    if double:
-        raise InvalidArgument(f"column names must differ in more than case, found {double} more than once")
-    illegal = [name for name in schema.names if any(c in " ,;{}()\n\t=" for c in name)]
-    if illegal:
-        raise InvalidArgument(f"column names {illegal} hold one of the characters ' ,;{{}}()\\n\\t=': rename them")
-
-
-def _aligned(frame: DataFrame, schema: StructType, where: str) -> DataFrame:
-    found = from_spark_schema(frame.schema)
-    missing = [c.name for c in schema if found.get(c.name) is None]
-    extra = [c.name for c in found if schema.get(c.name) is None]
-    if missing or extra:
-        raise InvalidArgument(f"{where}: the columns do not fit the table: missing {missing}, not in the table {extra}")
-    for column in schema:
-        given = found.get(column.name)
-        if given is not None and nullable_type(given.type) != nullable_type(column.type):
-            raise InvalidArgument(f"{where}: column {column.name} is of type {column.type}, found {given.type}")
-    return frame.select(*(F.col(quoted(c.name)) for c in schema))
-
-
-def _protocol(schema: StructType) -> Protocol:
-    if _has_ntz(schema):
-        return Protocol(3, 7, ("timestampNtz",), ("timestampNtz",))
-    return Protocol(1, 2)
-
-
-def _has_ntz(data_type: DataType) -> bool:
-    if isinstance(data_type, StructType):
-        return any(_has_ntz(c.type) for c in data_type)
-    if isinstance(data_type, ArrayType):
-        return _has_ntz(data_type.element_type)
-    if isinstance(data_type, MapType):
-        return _has_ntz(data_type.key_type) or _has_ntz(data_type.value_type)
-    return data_type == TIMESTAMP_NTZ
+def new_id() -> str:
+    """An identity that nothing else has."""
+    return str(uuid.uuid4())

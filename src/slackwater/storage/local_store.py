@@ -9,21 +9,24 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from slackwater.errors import InvalidArgument, ObjectExists, ObjectNotFound, StorageError
+from slackwater.errors import InvalidArgument, ObjectExists, ObjectNotFound, StorageError, StorageRefused
 from slackwater.storage.location import Location
-from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix
+from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, open_local
 
 # Hidden from Spark by its dot, and short, so that the longest legal file name can still be staged.
 _STAGED_PREFIX = ".slackwater-"
 _STAGED_SUFFIX = ".tmp"
+_COPY_BYTES = 1 << 20
 
+# What the system refuses before it does anything, and what helps.
 _REMEDIES = {
     errno.EACCES: "check the permissions of the directory",
     errno.EPERM: "check that the file system allows it (creating an object needs hard links)",
@@ -93,28 +96,27 @@ class LocalObjectStore:
                 return None
         return ObjectMeta(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
+    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
         target = self._os_path(path)
         with self._explained("create", path):
             if os.path.lexists(target):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-            staged = _stage(target, data)
+        staged = self._staged("create", path, data, durable)
+        with self._explained("create", path):
             try:
                 _link(staged, target)
             finally:
                 _discard(staged)
-        _sync_directory(target.parent)
+        if durable:
+            _sync_directory(target.parent)
 
     def put(self, path: str, data: bytes) -> None:
-        target = self._os_path(path)
-        with self._explained("put", path):
-            staged = _stage(target, data)
-            try:
-                staged.replace(target)
-            except OSError:
-                _discard(staged)
-                raise
-        _sync_directory(target.parent)
+        self._replace(path, self._staged("put", path, data))
+
+    def put_file(self, path: str, local_file: str | os.PathLike[str]) -> None:
+        with open_local(local_file) as source:
+            staged = self._staged("put", path, source)
+        self._replace(path, staged)
 
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -137,6 +139,23 @@ class LocalObjectStore:
     def _os_path(self, path: str) -> Path:
         return self._root / checked_path(path)
 
+    def _staged(self, operation: str, path: str, data: bytes | BinaryIO, durable: bool = True) -> Path:
+        """The bytes in a file that nobody lists, beside the object to be; until they are there nothing is changed."""
+        try:
+            return _stage(self._os_path(path), data, durable)
+        except OSError as error:
+            raise _refused(f"{operation} {self._root_url}/{path}", error) from error
+
+    def _replace(self, path: str, staged: Path) -> None:
+        target = self._os_path(path)
+        with self._explained("put", path):
+            try:
+                staged.replace(target)
+            except OSError:
+                _discard(staged)
+                raise
+        _sync_directory(target.parent)
+
     @contextlib.contextmanager
     def _explained(self, operation: str, path: str) -> Iterator[None]:
         url = f"{self._root_url}/{path}" if path else self._root_url
@@ -147,8 +166,9 @@ class LocalObjectStore:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise ObjectNotFound(f"{operation} {url}: there is no such object") from error
         except OSError as error:
-            remedy = _REMEDIES.get(error.errno or 0)
-            raise StorageError(f"{operation} {url} failed: {error}" + (f"; {remedy}" if remedy else "")) from error
+            if error.errno in _REMEDIES:
+                raise _refused(f"{operation} {url}", error) from error
+            raise StorageError(f"{operation} {url} failed: {error}") from error
 
 
 def _walk(directory: Path, prefix: str, start_after: str, recursive: bool) -> Iterator[tuple[str, os.stat_result]]:
@@ -172,15 +192,24 @@ def _is_staged(name: str) -> bool:
     return name.startswith(_STAGED_PREFIX) and name.endswith(_STAGED_SUFFIX)
 
 
-def _stage(target: Path, data: bytes) -> Path:
+def _refused(what: str, error: OSError) -> StorageRefused:
+    remedy = _REMEDIES.get(error.errno or 0)
+    return StorageRefused(f"{what} failed: {error}" + (f"; {remedy}" if remedy else ""))
+
+
+def _stage(target: Path, data: bytes | BinaryIO, durable: bool) -> Path:
     staged = target.with_name(f"{_STAGED_PREFIX}{uuid.uuid4().hex}{_STAGED_SUFFIX}")
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with staged.open("xb") as file:
-            file.write(data)
-            file.flush()
-            # A link is not ordered after the data it names: unsynced, a power cut leaves an empty commit.
-            os.fsync(file.fileno())
+            if isinstance(data, bytes):
+                file.write(data)
+            else:
+                shutil.copyfileobj(data, file, _COPY_BYTES)
+            if durable:
+                file.flush()
+                # A link is not ordered after the data it names: unsynced, a power cut leaves an empty commit.
+                os.fsync(file.fileno())
     except BaseException:
         _discard(staged)
         raise

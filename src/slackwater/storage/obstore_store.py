@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
@@ -12,9 +13,16 @@ from typing import Any
 import pyarrow as pa
 from obstore import exceptions
 
-from slackwater.errors import InvalidArgument, ObjectExists, ObjectNotFound, SlackwaterError, StorageError
+from slackwater.errors import (
+    InvalidArgument,
+    ObjectExists,
+    ObjectNotFound,
+    SlackwaterError,
+    StorageError,
+    StorageRefused,
+)
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
-from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix
+from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, open_local
 
 _READERS = 32
 _READ_AHEAD_BYTES = 1 << 20
@@ -94,11 +102,20 @@ class ObstoreStore:
             except FileNotFoundError:
                 return None
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
+    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:  # noqa: ARG002  (it always is)
         self._put("create", path, data)
 
     def put(self, path: str, data: bytes) -> None:
         self._put("overwrite", path, data)
+
+    def put_file(self, path: str, local_file: str | os.PathLike[str]) -> None:
+        key = self._key(path)
+        with open_local(local_file) as source, self._explained("put", path):
+            try:
+                # A large one goes in parts, which the store joins at the end: a reader never sees half of it.
+                self._backend.put(key, source)
+            except FileNotFoundError as error:
+                raise self._no_bucket("put", path) from error
 
     def delete(self, paths: Sequence[str]) -> None:
         keys = [self._key(path) for path in paths]
@@ -173,9 +190,9 @@ class ObstoreStore:
     def _not_found(self, operation: str, path: str) -> ObjectNotFound:
         return ObjectNotFound(f"{operation} {self._url(path)}: there is no such object (or no such bucket)")
 
-    def _no_bucket(self, operation: str, path: str) -> StorageError:
+    def _no_bucket(self, operation: str, path: str) -> StorageRefused:
         kind = "container" if self._location.scheme in AZURE_SCHEMES else "bucket"
-        return StorageError(
+        return StorageRefused(
             f"{operation} {self._url(path)} failed: there is no {kind} {self._location.origin}: "
             "create it or check its name"
         )
@@ -192,11 +209,11 @@ class ObstoreStore:
         except exceptions.AlreadyExistsError as error:
             raise ObjectExists(f"{operation} {url}: it exists already and was left as it is") from error
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise StorageError(
+            raise StorageRefused(
                 f"{operation} {url} was denied: check the credentials and their rights ({_first_part(error)})"
             ) from error
         except _UNSUPPORTED as error:
-            raise StorageError(
+            raise StorageRefused(
                 f"{operation} {url} is not supported by this store; committing needs conditional put "
                 f"(on S3: leave `aws_conditional_put` at `etag`): {_first_part(error)}"
             ) from error

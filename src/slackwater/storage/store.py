@@ -5,11 +5,13 @@ Source: delta-protocol.md "Delta Log Entries" (a log entry is never overwritten)
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
 
-from slackwater.errors import InvalidArgument, PathNotAllowed
+from slackwater.errors import InvalidArgument, PathNotAllowed, StorageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class ObjectStore(Protocol):
 
     A path is '/'-separated and literal: percent-decoded by whoever took it from a log, never decoded here. A path with
     an empty or '.' segment or a NUL raises InvalidArgument, one with '..' PathNotAllowed. Every other failure is a
-    StorageError: ObjectNotFound, ObjectExists, or the class itself where the store refused or failed.
+    StorageError: ObjectNotFound, ObjectExists, StorageRefused where the request certainly had no effect (permissions,
+    a full or read-only disk, a request that the store does not know), or the class itself where that is not certain.
     """
 
     @property
@@ -67,16 +70,27 @@ class ObjectStore(Protocol):
         """The object's size and time, or None where there is no such object."""
         ...
 
-    def put_if_absent(self, path: str, data: bytes) -> None:
+    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
         """Create the object whole, or raise ObjectExists and change nothing. Of any number of writers one succeeds.
 
         ObjectExists may speak of the caller's own object, where a remote store repeated a request whose answer was
-        lost. Any other StorageError leaves open whether the object was created. Who must know reads it back.
+        lost. StorageRefused says that nothing was created; any other StorageError leaves that open, and who must know
+        reads the object back. Without `durable` a power cut may leave a torn object, for what can be done without.
         """
         ...
 
     def put(self, path: str, data: bytes) -> None:
-        """Create or replace the object; a reader sees the old bytes or the new ones, whole."""
+        """Create or replace the object; a reader sees the old bytes or the new ones, whole.
+
+        StorageRefused says that the object is as it was.
+        """
+        ...
+
+    def put_file(self, path: str, local_file: str | os.PathLike[str]) -> None:
+        """As `put`, with the bytes of a file on this machine: memory bounded, whatever its size.
+
+        The file stays. Raises StorageError where it cannot be read.
+        """
         ...
 
     def delete(self, paths: Sequence[str]) -> None:
@@ -98,6 +112,14 @@ class ObjectStore(Protocol):
         Raises InvalidArgument for anything else.
         """
         ...
+
+
+def open_local(local_file: str | os.PathLike[str]) -> BinaryIO:
+    """The file on this machine, for `put_file` to read; raises StorageError where it cannot be opened."""
+    try:
+        return Path(local_file).open("rb")
+    except OSError as error:
+        raise StorageError(f"the local file {os.fspath(local_file)!r} cannot be read: {error}") from error
 
 
 def checked_path(path: str) -> str:

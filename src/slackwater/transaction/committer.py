@@ -6,12 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from slackwater.log.commits import ParsedCommit
+
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The actions are version `version` of the table."""
+    """The actions are a version of the table: `commit`, as the log holds it."""
 
-    version: int
+    commit: ParsedCommit
+
+    @property
+    def version(self) -> int:
+        """The version that the actions became."""
+        return self.commit.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +37,8 @@ class Committer(Protocol):
         Raises CommitUnknown where it cannot be known whether the commit landed; any other error means that it did
         not.
         """
+        ...
+
+    def commits_after(self, version: int) -> Sequence[ParsedCommit]:
+        """The commits that others made after `version`, ascending without a gap."""
         ...

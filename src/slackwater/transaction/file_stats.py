@@ -1,83 +1,194 @@
 """Statistics of a data file, from its Parquet footer: no second pass over data.
 
-Source: delta-protocol.md "Per-file Statistics" (strings are cut to a prefix, timestamps to milliseconds).
+What the footer does not prove is left out. Source: delta-protocol.md "Per-file Statistics".
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import math
-from decimal import Decimal
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-_PREFIX_CHARACTERS = 32
-_MAX_CHARACTER = "\U0010ffff"
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.schema import ArrayType, ColumnPath, MapType
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.stats_bounds import Writer, json_bounds
+from slackwater.transaction.stats_columns import StatsLeaf, StatsLeaves, stats_leaves
+
+__all__ = ["StatsLeaves", "parquet_footer", "stats_leaves", "stats_of_footer"]
+
+_FIELD_ID = b"PARQUET:field_id"
 
 
-def stats_of_footer(footer: pq.FileMetaData) -> str:
-    """The `stats` of the file with this footer, as JSON; a bound that the footer does not prove is left out."""
-    minimum: dict[str, Any] = {}
-    maximum: dict[str, Any] = {}
-    nulls: dict[str, Any] = {}
-    for index in range(footer.num_columns):
-        column = footer.schema.column(index)
-        path = column.path.split(".")
-        if column.max_repetition_level or len(path) > 1:
-            continue
-        groups = [footer.row_group(g).column(index).statistics for g in range(footer.num_row_groups)]
-        if not groups or any(s is None for s in groups):
-            continue
-        if all(s.has_null_count for s in groups):
-            nulls[path[0]] = sum(s.null_count for s in groups)
-        bounded = [s for s in groups if s.has_min_max]
-        empty = [s for s in groups if not s.has_min_max and s.has_null_count and s.num_values == 0]
-        if not bounded or len(bounded) + len(empty) != len(groups):
-            continue
-        low, high = lower_bound(min(s.min for s in bounded)), upper_bound(max(s.max for s in bounded))
-        if low is not None and high is not None:
-            minimum[path[0]], maximum[path[0]] = low, high
-    stats = {"numRecords": footer.num_rows, "minValues": minimum, "maxValues": maximum, "nullCount": nulls}
+def stats_of_footer(footer: pq.FileMetaData, columns: StatsLeaves) -> str:
+    """The `stats` of the file with this footer, as JSON: numRecords, and of the leaf `columns` what the footer proves.
+
+    Bounds are those of all rows of the file, and tight. A column that the file does not have is null in every row. Of
+    an array or a map in the file nothing is known. Never raises for what stands in the footer.
+    """
+    stats: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    content = _content(footer)
+    if content is not None:
+        groups = [g for g in map(footer.row_group, range(footer.num_row_groups)) if g.num_rows]
+        writer = Writer.of(footer)
+        for leaf in columns.leaves:
+            _describe(leaf, columns, content, footer, groups, writer, stats)
+    for name in ("minValues", "maxValues", "nullCount"):
+        if not stats[name]:
+            del stats[name]
+    stats["tightBounds"] = True
     return orjson.dumps(stats).decode()
 
 
-def lower_bound(value: Any) -> Any:
-    """`value` as JSON holds it, cut downwards; None where it cannot be a bound."""
-    if isinstance(value, str):
-        return value[:_PREFIX_CHARACTERS]
-    return _plain(value, up=False)
+def parquet_footer(store: ObjectStore, path: str) -> tuple[pq.FileMetaData, int]:
+    """The footer of the Parquet file at `path`, and the file's size in bytes; only its end is read.
+
+    Raises ObjectNotFound, and InvalidArgument for a file that is no Parquet.
+    """
+    with closing(store.open_file(path)) as file:
+        try:
+            return pq.read_metadata(file), int(file.size())
+        except pa.ArrowInvalid as error:
+            raise InvalidArgument(f"{store.root_url}: {path} is not a Parquet file: {error}") from error
 
 
-def upper_bound(value: Any) -> Any:
-    """`value` as JSON holds it, cut upwards: the result is not less than it; None where there is no such value."""
-    if not isinstance(value, str):
-        return _plain(value, up=True)
-    if len(value) <= _PREFIX_CHARACTERS:
-        return value
-    return value[:_PREFIX_CHARACTERS] + _MAX_CHARACTER
+@dataclass(slots=True)
+class _Content:
+    """The columns of one file. `leaves` has the indexes of plain columns outside arrays and maps, by path and by id."""
+
+    leaves: dict[ColumnPath, list[int]] = field(default_factory=dict)
+    ids: dict[int, list[int]] = field(default_factory=dict)
+    folded: set[ColumnPath] = field(default_factory=set)
+    structs: set[ColumnPath] = field(default_factory=lambda: {()})
 
 
-def _plain(value: Any, up: bool) -> Any:
-    if isinstance(value, bool) or value is None or isinstance(value, bytes):
-        # The reference implementation keeps no bounds of booleans and binaries.
+def _content(footer: pq.FileMetaData) -> _Content | None:
+    """What the file holds, by names as they are: the paths of Parquet's own listing join them by dots."""
+    try:
+        schema = footer.schema.to_arrow_schema()
+    except (pa.ArrowException, ValueError):
         return None
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float):
-        # Footers leave NaN out of the bounds, and a zero may be of either sign.
-        return None if not math.isfinite(value) else value
-    if isinstance(value, Decimal):
-        number = float(value)
-        return number if Decimal(number) == value else None
-    if isinstance(value, dt.datetime):
-        return _timestamp(value, up)
-    return value.isoformat() if isinstance(value, dt.date) else None
+    content = _Content()
+    end = 0
+    for column in schema:
+        end = _visit(column, (), end, content)
+    return content if end == footer.num_columns else None
 
 
-def _timestamp(value: dt.datetime, up: bool) -> str:
-    cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
-    if up and cut != value:
-        cut += dt.timedelta(milliseconds=1)
-    return cut.replace(tzinfo=None).isoformat(timespec="milliseconds") + ("Z" if value.tzinfo else "")
+def _visit(column: pa.Field, parent: ColumnPath, index: int, content: _Content) -> int:
+    """Note `column`, whose first leaf is the one at `index`; the index behind its last one."""
+    path = (*parent, column.name)
+    folded = tuple(name.lower() for name in path)
+    content.folded.add(folded)
+    number = (column.metadata or {}).get(_FIELD_ID)
+    arrow = column.type.storage_type if isinstance(column.type, pa.BaseExtensionType) else column.type
+    end = index + _leaf_count(arrow)
+    if pa.types.is_struct(arrow):
+        content.structs.add(folded)
+        at = index
+        for inner in arrow:
+            at = _visit(inner, path, at, content)
+    elif not pa.types.is_nested(arrow):
+        content.leaves.setdefault(path, []).append(index)
+    if number is not None:
+        content.ids.setdefault(int(number), []).append(-1 if pa.types.is_nested(arrow) else index)
+    return end
+
+
+def _leaf_count(arrow: pa.DataType) -> int:
+    if isinstance(arrow, pa.BaseExtensionType):
+        return _leaf_count(arrow.storage_type)
+    if not pa.types.is_nested(arrow):
+        return 1
+    if pa.types.is_map(arrow):
+        return _leaf_count(arrow.key_type) + _leaf_count(arrow.item_type)
+    return sum(_leaf_count(arrow.field(i).type) for i in range(arrow.num_fields))
+
+
+def _describe(
+    leaf: StatsLeaf,
+    columns: StatsLeaves,
+    content: _Content,
+    footer: pq.FileMetaData,
+    groups: Sequence[pq.RowGroupMetaData],
+    writer: Writer,
+    stats: dict[str, Any],
+) -> None:
+    found = _indexes(leaf, columns.by_id, content)
+    if found is None:
+        return
+    if not found:
+        _plant(stats["nullCount"], leaf.path, footer.num_rows)
+        return
+    index = found[0]
+    column = footer.schema.column(index)
+    nulls, lows, highs = _merged(index, column.max_definition_level == 0, groups)
+    if nulls is not None:
+        _plant(stats["nullCount"], leaf.path, nulls)
+    if not lows or not leaf.comparable:
+        return
+    low, high = json_bounds(lows, highs, column, leaf.type, writer, columns.prefix_characters)
+    if low is not None:
+        _plant(stats["minValues"], leaf.path, low)
+    if high is not None:
+        _plant(stats["maxValues"], leaf.path, high)
+
+
+def _indexes(leaf: StatsLeaf, by_id: bool, content: _Content) -> list[int] | None:
+    """The one index of the column in the file; empty where the file certainly lacks it, None where it is not clear."""
+    if by_id:
+        if leaf.field_id is None or not content.ids:
+            return None
+        found = content.ids.get(leaf.field_id, [])
+    else:
+        found = content.leaves.get(leaf.path, [])
+        if not found and not _lacks(leaf.path, content):
+            return None
+    if len(found) > 1 or -1 in found or (found and isinstance(leaf.type, (ArrayType, MapType))):
+        return None
+    return found
+
+
+def _lacks(path: ColumnPath, content: _Content) -> bool:
+    """Whether no column of the file can be meant by `path`, not even in another case."""
+    folded = tuple(name.lower() for name in path)
+    depth = next((d for d in range(1, len(folded) + 1) if folded[:d] not in content.folded), None)
+    return depth is not None and folded[: depth - 1] in content.structs
+
+
+def _merged(
+    index: int, required: bool, groups: Sequence[pq.RowGroupMetaData]
+) -> tuple[int | None, list[Any], list[Any]]:
+    """The null count over all row groups, None where one does not tell, and the bounds of those that have values.
+
+    No bounds where a group with values lacks them.
+    """
+    nulls: int | None = 0
+    lows: list[Any] = []
+    highs: list[Any] = []
+    bounded = True
+    for group in groups:
+        found = group.column(index).statistics
+        count = None
+        if required:
+            count = 0
+        elif found is not None and found.has_null_count:
+            count = found.null_count
+        nulls = None if nulls is None or count is None else nulls + count
+        if found is not None and found.has_min_max:
+            lows.append(found.min_raw)
+            highs.append(found.max_raw)
+        elif count != group.num_rows:
+            bounded = False
+    return (nulls, lows, highs) if bounded else (nulls, [], [])
+
+
+def _plant(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value

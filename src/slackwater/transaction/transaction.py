@@ -1,137 +1,251 @@
-"""One table's transaction: staged actions, validation, commit and retry.
+"""One table's transaction: what was read, what is to be committed, and the race with other writers.
 
-Source: delta-protocol.md "Commit Provenance Information", "Append-only Tables", "Requirements for Writers".
+Source: delta-protocol.md "Requirements for Writers"; design §4.
 """
 
 from __future__ import annotations
 
+import logging
+import random
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from slackwater.errors import CommitConflict, UnsupportedFeature
-from slackwater.log.snapshot import LogSnapshot
-from slackwater.protocol.actions import AddFile, Metadata, Protocol
-from slackwater.protocol.features import supported_features
-from slackwater.protocol.schema import StructType
-from slackwater.transaction.committer import Committed, Committer
+from slackwater.errors import ConcurrentWriteException, InvalidArgument, ProtocolChangedException
+from slackwater.protocol import row_tracking
+from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.commit_info import CommitInfo
+from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
+from slackwater.scan.predicate import Predicate
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.assembly import assemble
+from slackwater.transaction.committer import Committed, Committer, Conflict
+from slackwater.transaction.conflicts import ConflictCheck
+from slackwater.transaction.isolation import IsolationLevel, isolation_level
+from slackwater.transaction.post_commit import PostCommit
+from slackwater.transaction.preparation import prepare
+from slackwater.transaction.staged import ReadSet, StagedActions
+from slackwater.transaction.winner import Winner
 
 ENGINE_INFO = "Slackwater/0.1.0"
-_MAX_ATTEMPTS = 100
-# Writer features that ask nothing of an append as long as no column or property uses them.
-_DORMANT = frozenset(
-    {
-        "appendOnly",
-        "invariants",
-        "checkConstraints",
-        "generatedColumns",
-        "changeDataFeed",
-        "identityColumns",
-        "timestampNtz",
-        "vacuumProtocolCheck",
-    }
-)
-_COLUMN_RULES = ("delta.invariants", "delta.generationExpression", "delta.identity.", "CURRENT_DEFAULT")
+MAX_ATTEMPTS = 1000
+_PATIENT_ATTEMPTS = 3
+_STEP_S = 0.002
+_LONGEST_WAIT_S = 0.1
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """A commit that landed: its version, its time in ms since the epoch, and how many attempts it took.
+
+    `upkeep` is what was done after the commit (checkpoint, checksum, cleanup), and `upkeep_errors` what of that
+    failed: the commit stands regardless.
+    """
+
+    store: ObjectStore
+    version: int
+    timestamp_ms: int
+    attempts: int
+    upkeep: tuple[str, ...] = ()
+    upkeep_errors: tuple[str, ...] = ()
+    known: Snapshot | None = field(default=None, repr=False)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The table as of this very version; raises as `Snapshot.load` where it has to be read."""
+        return self.known or Snapshot.open(self.store, self.version)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time, chance and identities, passed in so that tests own them: ms since the epoch, seconds to sleep."""
+
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    sleep: Callable[[float], None] = time.sleep
+    jitter: Callable[[], float] = random.random
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4())
 
 
 @dataclass
-class Transaction:
-    """Actions for the next version of one table.
+class TableTransaction:
+    """Actions for the next version of one table, and what they were decided on.
 
-    `read`: the snapshot that the work is based on, None where the table is being created. The clock gives ms since
-    the epoch.
+    `read` is the snapshot that the work is based on, None where the table is being created. Nothing is visible to
+    others before `commit` returns; a transaction commits once.
     """
 
+    store: ObjectStore
     committer: Committer
-    read: LogSnapshot | None
-    operation: str
-    operation_parameters: Mapping[str, str] = field(default_factory=dict)
-    operation_metrics: Mapping[str, str] = field(default_factory=dict)
-    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    txn_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    read: Snapshot | None
+    clock: Clock = field(default_factory=Clock)
+    post_commit: PostCommit = field(default_factory=PostCommit)
+    zone: str = "UTC"
 
-    def create(self, protocol: Protocol, metadata: Metadata, adds: Sequence[AddFile]) -> int:
-        """Make version 0 of a new table; the version. Raises CommitConflict where somebody else made one first."""
-        head = [self._commit_info(None, blind=True), protocol.to_json(), metadata.to_json()]
-        if isinstance(self.committer.commit(0, [*head, *(add.to_json() for add in adds)]), Committed):
-            return 0
-        raise CommitConflict("another writer created the table first: append to it, or write elsewhere")
+    def __post_init__(self) -> None:
+        self.staged = StagedActions()
+        self.reads = ReadSet()
+        self.txn_id = self.clock.new_id()
+        self.rows_preserved = True
+        self._done = False
 
-    def append(self, adds: Sequence[AddFile]) -> int:
-        """Add files that hold only new rows; the version that it became.
+    def read_whole_table(self) -> None:
+        """Declare that the work depends on every row of the table."""
+        self.reads.read_all()
 
-        A blind append does not depend on what other writers add or remove, so it moves behind them; where one of
-        them changed the table's metadata or protocol, CommitConflict is raised.
-        Also raises CommitUnknown and UnsupportedFeature.
+    def read_where(self, predicate: Predicate) -> None:
+        """Declare that the work depends on the rows for which `predicate` may be true."""
+        self.reads.read(predicate)
+
+    def application_version(self, app_id: str) -> int | None:
+        """How far the application has come in the snapshot; the answer becomes part of what was read."""
+        self.reads.app_ids.add(app_id)
+        found = self.read.transactions.get(app_id) if self.read else None
+        return None if found is None else found.version
+
+    def add(self, files: AddFile | Iterable[AddFile], fresh: bool = False) -> None:
+        """Stage files to add. `fresh` promises that their names are new to the log, as those of our own writer are."""
+        staged = [files] if isinstance(files, AddFile) else list(files)
+        self.staged.adds += staged
+        self.staged.fresh_adds = self.staged.fresh_adds and (fresh or not staged)
+
+    def remove(self, files: RemoveFile | Iterable[RemoveFile]) -> None:
+        """Stage files to remove; each is a live file of the snapshot."""
+        self.staged.removes += [files] if isinstance(files, RemoveFile) else list(files)
+
+    def add_change_files(self, files: Iterable[AddCDCFile]) -> None:
+        """Stage change data files."""
+        self.staged.change_files += files
+
+    def set_transaction(self, app_id: str, version: int) -> None:
+        """Record how far the application has come with this commit."""
+        self.staged.transactions[app_id] = SetTransaction(app_id, version, self.clock.now_ms())
+
+    def set_domain(self, domain: DomainMetadata) -> None:
+        """Set a metadata domain, or remove it where `domain.removed`."""
+        self.staged.domains[domain.domain] = domain
+
+    def set_metadata(self, metadata: Metadata) -> None:
+        """Replace the table's metadata; features that it turns on by itself join the protocol."""
+        self.staged.metadata = metadata
+
+    def set_protocol(self, protocol: Protocol) -> None:
+        """Replace the table's protocol."""
+        self.staged.protocol = protocol
+
+    @property
+    def is_blind_append(self) -> bool:
+        """Whether nothing was read and only files are added: such a commit moves behind any other append."""
+        staged = self.staged
+        blind = not self.reads.predicates and not staged.removes and not staged.change_files
+        return blind and bool(staged.adds) and staged.metadata is None and staged.protocol is None
+
+    def commit(
+        self,
+        operation: str,
+        parameters: Mapping[str, str] | None = None,
+        metrics: Mapping[str, str] | None = None,
+        user_metadata: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> CommitResult:
+        """Make the staged actions the next version of the table.
+
+        Others may have won that version: then the commit moves behind theirs, where nothing that it read or wrote is
+        touched. Raises the DeltaConcurrentModificationException that says why it cannot; CommitFailed where the store
+        refused; CommitUnknown where nobody can say whether it landed; UnsupportedFeature, OperationNotAllowed and
+        InvalidArgument before anything is tried. Except after CommitUnknown, an error means that it did not land.
         """
+        if self._done:
+            raise InvalidArgument("this transaction was committed before: begin another one")
+        prepare(self.staged, self.read, self.clock)
+        isolation = self._isolation()
+        self._done = True
+        info = CommitInfo(
+            timestamp=0,
+            operation=operation,
+            txn_id=self.txn_id,
+            engine_info=ENGINE_INFO,
+            operation_parameters=parameters or {},
+            operation_metrics=metrics or {},
+            read_version=self.read.version if self.read else None,
+            isolation_level=isolation.value,
+            is_blind_append=self.is_blind_append,
+            user_metadata=user_metadata,
+            tags=tags,
+        )
+        return self._race(info, isolation)
+
+    def _isolation(self) -> IsolationLevel:
         if self.read is None:
-            raise ValueError("an append needs the snapshot of a table")
-        snapshot = self.read
-        validate_appendable(snapshot)
-        for _ in range(_MAX_ATTEMPTS):
-            actions = [self._commit_info(snapshot.version, blind=True), *(add.to_json() for add in adds)]
-            outcome = self.committer.commit(snapshot.version + 1, actions)
+            return IsolationLevel.SERIALIZABLE
+        staged = self.staged
+        only_files = not (staged.metadata or staged.protocol or staged.transactions or staged.domains)
+        if only_files and staged.has_file_actions and not staged.changes_data:
+            return IsolationLevel.SNAPSHOT_ISOLATION
+        return isolation_level(self.read.properties)
+
+    def _preserves_rows(self) -> bool:
+        """Whether rows that were rewritten kept their ids; they had none where another has only now given them some."""
+        if self.read is None or not self.staged.removes:
+            return self.rows_preserved
+        return self.rows_preserved and row_tracking.is_enabled(self.read.protocol, self.read.properties)
+
+    def _race(self, info: CommitInfo, isolation: IsolationLevel) -> CommitResult:
+        before = self.read
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            actions = assemble(self.staged, before, info, self.clock.now_ms(), self._preserves_rows())
+            outcome = self.committer.commit(0 if before is None else before.version + 1, actions)
             if isinstance(outcome, Committed):
-                return outcome.version
-            newer = snapshot.update()
-            if (newer.metadata, newer.protocol) != (self.read.metadata, self.read.protocol):
-                raise CommitConflict(
-                    f"{snapshot.store.root_url}: version {outcome.version} changed the table's metadata or protocol "
-                    "while data was being written: write again"
-                )
-            snapshot = newer
-        raise CommitConflict(f"{snapshot.store.root_url}: {_MAX_ATTEMPTS} other commits were faster: write again")
-
-    def _commit_info(self, read_version: int | None, blind: bool) -> dict[str, Any]:
-        info: dict[str, Any] = {
-            "timestamp": self.clock_ms(),
-            "operation": self.operation,
-            "operationParameters": dict(self.operation_parameters),
-            "isolationLevel": "WriteSerializable",
-            "isBlindAppend": blind,
-            "operationMetrics": dict(self.operation_metrics),
-            "engineInfo": ENGINE_INFO,
-            "txnId": self.txn_id,
-        }
-        if read_version is not None:
-            info["readVersion"] = read_version
-        return {"commitInfo": info}
-
-
-def validate_appendable(snapshot: LogSnapshot) -> None:
-    """Let pass a table whose rules for writers this package honours on append.
-
-    Raises UnsupportedFeature naming the writer version, feature, property or column that is in the way, before
-    anything is written.
-    """
-    where, protocol = snapshot.store.root_url, snapshot.protocol
-    in_use = sorted(supported_features(protocol) - _DORMANT - _legacy(protocol))
-    if protocol.min_writer_version > 7 or in_use:
-        named = ", ".join(in_use) or f"writer version {protocol.min_writer_version}"
-        raise UnsupportedFeature(f"{where}: appending to a table with {named} is not supported by this version")
-    rules = [k for k in snapshot.properties if k.lower().startswith("delta.constraints.")]
-    rules += [f"{c.name}: {k}" for c in snapshot.schema for k in c.metadata if k.startswith(_COLUMN_RULES)]
-    rules += [c.name for c in snapshot.schema if not c.nullable]
-    rules += _nested_rules(snapshot.schema)
-    if rules:
-        raise UnsupportedFeature(
-            f"{where}: appending to a table with constraints, NOT NULL, generated or default columns is not supported "
-            f"by this version: {', '.join(rules)}"
+                return self._finish(before, outcome, attempt)
+            if before is None or self.read is None:
+                raise self._created_by_another(outcome)
+            before, own = self._behind(before, outcome, isolation)
+            if own is not None:
+                return self._finish(before, own, attempt)
+            if attempt > _PATIENT_ATTEMPTS:
+                self.clock.sleep(min(_LONGEST_WAIT_S, _STEP_S * attempt) * self.clock.jitter())
+        raise ConcurrentWriteException(
+            f"{self.store.root_url}: other writers were faster at each of {MAX_ATTEMPTS} attempts; nothing was "
+            "committed: repeat the work when fewer write"
         )
 
+    def _behind(
+        self, before: Snapshot, outcome: Conflict, isolation: IsolationLevel
+    ) -> tuple[Snapshot, Committed | None]:
+        """The newest version, where the transaction may follow it; and our own commit, if that is among the winners."""
+        winners = [Winner(commit) for commit in self.committer.commits_after(before.version)]
+        if not winners:
+            # Without the winner's actions nobody can say whether it conflicts.
+            raise ConcurrentWriteException(
+                f"{self.store.root_url}: version {outcome.version} exists, but cannot be read back; nothing was "
+                "committed: read the table again and repeat the work"
+            )
+        assert self.read is not None  # noqa: S101  (a table that is created has no version before)
+        check = ConflictCheck(self.read, self.staged, self.reads, isolation, self.zone)
+        for winner in winners:
+            if winner.txn_id == self.txn_id:
+                return before, Committed(winner.commit)
+            check.check(winner, before)
+            before = before.after([winner.commit])
+        return before, None
 
-def _legacy(protocol: Protocol) -> frozenset[str]:
-    """Column mapping that the legacy versions allow but no property turns on asks nothing of a writer."""
-    return frozenset({"columnMapping"}) if protocol.min_writer_version < 7 else frozenset()
+    def _created_by_another(self, outcome: Conflict) -> Exception:
+        return ProtocolChangedException(
+            f"{self.store.root_url}: another writer created the table first (version {outcome.version} exists): read "
+            "it, and append to it or write elsewhere"
+        )
 
-
-def _nested_rules(schema: StructType) -> list[str]:
-    return [
-        f"{column.name}.{inner.name}"
-        for column in schema
-        if isinstance(column.type, StructType)
-        for inner in column.type
-        if not inner.nullable or any(key.startswith(_COLUMN_RULES) for key in inner.metadata)
-    ]
+    def _finish(self, before: Snapshot | None, outcome: Committed, attempts: int) -> CommitResult:
+        commit = outcome.commit
+        stamp = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
+        result = CommitResult(self.store, commit.version, int(stamp) if stamp is not None else 0, attempts)
+        try:
+            after = Snapshot.of_first_commit(self.store, commit) if before is None else before.after([commit])
+        except Exception as error:  # noqa: BLE001  (the commit stands, even if what it made could not be read)
+            return replace(result, upkeep_errors=(f"reading the version back failed: {error}",))
+        done, failed = self.post_commit.run(before, after, commit, not self.staged.restates, self.clock.now_ms())
+        for problem in failed:
+            _log.warning("%s: version %d is committed; afterwards %s", self.store.root_url, commit.version, problem)
+        return replace(result, upkeep=tuple(done), upkeep_errors=tuple(failed), known=after)

@@ -1,0 +1,51 @@
+"""The cases that need Spark, all in one session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from benchmarks.harness import Row
+from benchmarks.scales import Scale
+from benchmarks.spark_reading import READING, measure_reading
+from benchmarks.spark_writing import WRITING, measure_writing
+
+
+def measure_spark(cases: Sequence[str], data: Path, scale: Scale, connect: bool) -> list[Row]:
+    """The rows of `cases`, in one Spark session."""
+    with _session(connect) as spark:
+        rows = measure_reading(spark, [name for name in READING if name in cases], data, scale)
+        return rows + measure_writing(spark, [name for name in WRITING if name in cases], data, scale)
+
+
+@contextmanager
+def _session(connect: bool) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder
+    builder = builder.remote("local[2]") if connect else builder.master("local[2]")
+    settings = {
+        "spark.driver.memory": "4g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with warnings.catch_warnings():
+        # A local Connect server starts with these settings, and then refuses to have them set again.
+        warnings.filterwarnings("ignore", message="Failed to set")
+        spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+        shutil.rmtree("spark-warehouse", ignore_errors=True)

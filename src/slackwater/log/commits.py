@@ -1,0 +1,67 @@
+"""Commits that are read and parsed: what a snapshot is moved forward by, and what a conflict is judged by.
+
+Source: delta-protocol.md "Delta Log Entries".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.errors import ObjectNotFound
+from slackwater.log.segment import LOG, CommitFile
+from slackwater.protocol.actions import parse_actions
+from slackwater.protocol.file_names import commit_name
+from slackwater.storage.store import ObjectStore
+
+Action = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCommit:
+    """One commit: its file, where that is for messages, and its actions in order."""
+
+    file: CommitFile
+    where: str
+    actions: Sequence[Action]
+
+    @property
+    def version(self) -> int:
+        """The version that the commit made."""
+        return self.file.version
+
+    @property
+    def info(self) -> Action:
+        """The content of its `commitInfo`, empty where it has none."""
+        for action in self.actions:
+            info = action.get("commitInfo")
+            if isinstance(info, Mapping):
+                return info
+        return {}
+
+
+def commit_path(version: int) -> str:
+    """Where the commit of `version` is, relative to the table's root."""
+    return f"{LOG}/{commit_name(version)}"
+
+
+def parsed_commit(store: ObjectStore, version: int, data: bytes, modified_ms: int | None = None) -> ParsedCommit:
+    """The commit of `version` from its bytes. Raises CorruptLog, naming the file and the line."""
+    path = commit_path(version)
+    where = f"{store.root_url}/{path}"
+    written_ms = time.time_ns() // 1_000_000 if modified_ms is None else modified_ms
+    return ParsedCommit(CommitFile(version, version, path, written_ms, len(data)), where, parse_actions(data, where))
+
+
+def commits_after(store: ObjectStore, version: int) -> list[ParsedCommit]:
+    """The commits that follow `version` without a gap, ascending; read one by one, so nothing is listed."""
+    found: list[ParsedCommit] = []
+    while True:
+        version += 1
+        try:
+            data = store.read(commit_path(version))
+        except ObjectNotFound:
+            return found
+        found.append(parsed_commit(store, version, data))

@@ -1,0 +1,118 @@
+"""JSON texts as Arrow structs, many at once: what statistics are read with.
+
+Source: delta-protocol.md "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+_BATCH_ROWS = 1 << 16
+_SLOW_ROWS = 256
+_MIN_BLOCK_BYTES = 1 << 22
+_MAX_BLOCK_BYTES = (1 << 31) - 1
+_NAMED_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def read_json_structs(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """One struct of type `wanted` per JSON object in `texts`; null where the text is null or malformed.
+
+    `wanted` has int64, float, double, decimal, boolean and string leaves. One odd value costs only its own field.
+    """
+    texts = texts.cast(pa.large_string())
+    parts = [texts.slice(start, _BATCH_ROWS) for start in range(0, len(texts), _BATCH_ROWS)]
+    structs = [struct for part in parts for struct in _read(part, wanted)]
+    return pa.concat_arrays(structs) if structs else pa.array([], wanted)
+
+
+def struct_of(node: Any) -> Any:
+    """The struct type of a tree of names whose leaves are types."""
+    return pa.struct([(k, struct_of(v)) for k, v in node.items()]) if isinstance(node, dict) else node
+
+
+def plant(tree: dict[str, Any], path: Sequence[str], leaf: pa.DataType) -> None:
+    """Put `leaf` at `path` of a tree of names."""
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = leaf
+
+
+def _read(texts: pa.Array, wanted: pa.DataType) -> list[pa.Array]:
+    """The structs of `texts`, in pieces: what the fast reader refuses is halved until little is left to read slowly."""
+    read = _read_columnar(texts, wanted)
+    if read is None:
+        # Spark puts quotes around the numbers that JSON does not have.
+        read = _read_columnar(pc.replace_substring_regex(texts, r'"(NaN|-?Infinity)"', r"\1"), wanted)
+    if read is not None:
+        return [read]
+    if len(texts) <= _SLOW_ROWS:
+        return [pa.array([_pick(_parse(text), wanted) for text in texts.to_pylist()], wanted)]
+    half = len(texts) // 2
+    return _read(texts.slice(0, half), wanted) + _read(texts.slice(half), wanted)
+
+
+def _read_columnar(texts: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """All of `texts` by Arrow's JSON reader; None where it refuses any of them.
+
+    Each text stands inside an object of its own line: a bare `null` is more than the reader can bear, and a line
+    with two objects, or a text spread over two lines, cannot go unnoticed.
+    """
+    edge = pa.array([""], pa.large_string())
+    lines = pa.concat_arrays([edge, texts.fill_null("null"), edge])
+    one_list = pa.LargeListArray.from_arrays(pa.array([0, len(lines)], pa.int64()), lines)
+    whole = pc.binary_join(one_list, pa.scalar('}\n{"s":', pa.large_string())).buffers()[2]
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    block_bytes = max(_MIN_BLOCK_BYTES, 2 * longest + 64)
+    if block_bytes > _MAX_BLOCK_BYTES:
+        return None
+    try:
+        table = pj.read_json(
+            pa.BufferReader(whole.slice(len("}\n"), whole.size - len('}\n{"s":') - 1)),
+            read_options=pj.ReadOptions(block_size=block_bytes),
+            parse_options=pj.ParseOptions(
+                explicit_schema=pa.schema([("s", wanted)]), unexpected_field_behavior="ignore"
+            ),
+        )
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    if table.num_rows != len(texts):
+        return None
+    chunks = table.column("s").chunks
+    return pa.concat_arrays(chunks) if chunks else pa.array([], wanted)
+
+
+def _parse(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _pick(node: Any, wanted: pa.DataType) -> Any:
+    if pa.types.is_struct(wanted):
+        if not isinstance(node, dict):
+            return None
+        return {field.name: _pick(node.get(field.name), field.type) for field in wanted}
+    if isinstance(node, bool) or pa.types.is_boolean(wanted):
+        return node if isinstance(node, bool) and pa.types.is_boolean(wanted) else None
+    if pa.types.is_string(wanted):
+        return node if isinstance(node, str) else None
+    if pa.types.is_int64(wanted):
+        return node if isinstance(node, int) and -(2**63) <= node < 2**63 else None
+    if isinstance(node, str) and pa.types.is_floating(wanted):
+        return _NAMED_NUMBERS.get(node)
+    if not isinstance(node, (int, float, Decimal, str)):
+        return None
+    try:
+        # Arrow refuses what does not fit the precision and scale, and text that is no number.
+        return float(node) if pa.types.is_floating(wanted) else pa.scalar(Decimal(node), wanted).as_py()
+    except (ArithmeticError, ValueError, pa.ArrowException):
+        return None

@@ -1,0 +1,43 @@
+"""Action reconciliation of single actions, as JSON has them: for the few of some commits, not for a whole table.
+
+Source: delta-protocol.md "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from slackwater.protocol.deletion_vectors import unique_id_of
+from slackwater.protocol.paths import canonical_path
+
+Action = Mapping[str, Any]
+
+_NAMED_BY = {"txn": "appId", "domainMetadata": "domain"}
+_ORDER = {"protocol": 0, "metaData": 1, "txn": 2, "domainMetadata": 3, "remove": 4, "add": 5}
+STATEFUL = frozenset(_ORDER)
+"""The kinds of actions that make up the state of a table."""
+
+
+def reconcile(actions: Iterable[Action]) -> list[Action]:
+    """Of `actions` in the order of the log, those that no later one overrides: protocol and metadata first.
+
+    Each is `{kind: {…}}` of one of the STATEFUL kinds. Removes and removed metadata domains stay, since they may
+    override what came before. Raises KeyError, TypeError or AttributeError for an action without what names it.
+    """
+    newest: dict[tuple[str, ...], Action] = {}
+    for action in actions:
+        kind, node = next(iter(action.items()))
+        if kind in ("add", "remove"):
+            newest["file", file_key(node)] = action
+        else:
+            newest[(kind, node[_NAMED_BY[kind]]) if kind in _NAMED_BY else (kind,)] = action
+    return sorted(newest.values(), key=lambda action: _ORDER[next(iter(action))])
+
+
+def file_key(node: Mapping[str, Any]) -> str:
+    """The primary key of the logical file that an `add` or `remove` speaks of: as `file_actions.file_keys` has it."""
+    path, vector = canonical_path(node["path"]), node.get("deletionVector")
+    if vector is None:
+        return path
+    return f"{path}\t{unique_id_of(vector['storageType'], vector['pathOrInlineDv'], vector.get('offset'))}"

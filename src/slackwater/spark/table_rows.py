@@ -1,0 +1,150 @@
+"""Writing rows for one table: rules, layout and statistics as its protocol and metadata want them.
+
+Source: delta-protocol.md "Requirements for Writers"; design §4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+
+from slackwater.protocol import clustering, iceberg_compat
+from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.column_mapping import column_mapping_mode, physical_name
+from slackwater.protocol.data_file_actions import AddCDCFile, AddFile
+from slackwater.protocol.identity_columns import IdentityColumn, with_high_water_marks
+from slackwater.protocol.properties import TableProperties
+from slackwater.protocol.row_rules import RowRules, row_rules
+from slackwater.protocol.schema import StructType, parse_schema, schema_to_json
+from slackwater.spark.change_feed import CHANGE_TYPE
+from slackwater.spark.data_files import FileLayout, WrittenFiles, write_data_files
+from slackwater.spark.identity_values import generated_extremes
+from slackwater.spark.row_checks import RowCheck, violations_named
+from slackwater.spark.row_pipeline import ready_rows
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.file_stats import stats_leaves
+from slackwater.transaction.nested_field_ids import with_nested_field_ids
+
+CHANGE_DATA = "_change_data"
+"""The directory of change data files."""
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The side of a table that rows see: where it is, and what its protocol, metadata and domains ask of them."""
+
+    store: ObjectStore
+    protocol: Protocol
+    metadata: Metadata
+    domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The table's schema, by display names."""
+        return parse_schema(self.metadata.schema_string)
+
+    @cached_property
+    def properties(self) -> TableProperties:
+        """The table's properties."""
+        return TableProperties(self.metadata.configuration)
+
+    @cached_property
+    def mode(self) -> str:
+        """The column mapping mode."""
+        return column_mapping_mode(self.protocol, self.properties)
+
+    @cached_property
+    def rules(self) -> RowRules:
+        """What every row must satisfy, and what the table generates."""
+        return row_rules(self.metadata, self.schema, self.protocol)
+
+    def layout(self, hidden: Sequence[str] = ()) -> FileLayout:
+        """How rows become files; `hidden` names columns that go into the files and are not in the schema."""
+        clustered = clustering.physical_columns(self.domains.get(clustering.DOMAIN), self.store.root_url)
+        identity = [(self._physical(i.name),) for i in self.rules.identity]
+        leaves = stats_leaves(
+            self.schema, self.mode, self.metadata.partition_columns, self.properties, [*clustered, *identity]
+        )
+        return FileLayout(
+            self.schema,
+            self.metadata.partition_columns,
+            self.mode,
+            leaves,
+            iceberg_compat.materializes_partition_values(self.protocol, self.properties),
+            hidden,
+            self._finish(),
+        )
+
+    def write(
+        self,
+        frame: DataFrame,
+        parquet: Mapping[str, str],
+        data_change: bool = True,
+        extra_checks: Sequence[RowCheck] = (),
+        change_type: str | None = None,
+    ) -> RowsWritten:
+        """Write the rows of `frame`, whose columns are matched by name, completed and checked.
+
+        With `change_type` the files also serve as change data files. Raises InvariantViolationException for a row
+        that breaks a rule, InvalidArgument for columns that do not fit. Nothing stays behind where it raises.
+        """
+        ready = ready_rows(frame, self.schema, self.rules, extra_checks)
+        rows, hidden = _with_change_type(ready.frame, change_type)
+        with violations_named(ready.token, self.store.root_url):
+            files = write_data_files(rows, self.store, self.layout(hidden), parquet, data_change)
+        return RowsWritten(files, self._with_marks(ready.generated, files.adds))
+
+    def rewrite(self, frame: DataFrame, parquet: Mapping[str, str], data_change: bool = True) -> RowsWritten:
+        """Write rows that the table holds already into new files, as they are."""
+        return RowsWritten(write_data_files(frame, self.store, self.layout(), parquet, data_change))
+
+    def write_changes(self, frame: DataFrame, change_type: str, parquet: Mapping[str, str]) -> RowsWritten:
+        """Write rows of the table as change data files."""
+        rows, hidden = _with_change_type(frame, change_type)
+        files = write_data_files(rows, self.store, self.layout(hidden), parquet, directory=CHANGE_DATA)
+        return RowsWritten(files, None, is_change_data=True)
+
+    def _with_marks(self, generated: Sequence[IdentityColumn], adds: Sequence[AddFile]) -> Metadata | None:
+        extremes = generated_extremes(adds, [(i, self._physical(i.name)) for i in generated])
+        if not extremes:
+            return None
+        return replace(self.metadata, schema_string=schema_to_json(with_high_water_marks(self.schema, extremes)))
+
+    def _physical(self, name: str) -> str:
+        column = self.schema.get(name)
+        return name if column is None else physical_name(column, self.mode)
+
+    def _finish(self) -> Callable[[ObjectStore, str], None] | None:
+        """Parquet ids for what arrays and maps hold, which Spark's writer cannot give."""
+        if iceberg_compat.active_version(self.protocol, self.properties) != 2:
+            return None
+        return with_nested_field_ids(self.schema, self.mode)
+
+
+@dataclass(frozen=True)
+class RowsWritten:
+    """Files that are written and not committed; `metadata` is new where identity columns moved on."""
+
+    files: WrittenFiles
+    metadata: Metadata | None = None
+    is_change_data: bool = False
+
+    @property
+    def adds(self) -> list[AddFile]:
+        """The files to add; none where they are change data files."""
+        return [] if self.is_change_data else self.files.adds
+
+    @property
+    def change_files(self) -> list[AddCDCFile]:
+        """The change data files to add."""
+        return [AddCDCFile(a.path, a.partition_values, a.size) for a in self.files.adds if self.is_change_data]
+
+
+def _with_change_type(frame: DataFrame, change_type: str | None) -> tuple[DataFrame, tuple[str, ...]]:
+    if change_type is None:
+        return frame, ()
+    return frame.withColumn(CHANGE_TYPE, F.lit(change_type)), (CHANGE_TYPE,)

@@ -1,0 +1,146 @@
+"""Taking a table feature out of a table's protocol, once nothing in the table needs it any more.
+
+A feature of writers goes in one commit. What a feature of readers left in older versions would be misread by a client
+that does not know it, so those versions must be forgotten first. Source: delta-protocol.md "Supported Features";
+delta-spark's DROP FEATURE.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import orjson
+import pyarrow.compute as pc
+
+from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.log.history import format_ms
+from slackwater.log.last_checkpoint import write_last_checkpoint
+from slackwater.log.segment import LOG
+from slackwater.log.write_checkpoint import write_checkpoint
+from slackwater.protocol import clustering, row_tracking
+from slackwater.protocol.actions import DomainMetadata, Metadata
+from slackwater.protocol.column_mapping import NONE
+from slackwater.protocol.feature_support import required_features, without_feature
+from slackwater.protocol.features import canonical_feature, known_feature
+from slackwater.protocol.file_names import parse_log_file
+from slackwater.protocol.properties import (
+    DROP_FEATURE_RETENTION,
+    ICT_ENABLEMENT_TIMESTAMP,
+    ICT_ENABLEMENT_VERSION,
+    MATERIALIZED_ROW_COMMIT_VERSION,
+    MATERIALIZED_ROW_ID,
+)
+from slackwater.protocol.schema import parse_schema
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.committer import Committer
+from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
+
+_DAY_MS = 24 * 3600 * 1000
+_PROPERTIES = {
+    "inCommitTimestamp": (ICT_ENABLEMENT_VERSION, ICT_ENABLEMENT_TIMESTAMP),
+    "rowTracking": (MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION),
+}
+_DOMAINS = {"rowTracking": row_tracking.DOMAIN, "clustering": clustering.DOMAIN}
+
+
+def drop_feature(
+    snapshot: Snapshot,
+    committer: Committer,
+    name: str,
+    truncate_history: bool = False,
+    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> CommitResult:
+    """Take the feature `name` out of the protocol; the commit that did.
+
+    The properties that turn the feature on are taken away first. Raises InvalidArgument where the table does not
+    support it or another feature requires it, OperationNotAllowed where the table still uses it, saying what to do, or
+    where older versions may: those are deleted with `truncate_history` when they are old enough.
+    """
+    feature = canonical_feature(name)
+    known = known_feature(name)
+    if known is None:
+        raise InvalidArgument(f"there is no table feature {name!r}")
+    if truncate_history and not known.reader:
+        raise InvalidArgument(f"the feature {feature} does not concern readers: leave truncateHistory out")
+    protocol = without_feature(snapshot.protocol, feature)
+    metadata, domains = _turned_off(snapshot, feature)
+    _require_unused(snapshot, feature, metadata)
+    clock = Clock(now_ms=clock_ms)
+    if known.reader:
+        if metadata != snapshot.metadata:
+            transaction = TableTransaction(snapshot.store, committer, snapshot, clock)
+            transaction.set_metadata(metadata)
+            keys = sorted(set(snapshot.metadata.configuration) - set(metadata.configuration))
+            snapshot = transaction.commit("UNSET TBLPROPERTIES", {"properties": _json(keys)}).snapshot
+        _forget_history(snapshot, feature, truncate_history, clock_ms())
+    transaction = TableTransaction(snapshot.store, committer, snapshot, clock)
+    transaction.set_protocol(protocol)
+    if metadata != snapshot.metadata:
+        transaction.set_metadata(metadata)
+    for domain in domains:
+        transaction.set_domain(domain)
+    parameters = {"featureName": feature, "truncateHistory": _json(truncate_history)}
+    return transaction.commit("DROP FEATURE", parameters)
+
+
+def _turned_off(snapshot: Snapshot, feature: str) -> tuple[Metadata, tuple[DomainMetadata, ...]]:
+    """The metadata without the properties of the feature, and the tombstones of its domains."""
+    known = known_feature(feature)
+    keys = {*_PROPERTIES.get(feature, ()), *([known.enabled_by] if known and known.enabled_by else ())}
+    folded = {key.lower() for key in keys}
+    configuration = {k: v for k, v in snapshot.metadata.configuration.items() if k.lower() not in folded}
+    domain = snapshot.domain_metadata.get(_DOMAINS.get(feature, ""))
+    tombstones = () if domain is None else (replace(domain, removed=True),)
+    return replace(snapshot.metadata, configuration=configuration), tombstones
+
+
+def _require_unused(snapshot: Snapshot, feature: str, metadata: Metadata) -> None:
+    where = snapshot.store.root_url
+    if feature == "columnMapping" and snapshot.column_mapping_mode != NONE:
+        raise OperationNotAllowed(
+            f"{where}: the data files of a table with column mapping have other column names than the table: write "
+            "its rows to a table without column mapping instead"
+        )
+    if feature in required_features(metadata, parse_schema(metadata.schema_string)):
+        raise OperationNotAllowed(
+            f"{where}: the schema or the constraints of the table still use {feature}: change the columns or drop the "
+            "constraints first"
+        )
+    if feature == "allowColumnDefaults" and any("CURRENT_DEFAULT" in c.metadata for c in snapshot.schema):
+        raise OperationNotAllowed(f"{where}: columns still have default values: take them away first")
+    if feature == "deletionVectors" and pc.count(snapshot.live_files(["deletionVector"])["deletionVector"]).as_py():
+        raise OperationNotAllowed(f"{where}: files still have deletion vectors: rewrite them first (REORG … PURGE)")
+    users = sorted(d for d in snapshot.domain_metadata if not d.startswith("delta."))
+    if feature == "domainMetadata" and snapshot.domain_metadata:
+        named = users or sorted(snapshot.domain_metadata)
+        raise OperationNotAllowed(f"{where}: the table still has the metadata domain {named[0]}: remove it first")
+
+
+def _forget_history(snapshot: Snapshot, feature: str, truncate: bool, now_ms: int) -> None:
+    """Delete the versions before `snapshot`, so that its checkpoint is where the log begins."""
+    if snapshot.version == 0:
+        return
+    where = snapshot.store.root_url
+    if not truncate:
+        raise OperationNotAllowed(
+            f"{where}: versions before {snapshot.version} may hold traces of {feature}, which clients without the "
+            "feature would misread: call with truncateHistory=True to forget them, 24 hours after this"
+        )
+    retention_ms = snapshot.properties.duration_ms(DROP_FEATURE_RETENTION)
+    ripe_ms = snapshot.timestamp_ms + (_DAY_MS if retention_ms is None else retention_ms)
+    if now_ms < ripe_ms:
+        raise OperationNotAllowed(
+            f"{where}: versions before {snapshot.version} may hold traces of {feature}; they can be forgotten from "
+            f"{format_ms(ripe_ms)} on ({DROP_FEATURE_RETENTION})"
+        )
+    write_last_checkpoint(snapshot.store, write_checkpoint(snapshot, now_ms))
+    listed = [(parse_log_file(PurePosixPath(meta.path).name), meta.path) for meta in snapshot.store.list_from(LOG)]
+    # Oldest first: a log that is cut off anywhere in between still ends in versions that can be read.
+    snapshot.store.delete([path for file, path in listed if file is not None and file.version < snapshot.version])
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

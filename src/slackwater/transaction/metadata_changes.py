@@ -1,0 +1,108 @@
+"""Which change of a table's metadata by another writer a commit can be moved behind.
+
+A change is tolerated where files written under the old metadata are right under the new one as they are.
+Source: design §4.3; delta-spark-surface §7, "Metadata".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from slackwater.protocol.actions import Metadata
+from slackwater.protocol.identity_columns import HIGH_WATER_MARK
+from slackwater.protocol.properties import COLUMN_MAPPING_MODE
+from slackwater.protocol.schema import COMMENT, ArrayType, DataType, MapType, StructField, StructType, parse_schema
+
+_COLUMN_MAPPING = "delta.columnMapping."
+
+_KeyTest = Callable[[str], bool]
+
+# Turned on by another writer, these ask nothing of files that are written already: what the commit itself must carry
+# (row ids, timestamps) is made anew at every attempt. Turning them off, or to anything else, is a change.
+_TURNED_ON = {
+    "delta.enablerowtracking": "true",
+    "delta.enabledeletionvectors": "true",
+    "delta.enableincommittimestamps": "true",
+    "delta.checkpointpolicy": "v2",
+    COLUMN_MAPPING_MODE.lower(): "name",
+}
+# May appear or change together with the above, or only concern the upkeep of the log.
+_FREE = frozenset(
+    {
+        "delta.rowtracking.materializedrowidcolumnname",
+        "delta.rowtracking.materializedrowcommitversioncolumnname",
+        "delta.columnmapping.maxcolumnid",
+        "delta.incommittimestampenablementversion",
+        "delta.incommittimestampenablementtimestamp",
+        "delta.checkpointinterval",
+        "delta.checkpointretentionduration",
+        "delta.checkpoint.writestatsasjson",
+        "delta.checkpoint.writestatsasstruct",
+        "delta.deletedfileretentionduration",
+        "delta.enableexpiredlogcleanup",
+        "delta.enablefullretentionrollback",
+        "delta.logretentionduration",
+        "delta.settransactionretentionduration",
+    }
+)
+
+
+def is_tolerated(old: Metadata, new: Metadata) -> bool:
+    """Whether files that were written for `old` may be committed to a table that is `new` by now."""
+    if (old.id, old.partition_columns, old.format) != (new.id, new.partition_columns, new.format):
+        return False
+    return _configuration_tolerated(old.configuration, new.configuration) and _schema_tolerated(old, new)
+
+
+def _configuration_tolerated(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
+    return all(_key_tolerated(key.lower(), new.get(key)) for key in changed)
+
+
+def _key_tolerated(key: str, value: str | None) -> bool:
+    if not key.startswith("delta."):
+        # What is not Delta's says nothing about files.
+        return True
+    if key in _FREE:
+        return True
+    return key in _TURNED_ON and value is not None and value.lower() == _TURNED_ON[key]
+
+
+def _schema_tolerated(old: Metadata, new: Metadata) -> bool:
+    if old.schema_string == new.schema_string:
+        return True
+    turned_on = (
+        old.configuration.get(COLUMN_MAPPING_MODE, "none") == "none"
+        and new.configuration.get(COLUMN_MAPPING_MODE) == "name"
+    )
+    return _without(parse_schema(old.schema_string), _is_silent(turned_on)) == _without(
+        parse_schema(new.schema_string), _is_silent(turned_on)
+    )
+
+
+def _is_silent(mapping_turned_on: bool) -> _KeyTest:
+    def silent(key: str) -> bool:
+        return key in (HIGH_WATER_MARK, COMMENT) or (mapping_turned_on and key.startswith(_COLUMN_MAPPING))
+
+    return silent
+
+
+def _without(data_type: DataType, drop: _KeyTest) -> object:
+    """`data_type` as nested tuples, without the field metadata that `drop` names: for comparison only."""
+    if isinstance(data_type, StructType):
+        return tuple(_field_without(column, drop) for column in data_type)
+    if isinstance(data_type, ArrayType):
+        return ("array", _without(data_type.element_type, drop), data_type.contains_null)
+    if isinstance(data_type, MapType):
+        return (
+            "map",
+            _without(data_type.key_type, drop),
+            _without(data_type.value_type, drop),
+            data_type.value_contains_null,
+        )
+    return str(data_type)
+
+
+def _field_without(column: StructField, drop: _KeyTest) -> object:
+    kept = sorted((key, repr(value)) for key, value in column.metadata.items() if not drop(key))
+    return (column.name, _without(column.type, drop), column.nullable, tuple(kept))

@@ -1,0 +1,104 @@
+"""What follows a commit: version checksum, checkpoint, cleanup. Nothing here can make a commit look failed.
+
+Source: delta-protocol.md "Checkpoints", "Metadata Cleanup"; design §4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slackwater.log.cleanup import clean_up_log
+from slackwater.log.commits import ParsedCommit
+from slackwater.log.last_checkpoint import write_last_checkpoint
+from slackwater.log.version_checksum import (
+    VersionChecksum,
+    checksum_of,
+    next_checksum,
+    read_version_checksum,
+    write_version_checksum,
+)
+from slackwater.log.write_checkpoint import write_checkpoint
+from slackwater.protocol.properties import CHECKPOINT_INTERVAL
+from slackwater.scan.snapshot import Snapshot
+
+_DEFAULT_INTERVAL = 10
+# Sizes of so many files are added up where the checksum of the version before is not there (yet).
+_MOST_FILES_COUNTED = 100_000
+
+
+@dataclass(frozen=True)
+class PostCommit:
+    """The upkeep of the log after a commit; each part may be left out."""
+
+    checksums: bool = True
+    checkpoints: bool = True
+    cleanup: bool = True
+
+    def run(
+        self, before: Snapshot | None, after: Snapshot, commit: ParsedCommit, adds_are_new: bool, now_ms: int
+    ) -> tuple[list[str], list[str]]:
+        """Do what is due after `commit`, which made `after` of `before`; never raises. What was done, what failed.
+
+        `adds_are_new`: no file that it adds was live in `before`, and every file that it removes was.
+        """
+        done: list[str] = []
+        failed: list[str] = []
+
+        def attempt(what: str, work: Callable[[], str | None]) -> None:
+            try:
+                found = work()
+            except Exception as error:  # noqa: BLE001  (the commit stands, whatever fails after it)
+                failed.append(f"{what} failed: {type(error).__name__}: {error}")
+            else:
+                done.extend([found] if found else [])
+
+        if self.checksums:
+            attempt("the version checksum", lambda: _write_checksum(before, after, commit, adds_are_new))
+        if self.checkpoints and is_checkpoint_due(after):
+            attempt("the checkpoint", lambda: _write_checkpoint(after, now_ms))
+            if self.cleanup:
+                attempt("the cleanup of the log", lambda: _clean_up(after, now_ms))
+        return done, failed
+
+
+def is_checkpoint_due(snapshot: Snapshot) -> bool:
+    """Whether the table wants a checkpoint of this version: every `delta.checkpointInterval` versions."""
+    interval = snapshot.properties.integer(CHECKPOINT_INTERVAL) or _DEFAULT_INTERVAL
+    return snapshot.version > 0 and snapshot.version % interval == 0
+
+
+def _write_checksum(before: Snapshot | None, after: Snapshot, commit: ParsedCommit, adds_are_new: bool) -> str | None:
+    checksum = _checksum(before, after, commit, adds_are_new)
+    if checksum is None:
+        return None
+    return "checksum" if write_version_checksum(after.store, checksum) else None
+
+
+def _checksum(
+    before: Snapshot | None, after: Snapshot, commit: ParsedCommit, adds_are_new: bool
+) -> VersionChecksum | None:
+    previous = None if before is None else read_version_checksum(after.store, before.version)
+    if previous is not None:
+        found = next_checksum(previous, commit.actions, None if adds_are_new else before)
+        if found is not None:
+            return found
+    if previous is not None and previous.num_files > _MOST_FILES_COUNTED:
+        return None
+    return checksum_of(after) if _is_small(after) else None
+
+
+def _is_small(snapshot: Snapshot) -> bool:
+    checkpoint = snapshot.segment.checkpoint
+    return checkpoint is None or checkpoint.size_bytes <= _MOST_FILES_COUNTED * 100
+
+
+def _write_checkpoint(snapshot: Snapshot, now_ms: int) -> str:
+    info = write_checkpoint(snapshot, now_ms)
+    write_last_checkpoint(snapshot.store, info)
+    return f"checkpoint {info.version}"
+
+
+def _clean_up(snapshot: Snapshot, now_ms: int) -> str | None:
+    deleted = clean_up_log(snapshot.store, snapshot, now_ms).deleted
+    return f"cleanup of {len(deleted)} files" if deleted else None

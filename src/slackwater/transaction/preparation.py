@@ -1,0 +1,247 @@
+"""What must hold before a commit is tried: the table's rules, and what staged changes of it bring along.
+
+Source: delta-protocol.md "Requirements for Writers", "Table Features", and the writer requirements of each feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.log.file_actions import file_keys
+from slackwater.protocol import iceberg_compat, row_tracking
+from slackwater.protocol.actions import Metadata, Protocol
+from slackwater.protocol.column_mapping import NONE, column_mapping_mode, physical_schema
+from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
+from slackwater.protocol.feature_support import required_features, validate_feature_combination, with_features
+from slackwater.protocol.features import supported_features, validate_writable
+from slackwater.protocol.partition_values import parse_partition_column
+from slackwater.protocol.paths import canonical_path, canonical_paths
+from slackwater.protocol.properties import (
+    APPEND_ONLY,
+    COLUMN_MAPPING_MODE,
+    ENABLE_CHANGE_DATA_FEED,
+    ENABLE_DELETION_VECTORS,
+    TableProperties,
+)
+from slackwater.protocol.schema import StructType, parse_schema
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.staged import StagedActions
+
+if TYPE_CHECKING:
+    from slackwater.transaction.transaction import Clock
+
+
+def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> None:
+    """Let `staged` pass, completed by what it brings along: features of new metadata, row ids that files have.
+
+    Raises UnsupportedFeature, OperationNotAllowed and InvalidArgument, each saying what is in the way.
+    """
+    where = before.store.root_url if before else "the new table"
+    if before is not None:
+        validate_writable(before.protocol, where)
+    staged.validate_single_entry()
+    _complete_metadata(staged, before, clock)
+    protocol, metadata = _effective(staged, before)
+    validate_writable(protocol, where)
+    schema = parse_schema(metadata.schema_string)
+    _validate_domains(staged, protocol)
+    _validate_table(protocol, metadata, schema, staged, before)
+    if staged.has_file_actions:
+        _validate_files(staged, protocol, metadata, schema, before)
+
+
+def validate_not_append_only(protocol: Protocol, properties: TableProperties) -> None:
+    """Let pass a table whose rows may be removed or changed; else raise OperationNotAllowed.
+
+    Source: delta-protocol.md "Append-only Tables".
+    """
+    if "appendOnly" in supported_features(protocol) and properties.flag(APPEND_ONLY):
+        raise OperationNotAllowed(
+            f"the table is append-only ({APPEND_ONLY} is true), so rows cannot be removed or changed: set the property "
+            "to false first, if that is meant"
+        )
+
+
+def _effective(staged: StagedActions, before: Snapshot | None) -> tuple[Protocol, Metadata]:
+    protocol = staged.protocol or (before.protocol if before else None)
+    metadata = staged.metadata or (before.metadata if before else None)
+    if protocol is None or metadata is None:
+        raise InvalidArgument("the first commit of a table must hold its protocol and its metadata")
+    return protocol, metadata
+
+
+def _complete_metadata(staged: StagedActions, before: Snapshot | None, clock: Clock) -> None:
+    if staged.metadata is None and staged.protocol is None:
+        return
+    protocol, metadata = _effective(staged, before)
+    completed = with_features(protocol, required_features(metadata, parse_schema(metadata.schema_string)))
+    if before is None or completed != before.protocol:
+        staged.protocol = completed
+    if row_tracking.is_enabled(completed, TableProperties(metadata.configuration)):
+        staged.metadata = _with_row_id_columns(metadata, clock)
+        if before is not None and not row_tracking.is_enabled(before.protocol, before.properties):
+            # Files of the table that have no row ids will be committed again.
+            staged.restates = True
+
+
+def _with_row_id_columns(metadata: Metadata, clock: Clock) -> Metadata:
+    """The names of the materialized row id columns, given once and kept."""
+    taken = _all_names(parse_schema(metadata.schema_string), metadata)
+    named = row_tracking.materialized_names(metadata.configuration, taken, clock.new_id)
+    configuration = {**metadata.configuration, **named}
+    return metadata if configuration == dict(metadata.configuration) else replace(metadata, configuration=configuration)
+
+
+def _validate_domains(staged: StagedActions, protocol: Protocol) -> None:
+    if staged.domains and "domainMetadata" not in supported_features(protocol):
+        raise OperationNotAllowed(
+            f"the metadata domain {min(staged.domains)} needs the table feature domainMetadata: add it with "
+            "addFeatureSupport('domainMetadata')"
+        )
+
+
+def _validate_table(
+    protocol: Protocol, metadata: Metadata, schema: StructType, staged: StagedActions, before: Snapshot | None
+) -> None:
+    if staged.metadata is None and staged.protocol is None:
+        return
+    validate_feature_combination(protocol, metadata, schema)
+    previous = before.metadata if before else None
+    iceberg_compat.validate_iceberg_compat(protocol, metadata, schema, previous, _keeps_files(staged, before))
+    row_tracking.validate_column_names(metadata.configuration, _all_names(schema, metadata))
+
+
+def _keeps_files(staged: StagedActions, before: Snapshot | None) -> bool:
+    """Whether files of the version before are still there afterwards."""
+    return before is not None and before.live_files(["path"]).num_rows > len(staged.removes)
+
+
+def _all_names(schema: StructType, metadata: Metadata) -> set[str]:
+    """The names of the top-level columns, by which users and files know them."""
+    mode = TableProperties(metadata.configuration).get(COLUMN_MAPPING_MODE, NONE).lower()
+    return {*schema.names, *physical_schema(schema, mode).names}
+
+
+def _validate_files(
+    staged: StagedActions, protocol: Protocol, metadata: Metadata, schema: StructType, before: Snapshot | None
+) -> None:
+    supported, properties = supported_features(protocol), TableProperties(metadata.configuration)
+    if any(remove.data_change for remove in staged.removes):
+        validate_not_append_only(protocol, properties)
+    if staged.change_files and not ("changeDataFeed" in supported and properties.flag(ENABLE_CHANGE_DATA_FEED)):
+        raise OperationNotAllowed(f"change data files need {ENABLE_CHANGE_DATA_FEED} to be true")
+    _validate_partition_values(staged, protocol, metadata, schema)
+    _validate_deletion_vectors(staged, supported, properties)
+    compat = iceberg_compat.active_version(protocol, properties)
+    if compat or row_tracking.is_supported(protocol):
+        _require_num_records(staged.adds, "Iceberg compatibility" if compat else "row tracking")
+    if before is not None:
+        _validate_removes(staged, before)
+        _validate_one_add_per_path(staged, before)
+    elif staged.removes:
+        raise InvalidArgument("a new table has no files to remove")
+    if before is not None and row_tracking.is_supported(protocol) and not staged.fresh_adds:
+        _keep_row_ids(staged, before)
+
+
+def _validate_partition_values(
+    staged: StagedActions, protocol: Protocol, metadata: Metadata, schema: StructType
+) -> None:
+    mode = column_mapping_mode(protocol, TableProperties(metadata.configuration))
+    physical = dict(zip(schema.names, physical_schema(schema, mode), strict=True))
+    columns = {physical[name].name: physical[name].type for name in metadata.partition_columns}
+    files: list[AddFile | AddCDCFile] = [*staged.adds, *staged.change_files]
+    wrong = next((f for f in files if set(f.partition_values) != set(columns)), None)
+    if wrong is not None:
+        raise InvalidArgument(
+            f"{wrong.path}: a file must have a value for each of the partition columns {sorted(columns)}, found "
+            f"{dict(wrong.partition_values)}"
+        )
+    for name, data_type in columns.items():
+        # Parsing says what is wrong; every distinct text is parsed once.
+        parse_partition_column(pa.array([f.partition_values[name] for f in files], pa.string()), data_type)
+
+
+def _validate_deletion_vectors(staged: StagedActions, supported: frozenset[str], properties: TableProperties) -> None:
+    with_vector = [add for add in staged.adds if add.deletion_vector is not None]
+    if not with_vector:
+        return
+    if "deletionVectors" not in supported:
+        raise OperationNotAllowed(f"{with_vector[0].path}: the table does not support deletion vectors")
+    fresh = [add for add in with_vector if add.data_change]
+    if fresh and not properties.flag(ENABLE_DELETION_VECTORS):
+        raise OperationNotAllowed(f"{fresh[0].path}: new deletion vectors need {ENABLE_DELETION_VECTORS} to be true")
+    _require_num_records(with_vector, "a deletion vector")
+
+
+def _require_num_records(adds: list[AddFile], why: str) -> None:
+    for add in adds:
+        if add.num_records is None:
+            raise InvalidArgument(f"{add.path}: with {why} a file must say its numRecords in its statistics")
+
+
+def _validate_removes(staged: StagedActions, before: Snapshot) -> None:
+    if not staged.removes:
+        return
+    live = file_keys(before.live_files(["path", "deletionVector"]))
+    wanted = pa.array([_key(remove) for remove in staged.removes], pa.string())
+    known = pc.is_in(wanted, value_set=_one(live))
+    if not pc.all(known).as_py():
+        missing = staged.removes[pc.index(known, False).as_py()]
+        vector = f" with the deletion vector {missing.deletion_vector_id}" if missing.deletion_vector else ""
+        raise InvalidArgument(
+            f"{before.store.root_url}: {missing.path}{vector} is not a file of version {before.version}: it cannot be "
+            "removed"
+        )
+
+
+def _validate_one_add_per_path(staged: StagedActions, before: Snapshot) -> None:
+    """A file that gets another deletion vector is removed as it was. Source: "Add File and Remove File"."""
+    if staged.fresh_adds or not staged.adds:
+        return
+    live = before.live_files(["path", "deletionVector"])
+    adds = {canonical_path(add.path): add for add in staged.adds}
+    again = live.filter(pc.is_in(canonical_paths(live["path"]), value_set=pa.array(list(adds), pa.string())))
+    staged.restates = staged.restates or again.num_rows > 0
+    removed = {_key(remove) for remove in staged.removes}
+    for path, key in zip(canonical_paths(again["path"]).to_pylist(), file_keys(again).to_pylist(), strict=True):
+        if key not in removed and key != _key(adds[path]):
+            raise InvalidArgument(
+                f"{before.store.root_url}: {adds[path].path} is a file of version {before.version} with another "
+                "deletion vector: remove it as it is in the same commit"
+            )
+
+
+def _keep_row_ids(staged: StagedActions, before: Snapshot) -> None:
+    """A file that is committed again keeps the row ids and the commit version of its last `add`."""
+    paths = pa.array([canonical_path(add.path) for add in staged.adds if add.base_row_id is None], pa.string())
+    if not len(paths):
+        return
+    live = before.live_files(["path", "baseRowId", "defaultRowCommitVersion"])
+    again = live.filter(pc.is_in(canonical_paths(live["path"]), value_set=paths))
+    known: Mapping[str, tuple[int | None, int | None]] = {
+        canonical_path(row["path"]): (row["baseRowId"], row["defaultRowCommitVersion"]) for row in again.to_pylist()
+    }
+    staged.adds[:] = [_with_ids(add, *known.get(canonical_path(add.path), (None, None))) for add in staged.adds]
+
+
+def _with_ids(add: AddFile, base_row_id: int | None, commit_version: int | None) -> AddFile:
+    if add.base_row_id is not None or base_row_id is None:
+        return add
+    return replace(add, base_row_id=base_row_id, default_row_commit_version=commit_version)
+
+
+def _key(action: AddFile | RemoveFile) -> str:
+    """The primary key of the logical file, as `file_keys` has it."""
+    path, vector = canonical_path(action.path), action.deletion_vector_id
+    return path if vector is None else f"{path}\t{vector}"
+
+
+def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -1,0 +1,87 @@
+"""What a transaction wants to commit, and what it has read, before anything is decided.
+
+Source: delta-protocol.md "Actions", "Delta Log Entries" (what a single log entry must not hold).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
+from slackwater.protocol.paths import canonical_path
+from slackwater.scan.predicate import Constant, Predicate
+
+
+@dataclass(slots=True)
+class StagedActions:
+    """The actions of one commit but for `commitInfo`; at most one protocol and metadata, one per app id and domain.
+
+    `fresh_adds` says that every added file is newly named, so no earlier action of the log speaks of it; `restates`
+    that a file which is live in the version that was read is added again.
+    """
+
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    adds: list[AddFile] = field(default_factory=list)
+    removes: list[RemoveFile] = field(default_factory=list)
+    change_files: list[AddCDCFile] = field(default_factory=list)
+    transactions: dict[str, SetTransaction] = field(default_factory=dict)
+    domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    fresh_adds: bool = True
+    restates: bool = False
+
+    @property
+    def has_file_actions(self) -> bool:
+        """Whether any action speaks of a file."""
+        return bool(self.adds or self.removes or self.change_files)
+
+    @property
+    def changes_data(self) -> bool:
+        """Whether a file action adds or removes rows, rather than rearranging them."""
+        return any(a.data_change for a in self.adds) or any(r.data_change for r in self.removes)
+
+    def validate_single_entry(self) -> None:
+        """Let pass what one log entry may hold; raises InvalidArgument for two actions that reconcile.
+
+        Source: delta-protocol.md "Delta Log Entries" under "Requirements for Writers", "Add File and Remove File".
+        """
+        _without_double("add", (a.path for a in self.adds))
+        _without_double("remove", (r.path for r in self.removes))
+        removed = {(canonical_path(r.path), r.deletion_vector_id) for r in self.removes} if self.removes else set()
+        both = [a.path for a in self.adds if removed and (canonical_path(a.path), a.deletion_vector_id) in removed]
+        if both:
+            raise InvalidArgument(
+                f"one commit cannot both add and remove the same logical file: {both[0]!r}; give the file another "
+                "name, or another deletion vector"
+            )
+
+
+@dataclass(slots=True)
+class ReadSet:
+    """What a transaction has read: conditions on rows, and applications whose progress it looked at.
+
+    A whole table is the condition TRUE. Empty means that nothing was read: the transaction is blind.
+    """
+
+    predicates: list[Predicate] = field(default_factory=list)
+    app_ids: set[str] = field(default_factory=set)
+
+    def read_all(self) -> None:
+        """Every row was read."""
+        self.predicates = [Constant(True)]
+
+    def read(self, predicate: Predicate) -> None:
+        """The rows for which `predicate` may be true were read."""
+        self.predicates.append(predicate)
+
+
+def _without_double(kind: str, paths: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for path in paths:
+        canonical = canonical_path(path)
+        if canonical in seen:
+            raise InvalidArgument(f"one commit cannot {kind} the same path twice: {path!r}; name each file once")
+        seen.add(canonical)

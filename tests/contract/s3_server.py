@@ -1,0 +1,75 @@
+"""An S3 server in a process of its own, and one that answers every request the same."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+BUCKET = "tables"
+
+# One request at a time: the server looks a key up and then writes it, which only then is the one step it is on S3.
+_SERVER = """
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=False)
+print(server.port, flush=True)
+server.serve_forever()
+"""
+
+
+@contextlib.contextmanager
+def s3_server() -> Iterator[dict[str, str]]:
+    """The storage options of a server that has the bucket BUCKET."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            endpoint = f"http://127.0.0.1:{int(server.stdout.readline())}"
+            request = urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")  # noqa: S310 - our own server
+            with urllib.request.urlopen(request) as answer:  # noqa: S310
+                assert answer.status == 200
+            yield _options(endpoint)
+        finally:
+            server.terminate()
+
+
+@contextlib.contextmanager
+def answering(status: int) -> Iterator[dict[str, str]]:
+    """The storage options of a server that answers every request with `status`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _answer  # noqa: N815 - the names that the server looks for
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield _options(f"http://127.0.0.1:{server.server_address[1]}")
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _options(endpoint: str) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "aws_region": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "test",
+        "aws_secret_access_key": "test",
+        "AWS_ALLOW_HTTP": "true",
+    }

@@ -1,0 +1,248 @@
+"""The upkeep of the log after a commit, and that its failure never makes the commit fail."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slackwater.commit.filesystem import FilesystemCommitter
+from slackwater.errors import StorageError
+from slackwater.log.version_checksum import checksum_of, read_version_checksum
+from slackwater.protocol.actions import DomainMetadata
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.post_commit import PostCommit, is_checkpoint_due
+from slackwater.transaction.transaction import CommitResult, TableTransaction
+from tests.transaction.tables import (
+    START_MS,
+    FakeTime,
+    StepStore,
+    add,
+    append,
+    begin,
+    live,
+    log_files,
+    only,
+    removes,
+    table,
+    vector,
+)
+
+EVERY_TWO = {"delta.checkpointInterval": "2"}
+
+
+def _begin(snapshot: Snapshot, time: FakeTime | None = None, after: PostCommit | None = None) -> TableTransaction:
+    return begin(snapshot, time, after=after or PostCommit())
+
+
+def _grow(snapshot: Snapshot, number: int) -> list[CommitResult]:
+    results = []
+    for _ in range(number):
+        transaction = _begin(snapshot)
+        transaction.add(add(f"f{snapshot.version + 1}"), fresh=True)
+        results.append(transaction.commit("WRITE"))
+        snapshot = results[-1].snapshot
+    return results
+
+
+def _is_true(snapshot: Snapshot) -> None:
+    """The checksum beside the commit says what the log says when it is read anew."""
+    fresh = Snapshot.open(snapshot.store)
+    assert fresh.version == snapshot.version
+    found = read_version_checksum(snapshot.store, snapshot.version)
+    assert found is not None
+    assert found.txn_id == only(snapshot.store, snapshot.version, "commitInfo")["txnId"]
+    # A snapshot that begins at a checkpoint has not read whose commit that was.
+    assert replace(found, txn_id=None) == replace(checksum_of(fresh), txn_id=None)
+
+
+def test_a_checkpoint_is_written_at_every_interval_and_found_by_the_hint() -> None:
+    results = _grow(table(properties={"delta.checkpointInterval": "3"}), 7)
+    assert [r.version for r in results if any(u.startswith("checkpoint ") for u in r.upkeep)] == [3, 6]
+    assert [name for name in log_files(results[0].store) if name.endswith(".parquet")] == [
+        f"{3:020d}.checkpoint.parquet",
+        f"{6:020d}.checkpoint.parquet",
+    ]
+    assert b'"version":6' in results[0].store.read("_delta_log/_last_checkpoint")
+    assert not [error for result in results for error in result.upkeep_errors]
+
+
+def test_the_interval_is_ten_where_nothing_is_said_and_the_first_version_has_no_checkpoint() -> None:
+    before = table()
+    assert not is_checkpoint_due(before)
+    results = _grow(before, 10)
+    assert ["checkpoint 10" in result.upkeep for result in results] == [False] * 9 + [True]
+
+
+def test_a_table_that_wants_v2_checkpoints_gets_them() -> None:
+    (_, last) = _grow(table(properties={**EVERY_TWO, "delta.checkpointPolicy": "v2"}), 2)
+    (name,) = [name for name in log_files(last.store) if ".checkpoint." in name]
+    assert len(name.split(".")) == 4
+    assert live(last.store) == ["f1", "f2"]
+
+
+def test_the_chain_of_checksums_says_what_the_log_says() -> None:
+    properties = {
+        "delta.enableDeletionVectors": "true",
+        "delta.enableInCommitTimestamps": "true",
+        "delta.enableRowTracking": "true",
+        "delta.feature.domainMetadata": "supported",
+        **EVERY_TWO,
+    }
+    before = table(properties=properties)
+
+    def commit(transaction: TableTransaction) -> Snapshot:
+        result = transaction.commit("WRITE")
+        assert "checksum" in result.upkeep
+        assert result.upkeep_errors == ()
+        _is_true(result.snapshot)
+        return result.snapshot
+
+    one = _begin(before)
+    one.add([add("a"), add("b"), add("c")], fresh=True)
+    one.set_transaction("app", 1)
+    snapshot = commit(one)
+    two = _begin(snapshot)
+    two.remove(removes(snapshot, "a"))
+    two.add(add("a2"), fresh=True)
+    two.set_domain(DomainMetadata("com.example.a", "1"))
+    snapshot = commit(two)
+    three = _begin(snapshot)
+    three.remove(removes(snapshot, "b"))
+    three.add(add("b", deletion_vector=vector()))
+    three.set_transaction("app", 2)
+    snapshot = commit(three)
+    four = _begin(snapshot)
+    four.add([replace(add("c", data_change=False), size=100), add("a")])
+    four.set_domain(DomainMetadata("com.example.a", "1", removed=True))
+    snapshot = commit(four)
+    five = _begin(snapshot)
+    five.set_metadata(replace(snapshot.metadata, description="d"))
+    snapshot = commit(five)
+    assert live(snapshot.store) == ["a", "a2", "b", "c"]
+
+
+def test_files_that_are_committed_again_by_a_backfill_are_counted_once() -> None:
+    before = append(table(), add("a"), add("b")).snapshot
+    enabling = _begin(before)
+    enabling.add(add("c"), fresh=True)
+    enabling.set_metadata(replace(before.metadata, configuration={"delta.enableRowTracking": "true"}))
+    snapshot = enabling.commit("SET TBLPROPERTIES").snapshot
+    checksum = read_version_checksum(snapshot.store, snapshot.version)
+    assert checksum is not None
+    assert (checksum.num_files, checksum.table_size_bytes) == (3, 300)
+    _is_true(snapshot)
+
+
+def test_a_chain_that_was_interrupted_starts_anew() -> None:
+    before = append(table(), add("a"), add("b")).snapshot
+    assert read_version_checksum(before.store, before.version) is None
+    transaction = _begin(before)
+    transaction.add(add("c"))
+    _is_true(transaction.commit("WRITE").snapshot)
+
+
+def test_a_checksum_that_is_torn_does_no_harm() -> None:
+    (first,) = _grow(table(), 1)
+    name = f"_delta_log/{1:020d}.crc"
+    first.store.put(name, b'{"numFiles":')
+    (second,) = _grow(first.snapshot, 1)
+    assert second.upkeep_errors == ()
+    _is_true(second.snapshot)
+
+
+def test_the_checksum_of_a_commit_that_moved_behind_others_counts_theirs() -> None:
+    before = append(table(), add("a")).snapshot
+    mine = _begin(before)
+    mine.add(add("mine"))
+    theirs = _begin(before)
+    theirs.remove(removes(before, "a"))
+    theirs.add([add("b"), add("c")], fresh=True)
+    theirs.commit("UPDATE")
+    _is_true(mine.commit("WRITE").snapshot)
+
+
+def test_old_versions_are_cleaned_up_behind_a_checkpoint(tmp_path: Path) -> None:
+    snapshot = table(properties=EVERY_TWO, path=tmp_path / "t")
+    *_, last = _grow(snapshot, 5)
+    assert log_files(last.store)[0].startswith(f"{0:020d}")
+    for name in log_files(last.store):
+        if name[0] == "0" and int(name[:20]) <= 4:
+            _age(tmp_path / "t" / "_delta_log" / name, days=100)
+    (after,) = _grow(last.snapshot, 1)
+    assert any(done.startswith("cleanup of ") for done in after.upkeep)
+    assert log_files(after.store)[0].startswith(f"{4:020d}")
+    assert len(live(after.store)) == 6
+
+
+def _age(path: Path, days: int) -> None:
+    seconds = START_MS / 1000 - days * 86400
+    os.utime(path, (seconds, seconds))
+
+
+def test_each_part_of_the_upkeep_can_be_left_out() -> None:
+    before = table(properties={"delta.checkpointInterval": "1"})
+    transaction = _begin(before, after=PostCommit(checksums=False, checkpoints=False))
+    transaction.add(add("a"))
+    assert transaction.commit("WRITE").upkeep == ()
+    assert log_files(before.store) == [f"{0:020d}.crc", f"{0:020d}.json", f"{1:020d}.json"]
+
+
+# Failures.
+
+
+@pytest.mark.parametrize(
+    ("operation", "part", "what"),
+    [
+        ("put_if_absent", ".crc", "the version checksum failed"),
+        ("read", ".crc", "the version checksum failed"),
+        ("put_file", ".checkpoint.parquet", "the checkpoint failed"),
+        ("put", "_last_checkpoint", "the checkpoint failed"),
+        ("list", "_delta_log", "the cleanup of the log failed"),
+    ],
+)
+@pytest.mark.parametrize("error", [StorageError("the store is down"), RuntimeError("a fault of our own")])
+def test_what_fails_after_the_commit_is_told_and_the_commit_stands(
+    operation: str, part: str, what: str, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = table(properties={"delta.checkpointInterval": "1"})
+
+    class Failing(StepStore):
+        def list_from(self, *arguments: object, **more: object) -> object:
+            if operation == "list":
+                raise error
+            return self._store.list_from(*arguments, **more)
+
+    def fail(called: str, path: str) -> None:
+        if called == operation and part in path:
+            raise error
+
+    store = Failing(before.store, fail)
+    base = Snapshot(store, before.segment, before.state, before._base)
+    transaction = TableTransaction(store, FilesystemCommitter(store), base)
+    transaction.add(add("a"))
+    done = transaction.commit("WRITE")
+    assert done.version == 1
+    assert any(problem.startswith(what) and str(error) in problem for problem in done.upkeep_errors)
+    assert live(before.store) == ["a"]
+    assert what in caplog.text
+    assert "version 1 is committed" in caplog.text
+
+
+def test_a_commit_that_cannot_be_read_back_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = table()
+    transaction = _begin(before)
+    transaction.add(add("a"))
+
+    def fail(*_: object) -> None:
+        raise ValueError("unreadable")
+
+    monkeypatch.setattr(Snapshot, "after", fail)
+    done = transaction.commit("WRITE")
+    assert (done.version, done.attempts) == (1, 1)
+    assert done.upkeep_errors == ("reading the version back failed: unreadable",)
+    monkeypatch.undo()
+    assert live(before.store) == ["a"]
+    assert done.snapshot.version == 1

@@ -1,0 +1,377 @@
+"""What a transaction is refused before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from slackwater.commit.transaction import Transaction
+from slackwater.errors import InvalidArgument, OperationNotAllowed, SlackwaterError, UnsupportedFeature
+from slackwater.protocol.actions import DomainMetadata, Protocol
+from slackwater.protocol.data_file_actions import AddCDCFile, RemoveFile
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.transaction import TableTransaction
+from tests.transaction.tables import (
+    START_MS,
+    add,
+    append,
+    begin,
+    live,
+    log_files,
+    new_store,
+    put_commit,
+    removes,
+    schema,
+    table,
+    vector,
+)
+
+DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
+ROW_TRACKING = {"delta.enableRowTracking": "true"}
+
+
+def refused(transaction: TableTransaction | Transaction, error: type[SlackwaterError], match: str) -> None:
+    """The commit raises and leaves the log as it was."""
+    store = transaction.store if isinstance(transaction, TableTransaction) else transaction.snapshot.store  # type: ignore[union-attr]
+    before = log_files(store)
+    with pytest.raises(error, match=match):
+        transaction.commit("WRITE")
+    assert log_files(store) == before
+
+
+def _with_file(properties: Mapping[str, str] | None = None, name: str = "a", **more: object) -> Snapshot:
+    return append(table(properties=properties), add(name, **more)).snapshot  # type: ignore[arg-type]
+
+
+# Single entries of the log.
+
+
+@pytest.mark.parametrize("twin", ["a%20b", "a%20%62", "./a%20b"])
+def test_a_path_is_added_once_however_it_is_written(twin: str) -> None:
+    mine = begin(table())
+    mine.add([add("a%20b"), add(twin)])
+    refused(mine, InvalidArgument, "cannot add the same path twice")
+
+
+def test_a_path_is_removed_once() -> None:
+    before = _with_file()
+    mine = begin(before)
+    mine.remove([*removes(before, "a"), *removes(before, "a")])
+    refused(mine, InvalidArgument, "cannot remove the same path twice")
+
+
+def test_a_logical_file_is_not_both_added_and_removed() -> None:
+    before = _with_file()
+    mine = begin(before)
+    mine.remove(removes(before, "a"))
+    mine.add(add("a"))
+    refused(mine, InvalidArgument, "both add and remove the same logical file")
+
+
+def test_a_transaction_is_committed_once() -> None:
+    mine = begin(table())
+    mine.add(add("a"))
+    mine.commit("WRITE")
+    refused(mine, InvalidArgument, "committed before")
+
+
+def test_after_a_refusal_the_transaction_can_be_put_right() -> None:
+    mine = begin(table())
+    mine.add([add("a"), add("a")])
+    refused(mine, InvalidArgument, "twice")
+    mine.staged.adds.pop()
+    assert mine.commit("WRITE").version == 1
+
+
+def test_the_first_commit_of_a_table_holds_protocol_and_metadata() -> None:
+    store = new_store()
+    snapshot = table()
+    mine = begin(snapshot)
+    first = TableTransaction(store, mine.committer, None)
+    first.add(add("a"))
+    with pytest.raises(InvalidArgument, match="protocol and its metadata"):
+        first.commit("WRITE")
+    assert store.list_from("_delta_log") == []
+
+
+# Removes.
+
+
+def test_only_a_live_file_is_removed() -> None:
+    mine = begin(_with_file())
+    mine.remove(RemoveFile("nowhere", START_MS))
+    refused(mine, InvalidArgument, "nowhere is not a file of version 1")
+
+
+def test_a_file_is_removed_with_the_deletion_vector_that_it_has() -> None:
+    before = _with_file(DELETION_VECTORS, deletion_vector=vector("ab"))
+    for wrong in (None, vector("cd")):
+        mine = begin(before)
+        mine.remove(replace(removes(before, "a")[0], deletion_vector=wrong))
+        refused(mine, InvalidArgument, "is not a file of version 1")
+    mine = begin(before)
+    mine.remove(removes(before, "a"))
+    mine.commit("DELETE")
+    assert live(before.store) == []
+
+
+def test_a_live_file_gets_another_deletion_vector_only_where_it_is_removed_as_it_was() -> None:
+    before = _with_file(DELETION_VECTORS)
+    mine = begin(before)
+    mine.add(add("a", deletion_vector=vector()))
+    refused(mine, InvalidArgument, "with another deletion vector: remove it")
+    mine.remove(removes(before, "a"))
+    mine.commit("DELETE")
+    assert live(before.store) == ["a"]
+
+
+def test_a_new_table_has_nothing_to_remove() -> None:
+    created = Transaction.create(new_store().root_url, schema({"id": "long"}))
+    created.remove(RemoveFile("a", START_MS))
+    with pytest.raises(InvalidArgument, match="no files to remove"):
+        created.commit()
+
+
+# Append-only tables.
+
+
+def test_rows_of_an_append_only_table_stay() -> None:
+    before = append(table(properties={"delta.appendOnly": "true"}), add("a"), add("b")).snapshot
+    mine = begin(before)
+    mine.remove(removes(before, "a"))
+    refused(mine, OperationNotAllowed, r"append-only \(delta.appendOnly is true\)")
+    rearranging = begin(before)
+    rearranging.remove(removes(before, "a", "b", data_change=False))
+    rearranging.add(add("ab", data_change=False))
+    assert rearranging.commit("OPTIMIZE").version == 2
+
+
+# Deletion vectors.
+
+
+def test_a_deletion_vector_needs_the_feature_and_the_property() -> None:
+    without = _with_file()
+    off = append(table(properties={"delta.feature.deletionVectors": "supported"}), add("a")).snapshot
+    for before, match in ((without, "does not support deletion vectors"), (off, "delta.enableDeletionVectors")):
+        mine = begin(before)
+        mine.remove(removes(before, "a"))
+        mine.add(add("a", deletion_vector=vector()))
+        refused(mine, OperationNotAllowed, match)
+
+
+def test_a_file_with_a_deletion_vector_says_its_number_of_rows() -> None:
+    mine = begin(table(properties=DELETION_VECTORS))
+    mine.add(add("a", rows=None, deletion_vector=vector()))
+    refused(mine, InvalidArgument, r"a: with a deletion vector .* numRecords")
+
+
+# Numbers of rows.
+
+
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        (ROW_TRACKING, "row tracking"),
+        ({"delta.feature.rowTracking": "supported"}, "row tracking"),
+        ({"delta.enableIcebergCompatV2": "true"}, "Iceberg compatibility"),
+        ({"delta.enableIcebergCompatV1": "true"}, "Iceberg compatibility"),
+    ],
+)
+def test_a_table_that_counts_rows_wants_the_number_of_rows(properties: dict[str, str], why: str) -> None:
+    mine = begin(table(properties=properties))
+    mine.add([add("counted"), add("uncounted", rows=None)])
+    refused(mine, InvalidArgument, f"uncounted: with {why} a file must say its numRecords")
+
+
+def test_row_tracking_is_not_enabled_where_a_file_does_not_say_its_number_of_rows() -> None:
+    before = _with_file(rows=None)
+    mine = begin(before)
+    mine.set_metadata(replace(before.metadata, configuration=ROW_TRACKING))
+    refused(mine, InvalidArgument, "a: row tracking needs the number of rows")
+
+
+def test_row_ids_that_were_never_given_out_are_refused() -> None:
+    mine = begin(table(properties=ROW_TRACKING))
+    mine.add(add("a", base_row_id=5))
+    refused(mine, InvalidArgument, "carries the row ids 5 to 14")
+
+
+# Partition values.
+
+
+@pytest.mark.parametrize(
+    ("partition", "match"),
+    [
+        ({}, "a: a file must have a value for each of the partition columns ['d', 'n']"),
+        ({"n": "1"}, "each of the partition columns"),
+        ({"n": "1", "d": "2024-01-01", "x": "1"}, "each of the partition columns"),
+        ({"n": "one", "d": "2024-01-01"}, "one"),
+        ({"n": "99999999999", "d": "2024-01-01"}, "99999999999"),
+        ({"n": "1", "d": "yesterday"}, "yesterday"),
+    ],
+)
+def test_partition_values_are_those_of_the_columns(partition: dict[str, str], match: str) -> None:
+    mine = begin(table({"id": "long", "n": "integer", "d": "date"}, ["n", "d"]))
+    mine.add([add("fine", partition={"n": None, "d": None}), add("a", partition=partition)])
+    with pytest.raises(SlackwaterError) as caught:
+        mine.commit("WRITE")
+    assert match.split("\\", maxsplit=1)[0] in str(caught.value)
+    assert len(log_files(mine.store)) == len({"0.json", "0.crc"})
+
+
+def test_partition_values_go_by_physical_names() -> None:
+    before = table({"id": "long", "p": "string"}, ["p"], {"delta.columnMapping.mode": "name"})
+    mine = begin(before)
+    mine.add(add("a", partition={"p": "x"}))
+    refused(mine, InvalidArgument, "partition columns")
+    *_, column = before.schema
+    physical = column.metadata["delta.columnMapping.physicalName"]
+    right = begin(before)
+    right.add(add("a", partition={physical: "x"}))
+    assert right.commit("WRITE").version == 1
+
+
+# Change data files.
+
+
+def test_change_data_files_need_the_change_data_feed() -> None:
+    for properties in ({}, {"delta.feature.changeDataFeed": "supported"}):
+        mine = begin(table(properties=properties))
+        mine.add_change_files([AddCDCFile("_change_data/c", {}, 10)])
+        refused(mine, OperationNotAllowed, "delta.enableChangeDataFeed to be true")
+    mine = begin(table(properties={"delta.enableChangeDataFeed": "true"}))
+    mine.add_change_files([AddCDCFile("_change_data/c", {}, 10)])
+    assert mine.commit("UPDATE").version == 1
+
+
+# Metadata domains.
+
+
+def test_a_domain_needs_the_feature() -> None:
+    mine = begin(table())
+    mine.set_domain(DomainMetadata("com.example.a", "{}"))
+    refused(mine, OperationNotAllowed, r"com\.example\.a needs the table feature domainMetadata")
+
+
+@pytest.mark.parametrize("domain", ["delta.rowTracking", "Delta.clustering", "delta.mine"])
+def test_domains_of_the_protocol_are_not_the_users_to_change(domain: str) -> None:
+    mine = Transaction(table(properties=ROW_TRACKING))
+    with pytest.raises(OperationNotAllowed, match="belongs to the protocol"):
+        mine.set_domain_metadata(domain, "{}")
+    with pytest.raises(OperationNotAllowed, match="belongs to the protocol"):
+        mine.remove_domain_metadata(domain)
+
+
+# Rules for rows that nobody checked.
+
+ROW_RULES: dict[str, Callable[[], Snapshot]] = {
+    "constraint": lambda: table(properties={"delta.constraints.c": "id > 0"}),
+    "not null": lambda: table(schema({"id": "long"}, not_null=["id"])),
+    "generated": lambda: table(
+        schema({"id": "long", "g": "long"}, g={"delta.generationExpression": "id + 1"}),
+    ),
+    "identity": lambda: table(
+        schema(
+            {"id": "long"},
+            id={"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": True},
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("made", ROW_RULES.values(), ids=ROW_RULES)
+def test_files_for_a_table_with_rules_for_rows_are_checked_by_whoever_wrote_them(made: Callable[[], Snapshot]) -> None:
+    before = made()
+    mine = Transaction(before)
+    with pytest.raises(OperationNotAllowed, match="rows_checked=True"):
+        mine.add(add("a"))
+    mine.add(add("a"), rows_checked=True)
+    assert mine.commit().version == 1
+    again = Transaction(before.update())
+    again.add(add("a", data_change=False))
+    assert again.commit().version == 2
+
+
+# Protocols.
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["someday"]},
+        {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp-preview"]},
+        {"minReaderVersion": 1, "minWriterVersion": 8},
+        {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp", "managedCommit"]},
+    ],
+)
+def test_a_table_that_can_only_be_read_is_refused_before_anything_is_staged(protocol: dict[str, object]) -> None:
+    store = new_store()
+    put_commit(store, 0, {"protocol": protocol}, table().metadata.to_json(), add("a").to_json())
+    snapshot = Snapshot.open(store)
+    assert live(store) == ["a"]
+    with pytest.raises(UnsupportedFeature, match="writer") as caught:
+        Transaction(snapshot)
+    assert store.root_url in str(caught.value)
+    # Whoever goes around the public face meets the same gate.
+    mine = begin(snapshot)
+    mine.add(add("b"))
+    refused(mine, UnsupportedFeature, "writer")
+
+
+def test_a_commit_owner_cannot_be_set_here() -> None:
+    with pytest.raises(UnsupportedFeature, match="managedCommit"):
+        table(properties={"delta.feature.managedCommit": "supported"})
+    before = table()
+    mine = begin(before)
+    mine.set_metadata(replace(before.metadata, configuration={"delta.managedCommit.commitOwner": "http://x"}))
+    refused(mine, UnsupportedFeature, "managedCommit")
+
+
+def test_a_protocol_that_contradicts_itself_is_refused() -> None:
+    mine = begin(table())
+    mine.set_protocol(Protocol(1, 7, None, ("deletionVectors",)))
+    refused(mine, SlackwaterError, "deletionVectors")
+
+
+def test_an_isolation_level_that_does_not_exist_is_refused() -> None:
+    store = new_store()
+    metadata = replace(table().metadata, configuration={"delta.isolationLevel": "Chaos"})
+    put_commit(store, 0, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, metadata.to_json())
+    mine = begin(Snapshot.open(store))
+    mine.add(add("a"))
+    refused(mine, InvalidArgument, "must be one of Serializable, WriteSerializable, SnapshotIsolation, found 'Chaos'")
+
+
+# Features that come along.
+
+
+@pytest.mark.parametrize(
+    ("properties", "features"),
+    [
+        (ROW_TRACKING, {"rowTracking", "domainMetadata"}),
+        (DELETION_VECTORS, {"deletionVectors"}),
+        ({"delta.enableInCommitTimestamps": "true"}, {"inCommitTimestamp"}),
+        ({"delta.checkpointPolicy": "v2"}, {"v2Checkpoint"}),
+    ],
+)
+def test_metadata_brings_the_features_that_it_turns_on(properties: dict[str, str], features: set[str]) -> None:
+    before = table()
+    mine = begin(before)
+    mine.set_metadata(replace(before.metadata, configuration=properties))
+    after = mine.commit("SET TBLPROPERTIES").snapshot
+    assert set(after.protocol.writer_features or ()) == {"appendOnly", "invariants", *features}
+
+
+def test_row_tracking_names_its_hidden_columns_once() -> None:
+    before = table()
+    mine = begin(before)
+    mine.set_metadata(replace(before.metadata, configuration=ROW_TRACKING))
+    after = mine.commit("SET TBLPROPERTIES").snapshot
+    keys = [key for key in after.metadata.configuration if key.startswith("delta.rowTracking.materialized")]
+    assert len(keys) == 2
+    renamed = begin(after)
+    renamed.set_metadata(replace(after.metadata, description="d"))
+    again = renamed.commit("SET TBLPROPERTIES").snapshot
+    assert [again.metadata.configuration[k] for k in keys] == [after.metadata.configuration[k] for k in keys]
