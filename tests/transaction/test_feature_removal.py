@@ -217,3 +217,18 @@ def test_a_drop_that_lost_the_race_for_the_protocol_is_told() -> None:
     set_properties(before, {"delta.feature.clustering": "supported"}).commit(begin(before))
     with pytest.raises(ProtocolChangedException):
         drop(before, "domainMetadata")
+
+
+def test_a_feature_that_another_writer_began_to_use_meanwhile_stays() -> None:
+    read = table(properties={"delta.feature.domainMetadata": "supported"})
+    set_domain(read, "mine", "{}").commit(begin(read))
+    with pytest.raises(ProtocolChangedException, match="domainMetadata"):
+        drop(read, "domainMetadata")
+    now = Snapshot.open(read.store)
+    assert (now.version, list(now.domain_metadata)) == (1, ["mine"])
+
+
+def test_a_feature_goes_although_others_append_meanwhile() -> None:
+    read = table(properties={"delta.feature.domainMetadata": "supported"})
+    append(read, add("a"))
+    assert drop(read, "domainMetadata").snapshot.protocol == Protocol(1, 2)

@@ -83,6 +83,14 @@ def test_a_table_that_wants_v2_checkpoints_gets_them() -> None:
     assert live(last.store) == ["f1", "f2"]
 
 
+def test_now_and_then_a_v2_checkpoint_has_the_name_that_older_clients_know() -> None:
+    every = {"delta.checkpointInterval": "1", "delta.checkpointPolicy": "v2"}
+    last = _grow(table(properties=every), 11)[-1]
+    classic = [name for name in log_files(last.store) if name.endswith(".checkpoint.parquet")]
+    assert classic == [f"{10:020d}.checkpoint.parquet"]
+    assert Snapshot.open(last.store, 10).live_files().num_rows == 10
+
+
 def test_the_chain_of_checksums_says_what_the_log_says() -> None:
     properties = {
         "delta.enableDeletionVectors": "true",

@@ -168,7 +168,7 @@ class DeltaTableBuilder:
     def _commit(self, store: ObjectStore, existing: Snapshot | None) -> None:
         schema = StructType(tuple(self._columns))
         clustered = None if self._cluster_by is None else [parse_column_path(name) for name in self._cluster_by]
-        properties = {**default_properties(self._spark), **self._properties}
+        properties = {**default_properties(self._spark, self._properties), **self._properties}
         definition = TableDefinition(schema, self._partition_by, clustered, properties, description=self._comment)
         replaces = (existing.protocol, existing.metadata, existing.domain_metadata) if existing else None
         now_ms = time.time_ns() // 1_000_000

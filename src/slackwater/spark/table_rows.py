@@ -17,7 +17,7 @@ from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.column_mapping import column_mapping_mode, physical_name
 from slackwater.protocol.data_file_actions import AddCDCFile, AddFile
 from slackwater.protocol.identity_columns import IdentityColumn, with_high_water_marks
-from slackwater.protocol.properties import TableProperties
+from slackwater.protocol.properties import COMPRESSION_CODEC, TableProperties
 from slackwater.protocol.row_rules import RowRules, row_rules
 from slackwater.protocol.schema import StructType, parse_schema, schema_to_json
 from slackwater.spark.change_feed import CHANGE_TYPE
@@ -95,18 +95,23 @@ class TableRows:
         ready = ready_rows(frame, self.schema, self.rules, extra_checks)
         rows, hidden = _with_change_type(ready.frame, change_type)
         with violations_named(ready.token, self.store.root_url):
-            files = write_data_files(rows, self.store, self.layout(hidden), parquet, data_change)
+            files = write_data_files(rows, self.store, self.layout(hidden), self._parquet(parquet), data_change)
         return RowsWritten(files, self._with_marks(ready.generated, files.adds))
 
     def rewrite(self, frame: DataFrame, parquet: Mapping[str, str], data_change: bool = True) -> RowsWritten:
         """Write rows that the table holds already into new files, as they are."""
-        return RowsWritten(write_data_files(frame, self.store, self.layout(), parquet, data_change))
+        return RowsWritten(write_data_files(frame, self.store, self.layout(), self._parquet(parquet), data_change))
 
     def write_changes(self, frame: DataFrame, change_type: str, parquet: Mapping[str, str]) -> RowsWritten:
         """Write rows of the table as change data files."""
         rows, hidden = _with_change_type(frame, change_type)
-        files = write_data_files(rows, self.store, self.layout(hidden), parquet, directory=CHANGE_DATA)
+        files = write_data_files(rows, self.store, self.layout(hidden), self._parquet(parquet), directory=CHANGE_DATA)
         return RowsWritten(files, None, is_change_data=True)
+
+    def _parquet(self, options: Mapping[str, str]) -> dict[str, str]:
+        """The writer's options; the table's own codec where they name none."""
+        codec = self.properties.get(COMPRESSION_CODEC)
+        return {**({"compression": codec} if codec else {}), **options}
 
     def _with_marks(self, generated: Sequence[IdentityColumn], adds: Sequence[AddFile]) -> Metadata | None:
         extremes = generated_extremes(adds, [(i, self._physical(i.name)) for i in generated])

@@ -37,6 +37,7 @@ _TO_SPARK: dict[str, spark_types.DataType] = {
     "void": spark_types.NullType(),
 }
 _FROM_SPARK = {type(spark): PrimitiveType(name) for name, spark in _TO_SPARK.items()}
+_PLAIN = "UTF8_BINARY"
 # What only the log and the files need to know; users see the rest of a column's metadata.
 _INTERNAL = (FIELD_ID, PHYSICAL_NAME, "delta.identity.", "delta.generationExpression", "delta.invariants")
 
@@ -93,6 +94,10 @@ def _from_spark(spark_type: spark_types.DataType, path: str) -> DataType:
         )
     if isinstance(spark_type, spark_types.DecimalType):
         return DecimalType(spark_type.precision, spark_type.scale)
+    if isinstance(spark_type, spark_types.StringType) and getattr(spark_type, "collation", _PLAIN) != _PLAIN:
+        raise UnsupportedFeature(
+            f"column {path}: Delta tables cannot hold a {spark_type.simpleString()}"
+        )
     if isinstance(spark_type, (spark_types.CharType, spark_types.VarcharType)):
         return PrimitiveType("string")
     found = _FROM_SPARK.get(type(spark_type))

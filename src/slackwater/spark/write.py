@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from slackwater.commit.committers import committer_for
 from slackwater.errors import (
     CommitUnknown,
+    ConcurrentTransactionException,
     InvalidArgument,
     MetadataChangedException,
     SlackwaterError,
@@ -33,6 +34,7 @@ from slackwater.protocol.feature_support import required_features, with_features
 from slackwater.protocol.features import validate_writable
 from slackwater.protocol.identity_columns import same_but_identity
 from slackwater.protocol.properties import ENABLE_CHANGE_DATA_FEED
+from slackwater.protocol.row_rules import row_rules
 from slackwater.protocol.schema import ColumnPath, as_nullable, parse_schema
 from slackwater.protocol.schema_merge import merge_schemas, without_internal_metadata
 from slackwater.protocol.schema_replacement import replace_schema
@@ -101,6 +103,11 @@ def _saved(frame: DataFrame, store: ObjectStore, request: WriteOptions) -> Commi
         except MetadataChangedException:
             if attempt == _MOST_REWRITES or not _only_identity_moved(snapshot):
                 raise
+        except ConcurrentTransactionException:
+            # Where another did this very write, there is nothing left to be done.
+            if not _is_done(snapshot.update(), request):
+                raise
+            return None
     raise AssertionError("the loop above returns or raises")
 
 
@@ -229,6 +236,7 @@ class _Write:
                 f"{list(request.partition_by)}: leave partitionBy out, or replace the table with mode overwrite and "
                 "overwriteSchema"
             )
+        self._require_partition_columns()
         merge = request.merge_schema
         merged = merge_schemas(
             snapshot.schema, self._given, allow_new_columns=merge, widen=merge, fixed=fixed_columns(old)
@@ -272,6 +280,17 @@ class _Write:
             if required:
                 raise
             return None
+
+    def _require_partition_columns(self) -> None:
+        """Rows belong to a partition by their own word, unless the table computes it."""
+        rules = row_rules(self._snapshot.metadata, self._snapshot.schema, self._snapshot.protocol)
+        made = {*(c.name for c in rules.generated), *(c.name for c in rules.defaults)}
+        for name in self._snapshot.metadata.partition_columns:
+            if self._given.get(name) is None and name not in made:
+                raise InvalidArgument(
+                    f"{self._snapshot.store.root_url}: the data lacks the partition column {name}: add it, null where "
+                    "that is meant"
+                )
 
     def _require_same_rows(self, adds: Sequence[AddFile]) -> None:
         """Rows that are only rearranged are as many as before."""

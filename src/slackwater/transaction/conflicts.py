@@ -51,6 +51,7 @@ class ConflictCheck:
         Raises the DeltaConcurrentModificationException that says why not, and UnsupportedFeature where the winner's
         protocol asks for what this package cannot write.
         """
+        self._dropped_features(winner)
         if winner.protocol is not None:
             self._protocol(winner, winner.protocol, before.protocol)
         if winner.metadata is not None:
@@ -67,6 +68,17 @@ class ConflictCheck:
             return
         what = f"removed the features {', '.join(sorted(lost))}" if lost else "changed the table's protocol as well"
         raise ProtocolChangedException(f"{self._says(winner)} {what}: read the table again and repeat the work")
+
+    def _dropped_features(self, winner: Winner) -> None:
+        """Nothing in the table used the features that this transaction drops; what the winner did may."""
+        if self.staged.protocol is None or winner.is_blind_append:
+            return
+        dropped = supported_features(self.snapshot.protocol) - supported_features(self.staged.protocol)
+        if dropped:
+            raise ProtocolChangedException(
+                f"{self._says(winner)} changed the table, which may need {', '.join(sorted(dropped))} now: read the "
+                "table again and repeat the work"
+            )
 
     def _metadata(self, winner: Winner, new: Metadata, old: Metadata) -> None:
         if self.staged.metadata is None and is_tolerated(old, new):

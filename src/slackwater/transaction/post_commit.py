@@ -18,11 +18,13 @@ from slackwater.log.version_checksum import (
     read_version_checksum,
     write_version_checksum,
 )
-from slackwater.log.write_checkpoint import write_checkpoint
-from slackwater.protocol.properties import CHECKPOINT_INTERVAL
+from slackwater.log.write_checkpoint import V2_FEATURE, CheckpointLayout, write_checkpoint
+from slackwater.protocol.features import supported_features
+from slackwater.protocol.properties import CHECKPOINT_INTERVAL, CHECKPOINT_POLICY
 from slackwater.scan.snapshot import Snapshot
 
 _DEFAULT_INTERVAL = 10
+_CLASSIC_EVERY = 10
 # Sizes of so many files are added up where the checksum of the version before is not there (yet).
 _MOST_FILES_COUNTED = 100_000
 
@@ -64,8 +66,11 @@ class PostCommit:
 
 def is_checkpoint_due(snapshot: Snapshot) -> bool:
     """Whether the table wants a checkpoint of this version: every `delta.checkpointInterval` versions."""
-    interval = snapshot.properties.integer(CHECKPOINT_INTERVAL) or _DEFAULT_INTERVAL
-    return snapshot.version > 0 and snapshot.version % interval == 0
+    return snapshot.version > 0 and snapshot.version % _interval(snapshot) == 0
+
+
+def _interval(snapshot: Snapshot) -> int:
+    return snapshot.properties.integer(CHECKPOINT_INTERVAL) or _DEFAULT_INTERVAL
 
 
 def _write_checksum(before: Snapshot | None, after: Snapshot, commit: ParsedCommit, adds_are_new: bool) -> str | None:
@@ -94,9 +99,20 @@ def _is_small(snapshot: Snapshot) -> bool:
 
 
 def _write_checkpoint(snapshot: Snapshot, now_ms: int) -> str:
-    info = write_checkpoint(snapshot, now_ms)
+    info = write_checkpoint(snapshot, now_ms, _layout(snapshot))
     write_last_checkpoint(snapshot.store, info)
     return f"checkpoint {info.version}"
+
+
+def _layout(snapshot: Snapshot) -> CheckpointLayout | None:
+    """Now and then a V2 checkpoint has the classic name, by which older clients learn that they must not read on.
+
+    Source: delta-protocol.md "Handling Backward compatibility while moving to UUID-named v2 Checkpoints".
+    """
+    if snapshot.properties.choice(CHECKPOINT_POLICY) != "v2" or V2_FEATURE not in supported_features(snapshot.protocol):
+        return None
+    nth = snapshot.version // _interval(snapshot)
+    return CheckpointLayout.V2_CLASSIC if nth % _CLASSIC_EVERY == 0 else None
 
 
 def _clean_up(snapshot: Snapshot, now_ms: int) -> str | None:
