@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-classic test-connect check bench environment clean
+.PHONY: demo test test-classic test-connect interop check bench environment clean
 
 environment: $(STAMP)
 
@@ -27,6 +27,11 @@ test-classic: environment
 # The Spark tests again, through Spark Connect: the two modes do not live in one process.
 test-connect: environment
 	$(BIN)/python -m pytest -q -m spark --connect
+
+# Tables of ours before delta-spark itself, and its tables before us; Maven fetches its JARs once.
+interop: environment
+	$(BIN)/python -m tests.interop.install_delta_spark
+	$(BIN)/python -m pytest -q tests/interop
 
 check: environment
 	$(BIN)/ruff check .

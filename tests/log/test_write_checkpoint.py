@@ -263,8 +263,9 @@ def test_a_v2_checkpoint_says_its_version_and_refers_to_its_sidecars_by_name(lay
         actions = [json.loads(line) for line in log.store.read(info.path).splitlines()]
         found = {kind: [a[kind] for a in actions if kind in a] for kind in ("checkpointMetadata", "sidecar", "add")}
     else:
-        assert schema_of(log, info.path).names[-2:] == ["checkpointMetadata", "sidecar"]
-        found = {kind: rows_of(log, info.path, kind) for kind in ("checkpointMetadata", "sidecar")}
+        assert schema_of(log, info.path).names[-4:] == ["checkpointMetadata", "sidecar", "add", "remove"]
+        found = {kind: rows_of(log, info.path, kind) for kind in ("checkpointMetadata", "sidecar", "add", "remove")}
+        assert (found["add"], found["remove"]) == ([], [])
     assert [node["version"] for node in found["checkpointMetadata"]] == [0]
     assert [f"_delta_log/_sidecars/{node['path']}" for node in found["sidecar"]] == list(info.sidecars)
     for node in found["sidecar"]:

@@ -142,10 +142,10 @@ class AddForm:
         return StructType(tuple(column for column in physical if column.name not in partitions))
 
 
-def checkpoint_schema(form: AddForm | None, v2: bool) -> pa.Schema:
-    """The columns of a checkpoint file; without file actions where `form` is None."""
+def checkpoint_schema(form: AddForm, v2: bool) -> pa.Schema:
+    """The columns of a checkpoint file."""
     fields = [pa.field(name, kind) for name, kind in _SMALL_TYPES.items() if v2 or name not in _V2_ONLY]
-    return pa.schema([*fields, *sidecar_schema(form)] if form is not None else fields)
+    return pa.schema([*fields, *sidecar_schema(form)])
 
 
 def sidecar_schema(form: AddForm) -> pa.Schema:

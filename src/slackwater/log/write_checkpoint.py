@@ -149,7 +149,7 @@ class _Work:
                 *self._small_actions(),
                 ("sidecar", [sidecar.to_json() for sidecar in sidecars]),
             ]
-            data = self._top_level(top, layout)
+            data = self._top_level(top, layout, form)
         except BaseException:
             # Nothing refers to them yet; from the next line on something may.
             writer.discard()
@@ -181,11 +181,12 @@ class _Work:
         rest = tuple(path for path in state.checkpoint.files if path not in kept)
         return reused, replace(state.checkpoint, files=rest)
 
-    def _top_level(self, groups: Sequence[_Group], layout: CheckpointLayout) -> bytes | Path:
+    def _top_level(self, groups: Sequence[_Group], layout: CheckpointLayout, form: AddForm) -> bytes | Path:
         """The bytes of a JSON file, or the local path of a Parquet file."""
         if layout is CheckpointLayout.V2_JSON:
             return b"".join(orjson.dumps(action) + b"\n" for _, actions in groups for action in actions)
-        file = ActionFile(self._local_path(), checkpoint_schema(None, v2=True))
+        # File actions are in the sidecars, but other engines want to see their columns here as well.
+        file = ActionFile(self._local_path(), checkpoint_schema(form, v2=True))
         _append_small(file, groups)
         file.close()
         return file.path

@@ -110,7 +110,8 @@ def with_file_constants(
     if needs_row:
         frame = frame.select("*", F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(ROW))
     varying = {name: c for name, c in constants.items() if not _uniform(c[1])}
-    values = {name: _literal(*c) for name, c in constants.items() if name not in varying}
+    # A literal is never null by its type; what a column may be must not depend on how many values it has.
+    values = {name: F.nullif(_literal(*c), F.lit(None)) for name, c in constants.items() if name not in varying}
     if not varying:
         return frame, values
     keys = {name: f"__slackwater_constant_{i}" for i, name in enumerate(varying)}

@@ -236,11 +236,11 @@ class _Write:
                 f"{list(request.partition_by)}: leave partitionBy out, or replace the table with mode overwrite and "
                 "overwriteSchema"
             )
-        self._require_partition_columns()
         merge = request.merge_schema
         merged = merge_schemas(
             snapshot.schema, self._given, allow_new_columns=merge, widen=merge, fixed=fixed_columns(old)
         )
+        self._require_partition_columns()
         if merged == snapshot.schema:
             return old
         validate_column_names(merged, mode, change_feed=snapshot.properties.flag(ENABLE_CHANGE_DATA_FEED))
