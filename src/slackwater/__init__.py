@@ -16,11 +16,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from slackwater import errors
-from slackwater.commit.transaction import Transaction
-from slackwater.protocol.data_file_actions import AddFile, RemoveFile
 from slackwater.scan.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from slackwater.commit.transaction import Transaction
+    from slackwater.protocol.data_file_actions import AddFile, RemoveFile
     from slackwater.spark.enable import enable
     from slackwater.spark.table import DeltaTable
     from slackwater.spark.table_builder import DeltaTableBuilder, IdentityGenerator
@@ -39,8 +39,11 @@ __all__ = [
     "errors",
 ]
 
-# What needs PySpark is imported when it is asked for: logs can be read where no Spark is installed.
-_NEEDS_SPARK = {
+# Imported when it is asked for: logs can be read where no Spark is installed, and without what only writers need.
+_ON_DEMAND = {
+    "AddFile": "slackwater.protocol.data_file_actions",
+    "RemoveFile": "slackwater.protocol.data_file_actions",
+    "Transaction": "slackwater.commit.transaction",
     "enable": "slackwater.spark.enable",
     "DeltaTable": "slackwater.spark.table",
     "DeltaTableBuilder": "slackwater.spark.table_builder",
@@ -49,10 +52,10 @@ _NEEDS_SPARK = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _NEEDS_SPARK:
+    if name not in _ON_DEMAND:
         raise AttributeError(f"module 'slackwater' has no attribute {name!r}")
     try:
-        return getattr(import_module(_NEEDS_SPARK[name]), name)
+        return getattr(import_module(_ON_DEMAND[name]), name)
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.partition(".")[0] == "pyspark":
             raise ModuleNotFoundError(

@@ -99,6 +99,14 @@ def _newest_readable_checkpoint(store: ObjectStore, listing: LogListing, cutoff_
     return None
 
 
+def delete_versions_before(store: ObjectStore, kept_version: int) -> list[str]:
+    """Delete every file of versions before `kept_version`, which has a checkpoint; the paths, in the order they went.
+
+    Whatever is cut short leaves every version readable that is not wholly gone. Raises StorageError.
+    """
+    return _delete(store, _expired(store, kept_version))
+
+
 def _expired(store: ObjectStore, kept_version: int) -> list[str]:
     """What the checkpoint of `kept_version` makes needless, in the order in which it may go.
 

@@ -20,6 +20,7 @@ from slackwater.protocol.column_paths import (
     with_field_at,
     with_type_at,
 )
+from slackwater.protocol.identity_columns import is_identity
 from slackwater.protocol.properties import ENABLE_TYPE_WIDENING, TableProperties
 from slackwater.protocol.schema import (
     COMMENT,
@@ -36,7 +37,7 @@ from slackwater.protocol.schema import (
     schema_to_json,
 )
 from slackwater.protocol.schema_merge import without_internal_metadata
-from slackwater.protocol.sql_columns import columns_in_sql, fixed_columns, is_generated, is_identity
+from slackwater.protocol.sql_columns import columns_in_sql, fixed_columns, is_generated
 from slackwater.protocol.type_widening import can_change_in_place, is_same_type, is_type_widening
 
 

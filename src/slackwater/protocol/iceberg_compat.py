@@ -11,6 +11,7 @@ from dataclasses import replace
 from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME, column_mapping_mode
+from slackwater.protocol.column_mapping_ids import NESTED_IDS as NESTED_ID_KEYS
 from slackwater.protocol.data_file_actions import AddFile
 from slackwater.protocol.features import is_active, supported_features
 from slackwater.protocol.nested_columns import parts
@@ -23,11 +24,9 @@ from slackwater.protocol.properties import (
 )
 from slackwater.protocol.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
 
-NESTED_IDS = "parquet.field.nested.ids"
-"""The key of the ids of array elements, map keys and map values, in the metadata of the column they belong to."""
-
-# What other engines call it; ids that are found under this key are kept as well.
-_NESTED_IDS_ELSEWHERE = "delta.columnMapping.nested.ids"
+# The key of the ids of array elements, map keys and map values, in the metadata of the column they belong to, and what
+# other engines call it; ids that are found under that key are kept as well.
+NESTED_IDS, _NESTED_IDS_ELSEWHERE = NESTED_ID_KEYS
 _ENABLED_BY = {1: ENABLE_ICEBERG_COMPAT_V1, 2: ENABLE_ICEBERG_COMPAT_V2}
 _LARGEST_ID = 2**31 - 1
 

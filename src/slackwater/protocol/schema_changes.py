@@ -31,6 +31,7 @@ from slackwater.protocol.column_paths import (
     with_field_at,
     with_type_at,
 )
+from slackwater.protocol.identity_columns import is_identity
 from slackwater.protocol.properties import DATA_SKIPPING_STATS_COLUMNS, ENABLE_CHANGE_DATA_FEED, TableProperties
 from slackwater.protocol.schema import (
     CURRENT_DEFAULT,
@@ -48,7 +49,7 @@ from slackwater.protocol.schema import (
     schema_to_json,
     walk_fields,
 )
-from slackwater.protocol.sql_columns import dependents, is_generated, is_identity, overlap
+from slackwater.protocol.sql_columns import dependents, is_generated, overlap
 
 _LISTED = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.column_names import validate_column_type
 from slackwater.protocol.column_paths import format_column_path
+from slackwater.protocol.identity_columns import is_identity
 from slackwater.protocol.schema import (
     CURRENT_DEFAULT,
     EXISTS_DEFAULT,
@@ -23,7 +24,7 @@ from slackwater.protocol.schema import (
     as_nullable,
     rewrite_fields,
 )
-from slackwater.protocol.sql_columns import is_generated, is_identity
+from slackwater.protocol.sql_columns import is_generated
 from slackwater.protocol.type_widening import can_change_in_place, can_store
 
 _INTERNAL_PREFIXES = ("delta.", "parquet.field.", "spark.", "__")

@@ -18,10 +18,10 @@ from sqlglot.errors import SqlglotError
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions import Metadata
 from slackwater.protocol.column_paths import format_column_path
+from slackwater.protocol.identity_columns import is_identity
 from slackwater.protocol.properties import CONSTRAINT_PREFIX
 from slackwater.protocol.schema import (
     GENERATION_EXPRESSION,
-    IDENTITY_PREFIX,
     INVARIANTS,
     ArrayType,
     ColumnPath,
@@ -134,11 +134,6 @@ def fixed_columns(metadata: Metadata) -> frozenset[ColumnPath]:
 def is_generated(column: StructField) -> bool:
     """Whether the column's values are computed from others."""
     return GENERATION_EXPRESSION in column.metadata
-
-
-def is_identity(column: StructField) -> bool:
-    """Whether the column's values are given out by the table."""
-    return any(key.startswith(IDENTITY_PREFIX) for key in column.metadata)
 
 
 def overlap(one: ColumnPath, other: ColumnPath) -> bool:

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from pyspark.sql import types as spark_types
@@ -35,14 +33,13 @@ from slackwater.protocol.partition_values import (
 from slackwater.protocol.paths import canonical_path, encode_path
 from slackwater.protocol.schema import VOID, DataType, StructField, StructType
 from slackwater.spark.locations import DataLocations
-from slackwater.spark.modes import with_settings
+from slackwater.spark.modes import with_settings, writer_failure
 from slackwater.spark.names import quoted
 from slackwater.spark.types import PARQUET_FIELD_ID, to_spark_type
 from slackwater.storage.store import ObjectMeta, ObjectStore
-from slackwater.transaction.file_stats import StatsLeaves, stats_of_footer
+from slackwater.transaction.file_stats import StatsLeaves, parquet_footer, stats_of_footer
 
 STAGING = ".slackwater-"
-_WRITE_FAILED = "TASK_WRITE_FAILED"
 _PARTITION = "__slackwater_partition_"
 # Ends the directory name of a text that begins like the one for null.
 _NOT_NULL = "_"
@@ -148,27 +145,13 @@ def _failures_named(where: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = _writer_failure(error)
+        reason = writer_failure(error)
         if reason is None:
             raise
         raise StorageError(
             f"{where}: a data file could not be written, the table is unchanged: {reason}; check the disk's free space "
             "and its permissions, and that no partition value is too long for the name of a directory"
         ) from error
-
-
-def _writer_failure(error: Exception) -> str | None:
-    """Why Spark's writer failed, None where it is not the writer that did."""
-    if isinstance(error, PySparkException):
-        condition = getattr(error, "getCondition", None) or error.getErrorClass
-        return str(error).splitlines()[0] if condition() == _WRITE_FAILED else None
-    # An exception of the JVM that PySpark has no class for; without py4j there is none.
-    java: Any = getattr(error, "java_exception", None)
-    if not hasattr(java, "getCondition") or java.getCondition() != _WRITE_FAILED:
-        return None
-    while (cause := java.getCause()) is not None:
-        java = cause
-    return str(java.toString())
 
 
 def _projected(frame: DataFrame, layout: FileLayout) -> tuple[DataFrame, list[str]]:
@@ -271,8 +254,7 @@ def _finish(
     if layout.finish is not None:
         layout.finish(store, meta.path)
         meta = store.head(meta.path) or meta
-    with contextlib.closing(pq.ParquetFile(store.open_file(meta.path))) as file:
-        footer = file.metadata
+    footer, _ = parquet_footer(store, meta.path)
     if not footer.num_rows:
         return
     stats = stats_of_footer(footer, layout.leaves)

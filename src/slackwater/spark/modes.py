@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 _PATHS_ONE_BY_ONE = 16
+_WRITE_FAILED = "TASK_WRITE_FAILED"
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
@@ -162,5 +163,23 @@ def listing_on_driver(spark: SparkSession, path_count: int) -> Iterator[None]:
 
 def is_missing_path(error: AnalysisException) -> bool:
     """Whether Spark refused a plan because a path that it names is not there."""
-    get = getattr(error, "getCondition", None) or error.getErrorClass
-    return get() == "PATH_NOT_FOUND"
+    return condition_of(error) == "PATH_NOT_FOUND"
+
+
+def condition_of(error: PySparkException) -> str | None:
+    """The name of the error's condition, which older releases of PySpark call its class."""
+    condition: str | None = (getattr(error, "getCondition", None) or error.getErrorClass)()
+    return condition
+
+
+def writer_failure(error: Exception) -> str | None:
+    """Why Spark's file writer failed, None where it is not the writer that did."""
+    if isinstance(error, PySparkException):
+        return str(error).splitlines()[0] if condition_of(error) == _WRITE_FAILED else None
+    # An exception of the JVM that PySpark has no class for; without py4j there is none.
+    java: Any = getattr(error, "java_exception", None)
+    if not hasattr(java, "getCondition") or java.getCondition() != _WRITE_FAILED:
+        return None
+    while (cause := java.getCause()) is not None:
+        java = cause
+    return str(java.toString())

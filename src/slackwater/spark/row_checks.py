@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater.errors import InvalidArgument, InvariantViolationException
 from slackwater.protocol.schema import ArrayType, ColumnPath, DataType, MapType, StructType
+from slackwater.spark.modes import condition_of
 from slackwater.spark.names import quoted
 
 _RAISED = "USER_RAISED_EXCEPTION"
@@ -85,8 +86,7 @@ def expressions_named(what: str) -> Iterator[None]:
 
 def _raised(error: PySparkException) -> str | None:
     """The text given to `raise_error`, None where the error is another."""
-    condition = getattr(error, "getCondition", None) or error.getErrorClass
-    if condition() != _RAISED:
+    if condition_of(error) != _RAISED:
         return None
     parameters = error.getMessageParameters() or {}
     return next(iter(parameters.values()), None)

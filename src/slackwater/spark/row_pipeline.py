@@ -30,8 +30,6 @@ from slackwater.spark.row_checks import (
 )
 from slackwater.spark.types import from_spark_schema, to_spark_type
 
-NULL_SAFE_EQUAL = "<=>"
-
 
 @dataclass(frozen=True)
 class ReadyRows:
@@ -82,11 +80,6 @@ def ready_rows(
     return ReadyRows(ready, token, missing)
 
 
-def rule_checks(rules: RowRules, schema: StructType) -> list[RowCheck]:
-    """What rows that are in the table already must satisfy: every rule, generated columns included."""
-    return _rule_checks(rules, schema, rules.generated)
-
-
 def _is_ready(given: StructType, schema: StructType) -> bool:
     """Whether the rows are in the table's columns already; every call into the JVM that is spared counts."""
     if len(given) != len(schema):
@@ -121,7 +114,7 @@ def _rule_checks(rules: RowRules, schema: StructType, generated_given: Sequence[
         checks.append(sql_check(says, invariant.sql, _shown(invariant.sql, schema) or (invariant.column[0],)))
     for generated in generated_given:
         holds = F.col(quoted(generated.name)).eqNullSafe(F.expr(generated.sql).cast(to_spark_type(generated.type)))
-        says = f"generated column {generated.name} (<value> {NULL_SAFE_EQUAL} {generated.sql})"
+        says = f"generated column {generated.name} (<value> <=> {generated.sql})"
         checks.append(RowCheck(says, holds, (generated.name, *_shown(generated.sql, schema))))
     return checks
 

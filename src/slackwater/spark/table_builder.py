@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -27,11 +25,12 @@ from slackwater.spark.overwrite import whole_table
 from slackwater.spark.session_defaults import default_properties
 from slackwater.spark.table_expressions import validate_constraint, validate_generation
 from slackwater.spark.types import from_spark_schema
+from slackwater.spark.write import newest_snapshot
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.recommit import as_removes
 from slackwater.transaction.table_definition import TableDefinition, define_table
-from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.transaction import Clock, TableTransaction
 
 if TYPE_CHECKING:
     from slackwater.spark.table import DeltaTable
@@ -151,10 +150,7 @@ class DeltaTableBuilder:
         if self._path is None:
             raise InvalidArgument("say where the table is to be: location(path), or tableName('delta.`path`')")
         store = open_store(self._path)
-        try:
-            existing: Snapshot | None = Snapshot.open(store)
-        except TableNotFound:
-            existing = None
+        existing = newest_snapshot(store)
         if existing is None and self._mode.if_missing == "error":
             raise TableNotFound(f"{store.root_url} is not a Delta table, so it cannot be replaced: create it")
         if existing is not None and self._mode.if_exists == "error":
@@ -171,8 +167,9 @@ class DeltaTableBuilder:
         properties = {**default_properties(self._spark, self._properties), **self._properties}
         definition = TableDefinition(schema, self._partition_by, clustered, properties, description=self._comment)
         replaces = (existing.protocol, existing.metadata, existing.domain_metadata) if existing else None
-        now_ms = time.time_ns() // 1_000_000
-        table = define_table(definition, now_ms, lambda: str(uuid.uuid4()), replaces)
+        clock = Clock()
+        now_ms = clock.now_ms()
+        table = define_table(definition, now_ms, clock.new_id, replaces)
         self._validate_expressions(schema)
         transaction = TableTransaction(store, committer_for(store, table.protocol), existing)
         transaction.set_protocol(table.protocol)

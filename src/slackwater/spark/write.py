@@ -5,8 +5,6 @@ Source: delta-spark's DataFrameWriter options and modes; design §4.
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -47,6 +45,7 @@ from slackwater.spark.types import from_spark_schema
 from slackwater.spark.write_options import WriteOptions, reset_version, write_options
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.alteration import clustering_columns
 from slackwater.transaction.preparation import validate_not_append_only
 from slackwater.transaction.recommit import as_removes
 from slackwater.transaction.table_definition import (
@@ -55,11 +54,12 @@ from slackwater.transaction.table_definition import (
     define_table,
     with_nested_ids,
 )
-from slackwater.transaction.transaction import CommitResult, TableTransaction
+from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
 
 _MODE_NAMES = {"error": "ErrorIfExists", "ignore": "Ignore", "append": "Append", "overwrite": "Overwrite"}
 # A write whose generated identity values another writer took is done again, from its rows on.
 _MOST_REWRITES = 20
+_CLOCK = Clock()
 
 
 def save(
@@ -89,7 +89,7 @@ def save(
 
 def _saved(frame: DataFrame, store: ObjectStore, request: WriteOptions) -> CommitResult | None:
     for attempt in range(1, _MOST_REWRITES + 1):
-        snapshot = _snapshot(store)
+        snapshot = newest_snapshot(store)
         if snapshot is None:
             return _create(frame, store, request)
         if request.mode == "ignore" or _is_done(snapshot, request):
@@ -111,7 +111,8 @@ def _saved(frame: DataFrame, store: ObjectStore, request: WriteOptions) -> Commi
     raise AssertionError("the loop above returns or raises")
 
 
-def _snapshot(store: ObjectStore) -> Snapshot | None:
+def newest_snapshot(store: ObjectStore) -> Snapshot | None:
+    """The newest version of the table in `store`, None where there is no table."""
     try:
         return Snapshot.open(store)
     except TableNotFound:
@@ -136,7 +137,7 @@ def _create(frame: DataFrame, store: ObjectStore, request: WriteOptions) -> Comm
     properties = {**default_properties(frame.sparkSession, given), **given}
     clustered = [parse_column_path(name) for name in request.cluster_by] or None
     definition = TableDefinition(schema, request.partition_by, clustered, properties)
-    table = define_table(definition, now_ms(), new_id)
+    table = define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id)
     rows = TableRows(store, table.protocol, table.metadata, {d.domain: d for d in table.domains})
     transaction = TableTransaction(store, committer_for(store, table.protocol), None)
     written = rows.write(frame, request.parquet)
@@ -211,7 +212,7 @@ class _Write:
             replaced = partitions_of(self._snapshot, written[0].adds, self._zone)
         replaced = replaced or whole_table(self._snapshot)
         transaction.read_where(replaced.predicate)
-        transaction.remove(as_removes(replaced.files, now_ms(), request.data_change))
+        transaction.remove(as_removes(replaced.files, _CLOCK.now_ms(), request.data_change))
         if replaced.survivors is not None:
             written.append(rows.rewrite(replaced.survivors, request.parquet, request.data_change))
             transaction.rows_preserved = False
@@ -250,9 +251,7 @@ class _Write:
         """The domain of the clustering columns after this write, None where it stays as it is."""
         request, snapshot = self._request, self._snapshot
         old = snapshot.domain_metadata.get(clustering.DOMAIN)
-        found = clustering.physical_columns(old, snapshot.store.root_url)
-        names = {physical: name for name, physical in snapshot.physical_paths.items()}
-        current = [names.get(column, column) for column in found]
+        current = clustering_columns(snapshot)
         given = clustering.resolve(
             parse_schema(self._metadata.schema_string), [parse_column_path(name) for name in request.cluster_by]
         )
@@ -266,7 +265,7 @@ class _Write:
             return None
         new = self._clustering_domain(given or current, bool(given))
         if new is None:
-            return replace(old, removed=True) if old is not None and found else None
+            return replace(old, removed=True) if old is not None and current else None
         return None if old is not None and new.configuration == old.configuration else new
 
     def _clustering_domain(self, columns: Sequence[ColumnPath], required: bool) -> DomainMetadata | None:
@@ -283,10 +282,13 @@ class _Write:
 
     def _require_partition_columns(self) -> None:
         """Rows belong to a partition by their own word, unless the table computes it."""
+        missing = [name for name in self._snapshot.metadata.partition_columns if self._given.get(name) is None]
+        if not missing:
+            return
         rules = row_rules(self._snapshot.metadata, self._snapshot.schema, self._snapshot.protocol)
         made = {*(c.name for c in rules.generated), *(c.name for c in rules.defaults)}
-        for name in self._snapshot.metadata.partition_columns:
-            if self._given.get(name) is None and name not in made:
+        for name in missing:
+            if name not in made:
                 raise InvalidArgument(
                     f"{self._snapshot.store.root_url}: the data lacks the partition column {name}: add it, null where "
                     "that is meant"
@@ -341,13 +343,3 @@ def _commit(
 
 def _same_names(given: Sequence[str], columns: Sequence[str]) -> bool:
     return [name.lower() for name in given] == [name.lower() for name in columns]
-
-
-def now_ms() -> int:
-    """The time, in ms since the epoch."""
-    return time.time_ns() // 1_000_000
-
-
-def new_id() -> str:
-    """An identity that nothing else has."""
-    return str(uuid.uuid4())

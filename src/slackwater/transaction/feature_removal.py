@@ -7,25 +7,22 @@ delta-spark's DROP FEATURE.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import PurePosixPath
 
 import orjson
 import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.log.cleanup import delete_versions_before
 from slackwater.log.history import format_ms
 from slackwater.log.last_checkpoint import write_last_checkpoint
-from slackwater.log.segment import LOG
 from slackwater.log.write_checkpoint import write_checkpoint
 from slackwater.protocol import clustering, row_tracking
 from slackwater.protocol.actions import DomainMetadata, Metadata
 from slackwater.protocol.column_mapping import NONE
 from slackwater.protocol.feature_support import required_features, without_feature
 from slackwater.protocol.features import canonical_feature, known_feature
-from slackwater.protocol.file_names import parse_log_file
 from slackwater.protocol.properties import (
     DROP_FEATURE_RETENTION,
     ICT_ENABLEMENT_TIMESTAMP,
@@ -51,7 +48,7 @@ def drop_feature(
     committer: Committer,
     name: str,
     truncate_history: bool = False,
-    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    clock_ms: Callable[[], int] | None = None,
 ) -> CommitResult:
     """Take the feature `name` out of the protocol; the commit that did.
 
@@ -68,14 +65,14 @@ def drop_feature(
     protocol = without_feature(snapshot.protocol, feature)
     metadata, domains = _turned_off(snapshot, feature)
     _require_unused(snapshot, feature, metadata)
-    clock = Clock(now_ms=clock_ms)
+    clock = Clock() if clock_ms is None else Clock(now_ms=clock_ms)
     if known.reader:
         if metadata != snapshot.metadata:
             transaction = TableTransaction(snapshot.store, committer, snapshot, clock)
             transaction.set_metadata(metadata)
             keys = sorted(set(snapshot.metadata.configuration) - set(metadata.configuration))
             snapshot = transaction.commit("UNSET TBLPROPERTIES", {"properties": _json(keys)}).snapshot
-        _forget_history(snapshot, feature, truncate_history, clock_ms())
+        _forget_history(snapshot, feature, truncate_history, clock.now_ms())
     transaction = TableTransaction(snapshot.store, committer, snapshot, clock)
     transaction.set_protocol(protocol)
     if metadata != snapshot.metadata:
@@ -137,9 +134,7 @@ def _forget_history(snapshot: Snapshot, feature: str, truncate: bool, now_ms: in
             f"{format_ms(ripe_ms)} on ({DROP_FEATURE_RETENTION})"
         )
     write_last_checkpoint(snapshot.store, write_checkpoint(snapshot, now_ms))
-    listed = [(parse_log_file(PurePosixPath(meta.path).name), meta.path) for meta in snapshot.store.list_from(LOG)]
-    # Oldest first: a log that is cut off anywhere in between still ends in versions that can be read.
-    snapshot.store.delete([path for file, path in listed if file is not None and file.version < snapshot.version])
+    delete_versions_before(snapshot.store, snapshot.version)
 
 
 def _json(value: object) -> str:

@@ -22,7 +22,7 @@ from slackwater.protocol.column_names import (
 from slackwater.protocol.column_paths import format_column_path
 from slackwater.protocol.feature_support import protocol_for, required_features, with_features, with_versions
 from slackwater.protocol.iceberg_compat import assign_nested_ids
-from slackwater.protocol.identity_columns import validate_identity_columns
+from slackwater.protocol.identity_columns import is_identity, validate_identity_columns
 from slackwater.protocol.properties import (
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
@@ -35,7 +35,7 @@ from slackwater.protocol.properties import (
     validate_properties,
 )
 from slackwater.protocol.schema import GENERATION_EXPRESSION, StructType, parse_schema, schema_to_json
-from slackwater.protocol.sql_columns import is_generated, is_identity, missing_columns, read_columns
+from slackwater.protocol.sql_columns import is_generated, missing_columns, read_columns
 
 ColumnName = tuple[str, ...]
 
