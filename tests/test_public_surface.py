@@ -16,6 +16,7 @@ TABLES = Path(__file__).parent / "data" / "tables"
 def test_the_public_names_are_these() -> None:
     assert sorted(slackwater.__all__) == [
         "AddFile",
+        "DeltaMergeBuilder",
         "DeltaTable",
         "DeltaTableBuilder",
         "IdentityGenerator",
@@ -72,6 +73,7 @@ def test_the_public_methods_of_a_table_are_delta_sparks() -> None:
         "create",
         "createIfNotExists",
         "createOrReplace",
+        "delete",
         "detail",
         "dropColumns",
         "dropConstraint",
@@ -80,6 +82,7 @@ def test_the_public_methods_of_a_table_are_delta_sparks() -> None:
         "forPath",
         "history",
         "isDeltaTable",
+        "merge",
         "moveColumn",
         "removeDomainMetadata",
         "renameColumn",
@@ -92,6 +95,7 @@ def test_the_public_methods_of_a_table_are_delta_sparks() -> None:
         "setProperties",
         "toDF",
         "unsetProperties",
+        "update",
         "upgradeTableProtocol",
     }
 

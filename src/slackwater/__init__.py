@@ -5,6 +5,7 @@ slackwater.enable(spark)
 spark.read.format("delta").option("versionAsOf", 3).load(path)
 slackwater.DeltaTable.forPath(spark, path).history().show()
 df.write.format("delta").mode("append").save(path)
+slackwater.DeltaTable.forPath(spark, path).delete("day < '2020-01-01'")      # update, merge
 slackwater.DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").execute()
 slackwater.Snapshot.load(path).files(where="month = 3")      # without Spark
 slackwater.Transaction(path)                                 # commits, without Spark
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from slackwater.commit.transaction import Transaction
     from slackwater.protocol.data_file_actions import AddFile, RemoveFile
     from slackwater.spark.enable import enable
+    from slackwater.spark.merge_builder import DeltaMergeBuilder
     from slackwater.spark.table import DeltaTable
     from slackwater.spark.table_builder import DeltaTableBuilder, IdentityGenerator
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "AddFile",
+    "DeltaMergeBuilder",
     "DeltaTable",
     "DeltaTableBuilder",
     "IdentityGenerator",
@@ -45,6 +48,7 @@ _ON_DEMAND = {
     "RemoveFile": "slackwater.protocol.data_file_actions",
     "Transaction": "slackwater.commit.transaction",
     "enable": "slackwater.spark.enable",
+    "DeltaMergeBuilder": "slackwater.spark.merge_builder",
     "DeltaTable": "slackwater.spark.table",
     "DeltaTableBuilder": "slackwater.spark.table_builder",
     "IdentityGenerator": "slackwater.spark.table_builder",

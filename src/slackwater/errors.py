@@ -15,7 +15,8 @@
     ├── UnsupportedFeature            the table needs what this version cannot honour: upgrade
     ├── PathNotAllowed                a path leaves the table's root: allow it explicitly
     ├── InvalidArgument               an option, predicate or name that makes no sense: fix the input
-    │   └── TableAlreadyExists        there is a table where one was to be created: append to it, or write elsewhere
+    │   ├── TableAlreadyExists        there is a table where one was to be created: append to it, or write elsewhere
+    │   └── MergeCardinalityViolation several source rows of a merge modify one target row: leave one of them
     ├── OperationNotAllowed           a setting of the table forbids it: change the setting first, if it may be changed
     ├── InvariantViolationException   a row breaks a constraint of the table: fix the row
     ├── StorageError                  the object store refused or failed
@@ -103,6 +104,10 @@ class InvalidArgument(SlackwaterError, ValueError):
 
 class TableAlreadyExists(InvalidArgument):
     """A table is to be created where there is one."""
+
+
+class MergeCardinalityViolation(InvalidArgument):
+    """Several source rows of a merge match and modify the same row of the target, so what it becomes is not defined."""
 
 
 class OperationNotAllowed(SlackwaterError):

@@ -68,6 +68,20 @@ def test_rows_of_a_new_table_have_ids_that_are_unique_over_appends(spark: SparkS
     assert info["tags"]["delta.rowTracking.preserved"] == "true"
 
 
+def test_rows_that_replace_where_leaves_in_place_keep_their_ids(spark: SparkSession, path: str) -> None:
+    create(spark, path, **{ENABLED: "true"})
+    append(spark, path, [(0,), (1,), (2,), (3,)], "v INT")
+    before = {v: (row_id, version) for v, row_id, version in tracked(spark, path)}
+    frame = spark.createDataFrame([(30,)], "v INT")
+    frame.write.format("delta").mode("overwrite").option("replaceWhere", "v >= 3").save(path)
+    after = {v: (row_id, version) for v, row_id, version in tracked(spark, path)}
+    assert {v: after[v] for v in (0, 1, 2)} == {v: before[v] for v in (0, 1, 2)}
+    assert after[30][1] == 2
+    assert after[30][0] not in {row_id for row_id, _ in before.values()}
+    (info,) = actions(path, 2, "commitInfo")
+    assert info["tags"]["delta.rowTracking.preserved"] == "true"
+
+
 def test_turning_it_on_gives_ids_to_the_rows_that_are_there(spark: SparkSession, path: str) -> None:
     table = create(spark, path)
     append(spark, path, [(1,), (2,)], "v INT")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
+from pyroaring import BitMap64
 
 from slackwater.commit.filesystem import FilesystemCommitter
 from slackwater.commit.transaction import Transaction
@@ -16,6 +17,7 @@ from slackwater.log.commits import commit_path
 from slackwater.protocol.actions import Metadata
 from slackwater.protocol.data_file_actions import AddFile, RemoveFile
 from slackwater.protocol.deletion_vectors import DeletionVectorDescriptor
+from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.predicate import Predicate
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.sql_predicate import parse_predicate
@@ -23,11 +25,13 @@ from slackwater.storage import ObjectStore, open_store
 from slackwater.transaction.alteration import set_properties
 from slackwater.transaction.post_commit import PostCommit
 from slackwater.transaction.recommit import REMOVE_COLUMNS, as_removes
+from slackwater.transaction.row_deletion import RowDeletion
 from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
 
 START_MS = 1_700_000_000_000
 NOTHING_AFTER = PostCommit(checksums=False, checkpoints=False, cleanup=False)
 ID = {"id": "long"}
+VECTORS = {"delta.enableDeletionVectors": "true"}
 _ids = itertools.count()
 
 
@@ -164,6 +168,34 @@ def delete(snapshot: Snapshot, *paths: str, operation: str = "DELETE") -> Commit
     transaction = begin(snapshot)
     transaction.remove(removes(snapshot, *paths))
     return transaction.commit(operation)
+
+
+def delete_rows(transaction: TableTransaction, rows: Mapping[str, Iterable[int]]) -> RowDeletion:
+    """Stage the deletion of rows of live files, by path."""
+    assert transaction.read is not None
+    return transaction.delete_rows(transaction.read.live_files(), {p: BitMap64(found) for p, found in rows.items()})
+
+
+def delete_rows_of(snapshot: Snapshot, rows: Mapping[str, Iterable[int]]) -> CommitResult:
+    """A commit that deletes rows by deletion vectors, on the newest version that `snapshot` leads to."""
+    transaction = begin(snapshot)
+    delete_rows(transaction, rows)
+    return transaction.commit("DELETE")
+
+
+def live_rows(store: ObjectStore) -> dict[str, list[int]]:
+    """The physical rows of each live file that are not deleted."""
+    found: dict[str, list[int]] = {}
+    for file in Snapshot.open(store).live_files().to_pylist():
+        node = file["deletionVector"]
+        gone = load_deletion_vectors(store, [node])[0] if node else BitMap64()
+        assert file["path"] not in found, "one path twice"
+        found[file["path"]] = [r for r in range(orjson.loads(file["stats"])["numRecords"]) if r not in gone]
+    return found
+
+
+def vector_files(store: ObjectStore) -> list[str]:
+    return [meta.path for meta in store.list_from("") if meta.path.endswith(".bin")]
 
 
 def set_props(snapshot: Snapshot, **properties: str) -> CommitResult:

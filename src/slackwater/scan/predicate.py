@@ -97,3 +97,26 @@ def columns_of(predicate: Predicate) -> frozenset[tuple[str, ...]]:
     if isinstance(predicate, (Comparison, In, IsNull, StartsWith)):
         return frozenset({predicate.column})
     return frozenset()
+
+
+def not_true(predicate: Predicate) -> Predicate:
+    """A condition that holds for every row for which `predicate` is false or NULL: of a file for which it cannot hold,
+    every row makes `predicate` true.
+    """
+    return Or((Not(predicate), *_may_be_null(predicate)))
+
+
+def _may_be_null(predicate: Predicate) -> tuple[Predicate, ...]:
+    if isinstance(predicate, (And, Or)):
+        return tuple(null for child in predicate.children for null in _may_be_null(child))
+    if isinstance(predicate, Not):
+        return _may_be_null(predicate.child)
+    if isinstance(predicate, Comparison):
+        return () if predicate.operator == "<=>" else (IsNull(predicate.column),)
+    if isinstance(predicate, In):
+        return (Unknown("NULL in a list"),) if predicate.has_null else (IsNull(predicate.column),)
+    if isinstance(predicate, StartsWith):
+        return (IsNull(predicate.column),)
+    if isinstance(predicate, Constant):
+        return () if predicate.value is not None else (Constant(True),)
+    return (predicate,) if isinstance(predicate, Unknown) else ()

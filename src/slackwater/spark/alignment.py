@@ -20,18 +20,40 @@ from slackwater.spark.names import quoted
 from slackwater.spark.types import to_spark_type
 
 
-def aligned_column(given: StructField, wanted: StructField) -> Column:
+def aligned_column(given: StructField, wanted: StructField, value: Column | None = None) -> Column:
     """The column `given` of a frame as the table's `wanted`: same type, fields in the table's order and spelling.
 
-    Fields that the value lacks are null. The types fit: see `slackwater.protocol.schema_merge`.
+    Fields that the value lacks are null. The types fit: see `slackwater.protocol.schema_merge`. `value` stands in for
+    the column of that name.
     """
-    return _as_type(F.col(quoted(given.name)), given.type, wanted.type).alias(wanted.name)
+    source = F.col(quoted(given.name)) if value is None else value
+    return _as_type(source, given.type, wanted.type).alias(wanted.name)
 
 
 def is_aligned(given: StructField, wanted: StructField) -> bool:
     """Whether the column `given` of a frame is just what `wanted` is: nothing is to be done to it."""
     same = given.name == wanted.name and str(given.type) == str(wanted.type)
     return same and _same_names(given.type, wanted.type)
+
+
+def merged_value(value: Column, given: DataType, wanted: DataType, present: Column | None) -> Column:
+    """`value` with the fields of `wanted`: those that it lacks are as in `present`, null without one.
+
+    A struct that is null stays null. Plain values stay as they are.
+    """
+    if not isinstance(given, StructType) or not isinstance(wanted, StructType):
+        nested = isinstance(wanted, (ArrayType, MapType)) and isinstance(given, type(wanted))
+        return _as_type(value, given, wanted) if nested else value
+    fields = []
+    for target in wanted:
+        source = given.get(target.name)
+        inner = None if present is None else present.getField(target.name)
+        if source is None:
+            fields.append(null_column(target) if inner is None else inner.alias(target.name))
+        else:
+            part = merged_value(value.getField(source.name), source.type, target.type, inner)
+            fields.append(part.alias(target.name))
+    return F.when(value.isNull(), F.lit(None)).otherwise(F.struct(*fields))
 
 
 def null_column(wanted: StructField) -> Column:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException, PySparkException
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 _PATHS_ONE_BY_ONE = 16
 _WRITE_FAILED = "TASK_WRITE_FAILED"
@@ -183,3 +183,30 @@ def writer_failure(error: Exception) -> str | None:
     while (cause := java.getCause()) is not None:
         java = cause
     return str(java.toString())
+
+
+def kept_rows(frame: DataFrame, extra: Column) -> DataFrame:
+    """The rows of `frame`, run once and kept, and the column `extra`; users' names for its columns stay valid.
+
+    A classic session keeps aliases and attributes by itself; one of Connect is told them anew.
+    """
+    if not is_connect(frame.sparkSession):
+        return frame.select("*", extra).localCheckpoint()
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+    from pyspark.sql.connect.plan import SubqueryAlias
+
+    plan: Any = frame._plan
+    if isinstance(plan, SubqueryAlias) and plan._child is not None:
+        session: Any = frame.sparkSession
+        inner = kept_rows(ConnectDataFrame(plan._child, session), extra)
+        return same_plan(frame, inner.alias(plan._alias))
+    return same_plan(frame, frame.select("*", extra).localCheckpoint())
+
+
+def alias_of(frame: DataFrame) -> str | None:
+    """The name that `frame.alias(…)` gave, None where the frame has none."""
+    if is_connect(frame.sparkSession):
+        plan: Any = frame._plan
+        return getattr(plan, "_alias", None) if type(plan).__name__ == "SubqueryAlias" else None
+    analyzed = frame._jdf.queryExecution().analyzed()
+    return str(analyzed.alias()) if analyzed.nodeName() == "SubqueryAlias" else None

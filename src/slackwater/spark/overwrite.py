@@ -9,18 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from pyspark.sql import types as spark_types
 
 from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.protocol import row_tracking
 from slackwater.protocol.data_file_actions import AddFile
 from slackwater.protocol.partition_values import parse_partition_column
 from slackwater.protocol.sql_columns import read_columns
 from slackwater.scan.predicate import And, Comparison, Constant, IsNull, Or, Predicate
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.row_checks import RowCheck, expressions_named
-from slackwater.spark.scan_frame import TableScan
+from slackwater.spark.scan_frame import ScanOptions, TableScan
 from slackwater.spark.types import to_spark_type
 
 _FILE = "__slackwater_file_number"
@@ -66,7 +67,8 @@ def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str) -> Repla
 
     Raises InvalidArgument for text that is no condition on this table.
     """
-    scan = TableScan(spark, snapshot)
+    tracked = row_tracking.is_enabled(snapshot.protocol, snapshot.properties)
+    scan = TableScan(spark, snapshot, ScanOptions(row_tracking=tracked))
     with expressions_named(f"replaceWhere {condition!r}"):
         _validate(scan, condition)
         read = read_columns(condition, snapshot.schema)
@@ -76,8 +78,8 @@ def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str) -> Repla
         return Replaced(candidates, predicate)
     partitions = {name.lower() for name in snapshot.metadata.partition_columns}
     if {path[0].lower() for path in read} <= partitions:
-        return Replaced(_partitions_where(scan, candidates, condition), predicate)
-    frame = scan.frame_of(candidates)
+        return Replaced(partitions_where(scan, candidates, condition), predicate)
+    frame = scan.located(candidates).frame if tracked else scan.frame_of(candidates)
     with expressions_named(f"replaceWhere {condition!r}"):
         matches = F.coalesce(F.expr(condition), F.lit(False))
         return Replaced(candidates, predicate, frame.filter(~matches), frame.filter(matches))
@@ -99,16 +101,20 @@ def _validate(scan: TableScan, condition: str) -> None:
     _ = table.join(nothing, F.expr(condition)).schema
 
 
-def _partitions_where(scan: TableScan, candidates: pa.Table, condition: str) -> pa.Table:
-    """Of files that a condition on partition columns leaves, those whose values make it true, as Spark has it."""
+def partitions_where(scan: TableScan, candidates: pa.Table, condition: str | Column, alias: str = "t") -> pa.Table:
+    """Of files that a condition on partition columns leaves, those whose values make it true, as Spark has it.
+
+    The condition may name the table by `alias`.
+    """
     snapshot, spark = scan.snapshot, scan.spark
     values = [dict(v) for v in candidates["partitionValues"].to_pylist()]
     distinct = list(dict.fromkeys(tuple(sorted(v.items(), key=lambda item: item[0])) for v in values))
     typed = _typed_columns(snapshot, [dict(key) for key in distinct], scan.zone)
     table = pa.table([pa.array(range(len(distinct)), pa.int64()), *typed.values()], names=[_FILE, *typed])
     frame = spark.createDataFrame(table, schema=_spark_schema(snapshot))
-    with expressions_named(f"replaceWhere {condition!r}"):
-        kept = {distinct[row[_FILE]] for row in frame.filter(F.expr(condition)).select(_FILE).collect()}
+    column = F.expr(condition) if isinstance(condition, str) else condition
+    with expressions_named(f"the condition {condition!r}"):
+        kept = {distinct[row[_FILE]] for row in frame.alias(alias).filter(column).select(_FILE).collect()}
     keys = [tuple(sorted(v.items(), key=lambda item: item[0])) for v in values]
     return candidates.filter(pa.array([key in kept for key in keys], pa.bool_()))
 

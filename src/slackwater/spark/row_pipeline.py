@@ -6,7 +6,7 @@ Invariants".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -78,6 +78,32 @@ def ready_rows(
             # A filter of Connect answers with the schema it knows; a new column makes the server look at the plan.
             _ = ready.select(F.lit(True)).schema
     return ReadyRows(ready, token, missing)
+
+
+def changed_rows(
+    frame: DataFrame,
+    schema: StructType,
+    rules: RowRules,
+    changed: Column | None = None,
+    recomputed: Mapping[str, Column] | None = None,
+) -> ReadyRows:
+    """Rows in the columns of `schema` and hidden ones, failing where one that is `changed` (None: each) breaks a rule.
+
+    `recomputed`: for generated columns, by name, the rows whose value is to be computed from their other columns.
+    What was in the table before is not looked at again.
+    """
+    token = new_token()
+    masks = recomputed or {}
+    with expressions_named("the table's generation expression"):
+        if masks:
+            computed = {g.name: _generated(g) for g in rules.generated}
+            values = {n: F.when(m, computed[n]).otherwise(F.col(quoted(n))).alias(n) for n, m in masks.items()}
+            frame = frame.select(*(values.get(name, F.col(quoted(name))) for name in frame.columns))
+    checks = _rule_checks(rules, schema, rules.generated)
+    if changed is not None:
+        checks = [RowCheck(c.says, c.holds | ~changed, c.shows) for c in checks]
+    with expressions_named("the table's constraint"):
+        return ReadyRows(checked(frame, checks, token), token, ())
 
 
 def _is_ready(given: StructType, schema: StructType) -> bool:

@@ -6,7 +6,7 @@ Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Del
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,13 @@ from slackwater.spark.file_columns import (
     with_file_constants,
 )
 from slackwater.spark.large_planning import plan_distributed, should_distribute
+from slackwater.spark.located_rows import (
+    KEPT_COMMIT_VERSION,
+    KEPT_ROW_ID,
+    LocatedRows,
+    address_of,
+    located_schema,
+)
 from slackwater.spark.locations import DataLocations, verify_urls
 from slackwater.spark.modes import (
     is_connect,
@@ -74,14 +81,14 @@ class ScanOptions:
 class RawFrame:
     """Rows as the files have them, and the expressions over them that give the table's columns.
 
-    Where all the files have a deletion vector, `number` tells in each row which file it is of: one of `numbers`, that
-    stand in the order of the files.
+    Where the frame has ROW, `number` tells in each row which file it is of: one of `numbers`, that stand in the order
+    of the files.
     """
 
     frame: DataFrame
     columns: list[Column | str]
     numbers: Sequence[int] = ()
-    number: Column | None = None
+    number: Column = field(default_factory=lambda: F.lit(0))
 
 
 @dataclass(frozen=True)
@@ -123,13 +130,20 @@ class TableScan:
 
     def frame_of(self, files: pa.Table) -> DataFrame:
         """All live rows of `files`."""
-        has_vector = pc.is_valid(files["deletionVector"])
-        deleted = files.filter(has_vector)
-        clean = files.filter(pc.invert(has_vector)) if deleted.num_rows else files
-        parts = [self._part(part) for part in (clean, deleted) if part.num_rows]
+        parts = [self._part(part) for part in _by_vector(files)]
         if not parts:
             return self.spark.createDataFrame([], self.output_schema)
         return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+
+    def located(self, files: pa.Table) -> LocatedRows:
+        """All live rows of `files` with their ADDRESS; with row tracking also KEPT_ROW_ID and KEPT_COMMIT_VERSION."""
+        paths = [self.locations.relative(path) for path in files["path"].to_pylist()]
+        numbers = file_numbers([self.locations.metadata_url(path) for path in paths])
+        by_path = dict(zip(paths, numbers or range(len(paths)), strict=True))
+        parts = [self._part(part, by_path, numbers is None) for part in _by_vector(files)]
+        if not parts:
+            parts = [self.spark.createDataFrame([], located_schema(self.columns, self.options.row_tracking))]
+        return LocatedRows(parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1]), files, list(by_path.values()))
 
     @cached_property
     def _distributed(self) -> bool:
@@ -198,27 +212,41 @@ class TableScan:
         quoted = conf.get("spark.sql.ansi.doubleQuotedIdentifiers") or "false"
         return quoted.lower() == "false" and conf.get("spark.sql.timestampType") in (None, "TIMESTAMP_LTZ")
 
-    def _part(self, files: pa.Table) -> DataFrame:
-        """Files that all have a deletion vector, or none of which has."""
+    def _part(self, files: pa.Table, located: Mapping[str, int] | None = None, by_ordinal: bool = False) -> DataFrame:
+        """Files that all have a deletion vector, or none of which has.
+
+        `located`: the numbers of the files for ADDRESS, which are not those of `file_number` with `by_ordinal`.
+        """
         paths = [self.locations.relative(path) for path in files["path"].to_pylist()]
-        raw = self.raw_frame(paths, files)
+        ordinals = [located[path] for path in paths] if located and by_ordinal else None
+        tracking = (ROW_ID, ROW_COMMIT_VERSION) if located is None else (KEPT_ROW_ID, KEPT_COMMIT_VERSION)
+        raw = self.raw_frame(paths, files, needs_row=located is not None, ordinals=ordinals, tracking=tracking)
         frame = raw.frame
-        if raw.number is not None:
+        if files["deletionVector"].null_count == 0:
             allowed = self.options.allow_paths_outside_root
             words = deleted_rows(self.snapshot.store, raw.numbers, files["deletionVector"].to_pylist(), allowed)
             frame = without_deleted_rows(self.spark, frame, words, raw.number)
+        if located is not None:
+            return frame.select(*raw.columns, address_of(raw.number))
         # A select that changes nothing still costs calls into the JVM.
         names = [column for column in raw.columns if isinstance(column, str)]
         unchanged = len(names) == len(raw.columns) and names == [quoted(name) for name in frame.columns]
         return frame if unchanged else frame.select(*raw.columns)
 
     def raw_frame(
-        self, paths: Sequence[str], files: pa.Table, hidden: Sequence[str] = (), needs_row: bool = False
+        self,
+        paths: Sequence[str],
+        files: pa.Table,
+        hidden: Sequence[str] = (),
+        needs_row: bool = False,
+        ordinals: Sequence[int] | None = None,
+        tracking: tuple[str, str] = (ROW_ID, ROW_COMMIT_VERSION),
     ) -> RawFrame:
         """All rows of the files, deleted ones too.
 
         `hidden`: further text columns to read from the files. The frame has FILE and ROW where a deletion vector or
-        row tracking needs them, and with `needs_row`.
+        row tracking needs them, and with `needs_row`. `ordinals`: numbers for the files that are not made of their
+        URLs; `tracking`: what to call the columns of row tracking.
         """
         mode = self.snapshot.column_mapping_mode
         partition_columns = self.snapshot.metadata.partition_columns
@@ -242,18 +270,18 @@ class TableScan:
         urls = [self.locations.metadata_url(path) for path in paths] if constants or needs_row else []
         if urls:
             verify_urls(self.spark, frame, urls, self.locations.is_plain(paths))
-        deleted = files["deletionVector"].null_count == 0
-        numbers = file_numbers(urls) if deleted else None
-        if deleted and numbers is None:
-            constants[_ORDINAL] = (spark_types.LongType(), pa.array(range(len(paths)), pa.int64()))
+        numbers = file_numbers(urls) if needs_row and ordinals is None else None
+        if needs_row and numbers is None:
+            ordinals = range(len(paths)) if ordinals is None else ordinals
+            constants[_ORDINAL] = (spark_types.LongType(), pa.array(ordinals, pa.int64()))
         frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row)
         names = dict(zip(partition_columns, native or [], strict=False))
         expressions = [self._expression(c, mode, names, values) for c in self.columns]
-        columns = [*expressions, *self._row_tracking_columns(values)]
-        if not deleted:
+        columns = [*expressions, *self._row_tracking_columns(values, tracking)]
+        if not needs_row:
             return RawFrame(frame, columns)
         number = values[_ORDINAL] if numbers is None else file_number()
-        return RawFrame(frame, columns, numbers or range(len(paths)), number)
+        return RawFrame(frame, columns, numbers or ordinals or (), number)
 
     def _partition_field(self, name: str) -> StructField:
         column = self.snapshot.schema.get(name)
@@ -320,11 +348,19 @@ class TableScan:
             raise InvalidArgument(f"{self.snapshot.store.root_url}: the names of the row tracking columns are not set")
         return [name for name in names if name is not None]
 
-    def _row_tracking_columns(self, values: dict[str, Column]) -> list[Column]:
+    def _row_tracking_columns(self, values: dict[str, Column], names: tuple[str, str]) -> list[Column]:
         if not self.options.row_tracking:
             return []
         row_id, commit_version = (F.col(quoted(name)) for name in self._materialized)
         return [
-            F.coalesce(row_id, values[_BASE_ROW_ID] + F.col(ROW)).alias(ROW_ID),
-            F.coalesce(commit_version, values[_DEFAULT_COMMIT_VERSION]).alias(ROW_COMMIT_VERSION),
+            F.coalesce(row_id, values[_BASE_ROW_ID] + F.col(ROW)).alias(names[0]),
+            F.coalesce(commit_version, values[_DEFAULT_COMMIT_VERSION]).alias(names[1]),
         ]
+
+
+def _by_vector(files: pa.Table) -> list[pa.Table]:
+    """`files` without a deletion vector, and those with one, as far as there are any."""
+    has_vector = pc.is_valid(files["deletionVector"])
+    deleted = files.filter(has_vector)
+    clean = files.filter(pc.invert(has_vector)) if deleted.num_rows else files
+    return [part for part in (clean, deleted) if part.num_rows]

@@ -23,6 +23,7 @@ from slackwater.spark.table_builder import (
     REPLACE,
     DeltaTableBuilder,
 )
+from slackwater.spark.table_changes import TableChanges
 from slackwater.storage.open import open_store
 
 _TEXTS = spark_types.MapType(spark_types.StringType(), spark_types.StringType())
@@ -72,7 +73,7 @@ DETAIL_SCHEMA = (
 """The columns of `DeltaTable.detail`; sizes in bytes."""
 
 
-class DeltaTable(TableAlterations):
+class DeltaTable(TableChanges, TableAlterations):
     """A Delta table; made by `forPath` or `forName`, or by the builders that `create` and its kin give."""
 
     def __init__(self, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater.protocol import clustering, iceberg_compat
@@ -17,14 +17,20 @@ from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.column_mapping import column_mapping_mode, physical_name
 from slackwater.protocol.data_file_actions import AddCDCFile, AddFile
 from slackwater.protocol.identity_columns import IdentityColumn, with_high_water_marks
-from slackwater.protocol.properties import COMPRESSION_CODEC, TableProperties
+from slackwater.protocol.properties import (
+    COMPRESSION_CODEC,
+    MATERIALIZED_ROW_COMMIT_VERSION,
+    MATERIALIZED_ROW_ID,
+    TableProperties,
+)
 from slackwater.protocol.row_rules import RowRules, row_rules
 from slackwater.protocol.schema import StructType, parse_schema, schema_to_json
 from slackwater.spark.change_feed import CHANGE_TYPE
 from slackwater.spark.data_files import FileLayout, WrittenFiles, write_data_files
 from slackwater.spark.identity_values import generated_extremes
+from slackwater.spark.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
 from slackwater.spark.row_checks import RowCheck, violations_named
-from slackwater.spark.row_pipeline import ready_rows
+from slackwater.spark.row_pipeline import changed_rows, ready_rows
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.file_stats import stats_leaves
 from slackwater.transaction.nested_field_ids import with_nested_field_ids
@@ -98,14 +104,46 @@ class TableRows:
             files = write_data_files(rows, self.store, self.layout(hidden), self._parquet(parquet), data_change)
         return RowsWritten(files, self._with_marks(ready.generated, files.adds))
 
-    def rewrite(self, frame: DataFrame, parquet: Mapping[str, str], data_change: bool = True) -> RowsWritten:
-        """Write rows that the table holds already into new files, as they are."""
-        return RowsWritten(write_data_files(frame, self.store, self.layout(), self._parquet(parquet), data_change))
+    def write_changed(
+        self,
+        frame: DataFrame,
+        changed: Column | None = None,
+        recomputed: Mapping[str, Column] | None = None,
+        hidden: Sequence[str] = (),
+    ) -> RowsWritten:
+        """Write rows of which some are `changed` (None: each), see `changed_rows`, with columns that are `hidden`.
 
-    def write_changes(self, frame: DataFrame, change_type: str, parquet: Mapping[str, str]) -> RowsWritten:
-        """Write rows of the table as change data files."""
-        rows, hidden = _with_change_type(frame, change_type)
-        files = write_data_files(rows, self.store, self.layout(hidden), self._parquet(parquet), directory=CHANGE_DATA)
+        Raises InvariantViolationException for a changed row that breaks a rule. Nothing stays behind where it raises.
+        """
+        ready = changed_rows(frame, self.schema, self.rules, changed, recomputed)
+        with violations_named(ready.token, self.store.root_url):
+            return self.rewrite(ready.frame, {}, hidden=hidden)
+
+    def with_kept_ids(self, frame: DataFrame) -> tuple[DataFrame, list[str]]:
+        """`frame` with its KEPT_ROW_ID and KEPT_COMMIT_VERSION under the names that the table has for them, if any.
+
+        Source: delta-protocol.md "Writer Requirements for Row Tracking".
+        """
+        if KEPT_ROW_ID not in frame.columns:
+            return frame, []
+        names = {
+            KEPT_ROW_ID: self.properties[MATERIALIZED_ROW_ID],
+            KEPT_COMMIT_VERSION: self.properties[MATERIALIZED_ROW_COMMIT_VERSION],
+        }
+        return frame.withColumnsRenamed(names), list(names.values())
+
+    def rewrite(
+        self, frame: DataFrame, parquet: Mapping[str, str], data_change: bool = True, hidden: Sequence[str] = ()
+    ) -> RowsWritten:
+        """Write rows that the table holds already into new files, as they are."""
+        files = write_data_files(frame, self.store, self.layout(hidden), self._parquet(parquet), data_change)
+        return RowsWritten(files)
+
+    def write_changes(self, frame: DataFrame, change_type: str | None, parquet: Mapping[str, str]) -> RowsWritten:
+        """Write rows of the table as change data files; without `change_type` they bring their own."""
+        rows, _ = _with_change_type(frame, change_type)
+        layout = self.layout([CHANGE_TYPE])
+        files = write_data_files(rows, self.store, layout, self._parquet(parquet), directory=CHANGE_DATA)
         return RowsWritten(files, None, is_change_data=True)
 
     def _parquet(self, options: Mapping[str, str]) -> dict[str, str]:

@@ -24,21 +24,21 @@ from slackwater.errors import (
 )
 from slackwater.protocol import clustering
 from slackwater.protocol.actions import DomainMetadata, Metadata
-from slackwater.protocol.column_mapping_ids import with_mapped_schema
-from slackwater.protocol.column_names import validate_column_names, validate_partition_columns
+from slackwater.protocol.column_names import validate_partition_columns
 from slackwater.protocol.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, num_records_of
-from slackwater.protocol.feature_support import required_features, with_features
+from slackwater.protocol.feature_support import with_features
 from slackwater.protocol.features import validate_writable
 from slackwater.protocol.identity_columns import same_but_identity
 from slackwater.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from slackwater.protocol.row_rules import row_rules
 from slackwater.protocol.schema import ColumnPath, as_nullable, parse_schema
-from slackwater.protocol.schema_merge import merge_schemas, without_internal_metadata
+from slackwater.protocol.schema_merge import without_internal_metadata
 from slackwater.protocol.schema_replacement import replace_schema
-from slackwater.protocol.sql_columns import fixed_columns, read_columns
+from slackwater.protocol.sql_columns import read_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.overwrite import condition_check, partitions_of, rows_where, whole_table
+from slackwater.spark.schema_evolution import evolved_metadata, protocol_for_metadata
 from slackwater.spark.session_defaults import default_properties
 from slackwater.spark.table_rows import RowsWritten, TableRows
 from slackwater.spark.types import from_spark_schema
@@ -160,9 +160,7 @@ class _Write:
         self._zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"
         self._given = without_internal_metadata(from_spark_schema(frame.schema))
         self._metadata = self._evolved()
-        protocol = with_features(
-            snapshot.protocol, required_features(self._metadata, parse_schema(self._metadata.schema_string))
-        )
+        protocol = protocol_for_metadata(snapshot, self._metadata)
         self._clustering = self._clustered()
         domains = dict(snapshot.domain_metadata)
         if self._clustering is not None:
@@ -214,8 +212,8 @@ class _Write:
         transaction.read_where(replaced.predicate)
         transaction.remove(as_removes(replaced.files, _CLOCK.now_ms(), request.data_change))
         if replaced.survivors is not None:
-            written.append(rows.rewrite(replaced.survivors, request.parquet, request.data_change))
-            transaction.rows_preserved = False
+            survivors, kept = rows.with_kept_ids(replaced.survivors)
+            written.append(rows.rewrite(survivors, request.parquet, request.data_change, kept))
         if replaced.deleted is not None and change_type is not None:
             changes = rows.write_changes(replaced.deleted, "delete", request.parquet)
             written.append(changes)
@@ -237,15 +235,8 @@ class _Write:
                 f"{list(request.partition_by)}: leave partitionBy out, or replace the table with mode overwrite and "
                 "overwriteSchema"
             )
-        merge = request.merge_schema
-        merged = merge_schemas(
-            snapshot.schema, self._given, allow_new_columns=merge, widen=merge, fixed=fixed_columns(old)
-        )
         self._require_partition_columns()
-        if merged == snapshot.schema:
-            return old
-        validate_column_names(merged, mode, change_feed=snapshot.properties.flag(ENABLE_CHANGE_DATA_FEED))
-        return with_nested_ids(with_mapped_schema(old, merged, mode))
+        return evolved_metadata(snapshot, self._given, request.merge_schema)
 
     def _clustered(self) -> DomainMetadata | None:
         """The domain of the clustering columns after this write, None where it stays as it is."""

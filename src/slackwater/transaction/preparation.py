@@ -47,7 +47,7 @@ def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> Non
         validate_writable(before.protocol, where)
     staged.validate_single_entry()
     _complete_metadata(staged, before, clock)
-    protocol, metadata = _effective(staged, before)
+    protocol, metadata = effective_table(staged, before)
     validate_writable(protocol, where)
     schema = parse_schema(metadata.schema_string)
     _validate_domains(staged, protocol)
@@ -68,7 +68,19 @@ def validate_not_append_only(protocol: Protocol, properties: TableProperties) ->
         )
 
 
-def _effective(staged: StagedActions, before: Snapshot | None) -> tuple[Protocol, Metadata]:
+def validate_vectors_enabled(protocol: Protocol, properties: TableProperties, path: str) -> None:
+    """Let pass a table in which rows may be deleted by new deletion vectors; else raise OperationNotAllowed.
+
+    Source: delta-protocol.md "Writer Requirement for Deletion Vectors".
+    """
+    if "deletionVectors" not in supported_features(protocol):
+        raise OperationNotAllowed(f"{path}: the table does not support deletion vectors")
+    if not properties.flag(ENABLE_DELETION_VECTORS):
+        raise OperationNotAllowed(f"{path}: new deletion vectors need {ENABLE_DELETION_VECTORS} to be true")
+
+
+def effective_table(staged: StagedActions, before: Snapshot | None) -> tuple[Protocol, Metadata]:
+    """The protocol and the metadata that hold after the commit. Raises InvalidArgument for a table that has none."""
     protocol = staged.protocol or (before.protocol if before else None)
     metadata = staged.metadata or (before.metadata if before else None)
     if protocol is None or metadata is None:
@@ -79,7 +91,7 @@ def _effective(staged: StagedActions, before: Snapshot | None) -> tuple[Protocol
 def _complete_metadata(staged: StagedActions, before: Snapshot | None, clock: Clock) -> None:
     if staged.metadata is None and staged.protocol is None:
         return
-    protocol, metadata = _effective(staged, before)
+    protocol, metadata = effective_table(staged, before)
     completed = with_features(protocol, required_features(metadata, parse_schema(metadata.schema_string)))
     if before is None or completed != before.protocol:
         staged.protocol = completed
@@ -137,7 +149,7 @@ def _validate_files(
     if staged.change_files and not ("changeDataFeed" in supported and properties.flag(ENABLE_CHANGE_DATA_FEED)):
         raise OperationNotAllowed(f"change data files need {ENABLE_CHANGE_DATA_FEED} to be true")
     _validate_partition_values(staged, protocol, metadata, schema)
-    _validate_deletion_vectors(staged, supported, properties)
+    _validate_deletion_vectors(staged, protocol, properties)
     compat = iceberg_compat.active_version(protocol, properties)
     if compat or row_tracking.is_supported(protocol):
         _require_num_records(staged.adds, "Iceberg compatibility" if compat else "row tracking")
@@ -168,15 +180,15 @@ def _validate_partition_values(
         parse_partition_column(pa.array([f.partition_values[name] for f in files], pa.string()), data_type)
 
 
-def _validate_deletion_vectors(staged: StagedActions, supported: frozenset[str], properties: TableProperties) -> None:
+def _validate_deletion_vectors(staged: StagedActions, protocol: Protocol, properties: TableProperties) -> None:
     with_vector = [add for add in staged.adds if add.deletion_vector is not None]
     if not with_vector:
         return
-    if "deletionVectors" not in supported:
+    if "deletionVectors" not in supported_features(protocol):
         raise OperationNotAllowed(f"{with_vector[0].path}: the table does not support deletion vectors")
     fresh = [add for add in with_vector if add.data_change]
-    if fresh and not properties.flag(ENABLE_DELETION_VECTORS):
-        raise OperationNotAllowed(f"{fresh[0].path}: new deletion vectors need {ENABLE_DELETION_VECTORS} to be true")
+    if fresh:
+        validate_vectors_enabled(protocol, properties, fresh[0].path)
     _require_num_records(with_vector, "a deletion vector")
 
 

@@ -5,7 +5,7 @@ Source: delta-protocol.md "Actions", "Delta Log Entries" (what a single log entr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slackwater.errors import InvalidArgument
@@ -13,14 +13,17 @@ from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetT
 from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.paths import canonical_path
 from slackwater.scan.predicate import Constant, Predicate
+from slackwater.transaction.row_deletion import FileDeletion
+from slackwater.transaction.row_reads import Reading, RowsRead
 
 
 @dataclass(slots=True)
 class StagedActions:
     """The actions of one commit but for `commitInfo`; at most one protocol and metadata, one per app id and domain.
 
-    `fresh_adds` says that every added file is newly named, so no earlier action of the log speaks of it; `restates`
-    that a file which is live in the version that was read is added again.
+    `row_deletions` are the deletions by deletion vectors, by canonical path: their actions are among `removes` and
+    `adds`. `fresh_adds` says that every other added file is newly named, so no earlier action of the log speaks of it;
+    `restates` that a file which is live in the version that was read is added again as it is.
     """
 
     protocol: Protocol | None = None
@@ -30,6 +33,7 @@ class StagedActions:
     change_files: list[AddCDCFile] = field(default_factory=list)
     transactions: dict[str, SetTransaction] = field(default_factory=dict)
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    row_deletions: dict[str, FileDeletion] = field(default_factory=dict)
     fresh_adds: bool = True
     restates: bool = False
 
@@ -42,6 +46,19 @@ class StagedActions:
     def changes_data(self) -> bool:
         """Whether a file action adds or removes rows, rather than rearranging them."""
         return any(a.data_change for a in self.adds) or any(r.data_change for r in self.removes)
+
+    def stage_row_deletions(self, deletions: Mapping[str, FileDeletion], deletion_timestamp_ms: int) -> None:
+        """Stage the actions of `deletions`, by canonical path, in the place of those that these files had before.
+
+        Every vector that is left is written.
+        """
+        again = self.row_deletions.keys() & deletions.keys()
+        if again:
+            self.removes[:] = [r for r in self.removes if canonical_path(r.path) not in again]
+            self.adds[:] = [a for a in self.adds if canonical_path(a.path) not in again]
+        self.row_deletions.update(deletions)
+        self.removes += [d.remove(deletion_timestamp_ms) for d in deletions.values()]
+        self.adds += [d.add() for d in deletions.values() if not d.is_whole]
 
     def validate_single_entry(self) -> None:
         """Let pass what one log entry may hold; raises InvalidArgument for two actions that reconcile.
@@ -66,16 +83,16 @@ class ReadSet:
     A whole table is the condition TRUE. Empty means that nothing was read: the transaction is blind.
     """
 
-    predicates: list[Predicate] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
     app_ids: set[str] = field(default_factory=set)
 
     def read_all(self) -> None:
         """Every row was read."""
-        self.predicates = [Constant(True)]
+        self.readings = [Reading(Constant(True))]
 
-    def read(self, predicate: Predicate) -> None:
-        """The rows for which `predicate` may be true were read."""
-        self.predicates.append(predicate)
+    def read(self, predicate: Predicate, found: RowsRead | None = None) -> None:
+        """The rows for which `predicate` may be true were read, or those that were `found`."""
+        self.readings.append(Reading(predicate, found))
 
 
 def _without_double(kind: str, paths: Iterable[str]) -> None:

@@ -12,11 +12,23 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from slackwater.errors import ConcurrentWriteException, InvalidArgument, ProtocolChangedException
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from slackwater.errors import (
+    CommitUnknown,
+    ConcurrentWriteException,
+    InvalidArgument,
+    ProtocolChangedException,
+    SlackwaterError,
+)
+from slackwater.log.commits import ParsedCommit
 from slackwater.protocol import row_tracking
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.commit_info import CommitInfo
 from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
+from slackwater.protocol.deletion_vectors import DeletionVectorDescriptor
+from slackwater.protocol.properties import TableProperties
 from slackwater.scan.predicate import Predicate
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
@@ -25,8 +37,16 @@ from slackwater.transaction.committer import Committed, Committer, Conflict
 from slackwater.transaction.conflicts import ConflictCheck
 from slackwater.transaction.isolation import IsolationLevel, isolation_level
 from slackwater.transaction.post_commit import PostCommit
-from slackwater.transaction.preparation import prepare
+from slackwater.transaction.preparation import (
+    effective_table,
+    prepare,
+    validate_not_append_only,
+    validate_vectors_enabled,
+)
+from slackwater.transaction.row_deletion import FileDeletion, RowDeletion, file_deletions, summary
+from slackwater.transaction.row_reads import RowsRead
 from slackwater.transaction.staged import ReadSet, StagedActions
+from slackwater.transaction.vector_files import delete_vector_files, write_deletion_vectors
 from slackwater.transaction.winner import Winner
 
 ENGINE_INFO = "Slackwater/0.1.0"
@@ -67,6 +87,7 @@ class Clock:
     sleep: Callable[[float], None] = time.sleep
     jitter: Callable[[], float] = random.random
     new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    new_uuid: Callable[[], uuid.UUID] = uuid.uuid4
 
 
 @dataclass
@@ -89,15 +110,19 @@ class TableTransaction:
         self.reads = ReadSet()
         self.txn_id = self.clock.new_id()
         self.rows_preserved = True
+        self._vector_paths: list[str] = []
         self._done = False
 
     def read_whole_table(self) -> None:
         """Declare that the work depends on every row of the table."""
         self.reads.read_all()
 
-    def read_where(self, predicate: Predicate) -> None:
-        """Declare that the work depends on the rows for which `predicate` may be true."""
-        self.reads.read(predicate)
+    def read_where(self, predicate: Predicate, found: RowsRead | None = None) -> None:
+        """Declare that the work depends on the rows for which `predicate` may be true.
+
+        `found` says which rows these are, so that other rows of the same files may change meanwhile.
+        """
+        self.reads.read(predicate, found)
 
     def application_version(self, app_id: str) -> int | None:
         """How far the application has come in the snapshot; the answer becomes part of what was read."""
@@ -114,6 +139,41 @@ class TableTransaction:
     def remove(self, files: RemoveFile | Iterable[RemoveFile]) -> None:
         """Stage files to remove; each is a live file of the snapshot."""
         self.staged.removes += [files] if isinstance(files, RemoveFile) else list(files)
+
+    def delete_rows(self, files: pa.Table, rows: Mapping[str, BitMap64]) -> RowDeletion:
+        """Stage the deletion of `rows` (by `path`, physical indexes) of live `files` (columns of ADD_SCHEMA).
+
+        A file that has no row left is removed, the others get deletion vectors, which are written at once; files
+        without an entry in `rows` are left alone. Others may delete further rows of the same files meanwhile. Raises
+        OperationNotAllowed where the table does not let rows be deleted so; InvalidArgument for a path that is not
+        among `files`, and for rows that are none, gone already, beyond the file's end, or of a file that was named
+        before; nothing is written then. Source: delta-protocol.md "Deletion Vectors".
+        """
+        if self.read is None:
+            raise InvalidArgument("a table that is being created has no rows to delete")
+        deletions = file_deletions(self.store, files, rows)
+        again = self.staged.row_deletions.keys() & deletions.keys()
+        if again:
+            raise InvalidArgument(
+                f"{self.store.root_url}: rows of {min(again)} were deleted by this transaction before: name all rows "
+                "of a file at once"
+            )
+        protocol, metadata = effective_table(self.staged, self.read)
+        properties = TableProperties(metadata.configuration)
+        validate_not_append_only(protocol, properties)
+        partial = next((d.file.path for d in deletions.values() if not d.is_whole), None)
+        if partial is not None:
+            validate_vectors_enabled(protocol, properties, partial)
+        self._stage_row_deletions(deletions)
+        return summary(list(deletions.values()))
+
+    def discard_vectors(self) -> None:
+        """Delete the deletion vector files that this transaction wrote: for a commit that certainly did not land.
+
+        Those of one that landed, or may have landed, stay. A file that cannot be deleted is left behind.
+        """
+        delete_vector_files(self.store, self._vector_paths)
+        self._vector_paths = []
 
     def add_change_files(self, files: Iterable[AddCDCFile]) -> None:
         """Stage change data files."""
@@ -139,7 +199,7 @@ class TableTransaction:
     def is_blind_append(self) -> bool:
         """Whether nothing was read and only files are added: such a commit moves behind any other append."""
         staged = self.staged
-        blind = not self.reads.predicates and not staged.removes and not staged.change_files
+        blind = not self.reads.readings and not staged.removes and not staged.change_files
         return blind and bool(staged.adds) and staged.metadata is None and staged.protocol is None
 
     def commit(
@@ -175,7 +235,27 @@ class TableTransaction:
             user_metadata=user_metadata,
             tags=tags,
         )
-        return self._race(info, isolation)
+        try:
+            return self._race(info, isolation)
+        except SlackwaterError as error:
+            if isinstance(error, CommitUnknown):
+                self._vector_paths = []
+            raise
+        except BaseException:
+            # Nobody can say how far the commit came, so what it may refer to stays.
+            self._vector_paths = []
+            raise
+
+    def _stage_row_deletions(self, deletions: Mapping[str, FileDeletion]) -> None:
+        """Stage `deletions`; the vectors that they lack are written first."""
+        lacking = {path: d for path, d in deletions.items() if d.written is None and not d.is_whole}
+        written = write_deletion_vectors(self.store, [d.union for d in lacking.values()], self.clock.new_uuid)
+        self._vector_paths += written.paths
+        complete = {
+            path: replace(d, written=descriptor)
+            for (path, d), descriptor in zip(lacking.items(), written.descriptors, strict=True)
+        }
+        self.staged.stage_row_deletions({**deletions, **complete}, self.clock.now_ms())
 
     def _isolation(self) -> IsolationLevel:
         if self.read is None:
@@ -194,16 +274,18 @@ class TableTransaction:
 
     def _race(self, info: CommitInfo, isolation: IsolationLevel) -> CommitResult:
         before = self.read
+        check = None if before is None else ConflictCheck(before, self.staged, self.reads, isolation, self.zone)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             actions = assemble(self.staged, before, info, self.clock.now_ms(), self._preserves_rows())
             outcome = self.committer.commit(0 if before is None else before.version + 1, actions)
             if isinstance(outcome, Committed):
                 return self._finish(before, outcome, attempt)
-            if before is None or self.read is None:
+            if before is None or check is None:
                 raise self._created_by_another(outcome)
-            before, own = self._behind(before, outcome, isolation)
+            before, own = self._behind(before, outcome, check)
             if own is not None:
                 return self._finish(before, own, attempt)
+            self._stage_row_deletions(check.take_rebased())
             if attempt > _PATIENT_ATTEMPTS:
                 self.clock.sleep(min(_LONGEST_WAIT_S, _STEP_S * attempt) * self.clock.jitter())
         raise ConcurrentWriteException(
@@ -211,9 +293,7 @@ class TableTransaction:
             "committed: repeat the work when fewer write"
         )
 
-    def _behind(
-        self, before: Snapshot, outcome: Conflict, isolation: IsolationLevel
-    ) -> tuple[Snapshot, Committed | None]:
+    def _behind(self, before: Snapshot, outcome: Conflict, check: ConflictCheck) -> tuple[Snapshot, Committed | None]:
         """The newest version, where the transaction may follow it; and our own commit, if that is among the winners."""
         winners = [Winner(commit) for commit in self.committer.commits_after(before.version)]
         if not winners:
@@ -222,8 +302,6 @@ class TableTransaction:
                 f"{self.store.root_url}: version {outcome.version} exists, but cannot be read back; nothing was "
                 "committed: read the table again and repeat the work"
             )
-        assert self.read is not None  # noqa: S101  (a table that is created has no version before)
-        check = ConflictCheck(self.read, self.staged, self.reads, isolation, self.zone)
         for winner in winners:
             if winner.txn_id == self.txn_id:
                 return before, Committed(winner.commit)
@@ -241,11 +319,24 @@ class TableTransaction:
         commit = outcome.commit
         stamp = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
         result = CommitResult(self.store, commit.version, int(stamp) if stamp is not None else 0, attempts)
+        left_behind = self._delete_superseded_vectors(commit)
         try:
             after = Snapshot.of_first_commit(self.store, commit) if before is None else before.after([commit])
         except Exception as error:  # noqa: BLE001  (the commit stands, even if what it made could not be read)
-            return replace(result, upkeep_errors=(f"reading the version back failed: {error}",))
+            return replace(result, upkeep_errors=(*left_behind, f"reading the version back failed: {error}"))
         done, failed = self.post_commit.run(before, after, commit, not self.staged.restates, self.clock.now_ms())
+        failed = [*left_behind, *failed]
         for problem in failed:
             _log.warning("%s: version %d is committed; afterwards %s", self.store.root_url, commit.version, problem)
         return replace(result, upkeep=tuple(done), upkeep_errors=tuple(failed), known=after)
+
+    def _delete_superseded_vectors(self, commit: ParsedCommit) -> list[str]:
+        """Delete the vector files of lost attempts that no action of `commit`, which landed, refers to: what failed."""
+        if not self._vector_paths:
+            return []
+        nodes = (node for action in commit.actions for node in (action.get("add"), action.get("remove")) if node)
+        vectors = (DeletionVectorDescriptor.from_json(n["deletionVector"]) for n in nodes if n.get("deletionVector"))
+        needed = {vector.relative_path for vector in vectors}
+        problem = delete_vector_files(self.store, [path for path in self._vector_paths if path not in needed])
+        self._vector_paths = []
+        return [] if problem is None else [problem]

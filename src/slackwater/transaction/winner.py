@@ -5,7 +5,8 @@ Source: delta-protocol.md "Actions"; design §4.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,32 @@ import pyarrow as pa
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import file_actions
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.data_file_actions import AddFile
 from slackwater.protocol.paths import canonical_path
+from slackwater.transaction.recommit import as_adds
+
+
+@dataclass(frozen=True, slots=True)
+class VectorChange:
+    """A file that a commit keeps under another deletion vector: its `remove` and its `add`, as JSON has them."""
+
+    removed: Mapping[str, Any]
+    added: Mapping[str, Any]
+
+    @property
+    def old(self) -> Mapping[str, Any] | None:
+        """The descriptor of the vector before."""
+        return self.removed.get("deletionVector")
+
+    @property
+    def new(self) -> Mapping[str, Any] | None:
+        """The descriptor of the vector afterwards."""
+        return self.added.get("deletionVector")
+
+    @property
+    def data_change(self) -> bool:
+        """Whether rows of the table change by it, rather than being moved between files."""
+        return self.removed.get("dataChange") is not False or self.added.get("dataChange") is not False
 
 
 @dataclass(frozen=True)
@@ -65,8 +91,30 @@ class Winner:
     @cached_property
     def added_files(self) -> pa.Table:
         """The `add` actions that add rows, as ACTION_SCHEMA; files that only rearrange rows are left out."""
-        adds = [{"add": node} for node in self._all("add") if node.get("dataChange") is not False]
-        return file_actions([(self.version, self.commit.where, adds)])
+        return self.as_files(node for node in self._all("add") if node.get("dataChange") is not False)
+
+    @cached_property
+    def rearranged_files(self) -> pa.Table:
+        """The `add` actions whose rows were in other files before, as ACTION_SCHEMA."""
+        return self.as_files(node for node in self._all("add") if node.get("dataChange") is False)
+
+    @cached_property
+    def vector_changes(self) -> Mapping[str, VectorChange]:
+        """The files that it removes and adds again with another vector, by canonical path."""
+        both = self.added_paths & self.removed_paths
+        if not both:
+            return {}
+        added, removed = self._by_path("add", both), self._by_path("remove", both)
+        return {path: VectorChange(removed[path], added[path]) for path in added.keys() & removed.keys()}
+
+    def added_again(self, paths: AbstractSet[str]) -> Mapping[str, AddFile]:
+        """The files that it adds under one of the canonical `paths`, by these, as they are to be added once more."""
+        nodes = self._by_path("add", self.added_paths & paths)
+        return dict(zip(nodes, as_adds(self.as_files(nodes.values()), data_change=True), strict=True))
+
+    def as_files(self, adds: Iterable[Mapping[str, Any]]) -> pa.Table:
+        """`add` actions of it as ACTION_SCHEMA. Raises CorruptLog for what is none."""
+        return file_actions([(self.version, self.commit.where, [{"add": node} for node in adds])])
 
     @cached_property
     def added_paths(self) -> frozenset[str]:
@@ -91,6 +139,15 @@ class Winner:
 
     def _all(self, kind: str) -> list[Mapping[str, Any]]:
         return [action[kind] for action in self.commit.actions if isinstance(action.get(kind), Mapping)]
+
+    def _by_path(self, kind: str, paths: AbstractSet[str]) -> dict[str, Mapping[str, Any]]:
+        """The one action of each of `paths`; a path with several is left out: these may mean anything."""
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for node in self._all(kind):
+            path = canonical_path(str(node.get("path")))
+            if path in paths:
+                found.setdefault(path, []).append(node)
+        return {path: nodes[0] for path, nodes in found.items() if len(nodes) == 1}
 
     def _only(self, kind: str) -> Mapping[str, Any] | None:
         found = self._all(kind)

@@ -1,0 +1,57 @@
+"""DELETE: rows go by deletion vectors or by rewriting their files; files whose every row goes are removed unread.
+
+Source: delta-protocol.md "Deletion Vectors", "Add File and Remove File", "Change Data Files"; delta-spark's DELETE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+from pyspark.sql import Column, SparkSession
+
+from slackwater.spark.change_metrics import file_metrics, known
+from slackwater.spark.progress import Progress
+from slackwater.spark.row_change import DELETE, RowChange
+from slackwater.spark.row_matches import Condition, RowMatches
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.transaction import CommitResult
+
+
+def delete(
+    spark: SparkSession, store: ObjectStore, condition: Column | str | None, alias: str | None = None
+) -> CommitResult | None:
+    """Delete the rows for which `condition` is true, all without one; the commit, None where there were none.
+
+    Raises InvalidArgument for what is no condition on one row, OperationNotAllowed for an append-only table, and the
+    DeltaConcurrentModificationException that says which other writer was in the way: the table is unchanged then.
+    """
+    change = RowChange(spark, store, "DELETE", alias)
+    change.require_removal_allowed()
+    with Progress.of(spark, "DELETE") as progress:
+        return change.run(lambda: _deleted(change, Condition.of(change, condition), progress))
+
+
+def _deleted(
+    change: RowChange, condition: Condition, progress: Progress
+) -> tuple[Mapping[str, str], Mapping[str, int]]:
+    matches = RowMatches.find(change, condition, progress)
+    change.read(condition.predicate, matches.rows_read())
+    change.remove(matches.whole)
+    copied = 0
+    if matches.partial.num_rows:
+        if change.makes_vectors:
+            change.delete_rows(matches.partial, matches.bitmaps or {})
+        else:
+            with progress.stage("rewriting", files=matches.partial.num_rows):
+                written = change.copy(matches.others())
+            change.require_rows(matches.num_others, [written])
+            change.remove(matches.partial)
+            copied = sum(add.num_records or 0 for add in written.adds)
+        if change.makes_feed:
+            with progress.stage("recording changes", files=matches.files.num_rows):
+                recorded = change.record_changes(matches.matching(), DELETE)
+            change.require_rows(matches.num_rows, [recorded])
+    metrics = {**known("numDeletedRows", matches.num_rows), "numCopiedRows": copied, **file_metrics(change)}
+    progress.done(files=matches.files.num_rows, rows=matches.num_rows)
+    return {"predicate": orjson.dumps([condition.text]).decode()}, metrics

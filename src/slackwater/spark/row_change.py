@@ -1,0 +1,252 @@
+"""One change of rows of a table: what it reads, the files that it writes and removes, and its commit.
+
+Source: delta-protocol.md "Add File and Remove File", "Add CDC File", "Deletion Vectors", "Row Tracking"; design §4.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+
+from slackwater.commit.committers import committer_for
+from slackwater.errors import CommitUnknown, InvalidArgument, SlackwaterError, TableNotFound
+from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.protocol import row_tracking
+from slackwater.protocol.actions import Metadata, Protocol
+from slackwater.protocol.data_file_actions import AddCDCFile, num_records_of
+from slackwater.protocol.features import supported_features, validate_writable
+from slackwater.protocol.properties import (
+    ENABLE_CHANGE_DATA_FEED,
+    ENABLE_DELETION_VECTORS,
+    TableProperties,
+)
+from slackwater.protocol.schema import StructType
+from slackwater.scan.predicate import Predicate, not_true
+from slackwater.scan.scan import prune
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.change_feed import CHANGE_TYPE
+from slackwater.spark.located_rows import LocatedRows, located_schema
+from slackwater.spark.names import quoted
+from slackwater.spark.scan_frame import ScanOptions, TableScan
+from slackwater.spark.table_rows import RowsWritten, TableRows
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.preparation import validate_not_append_only
+from slackwater.transaction.recommit import as_removes
+from slackwater.transaction.row_deletion import RowDeletion
+from slackwater.transaction.row_reads import RowsRead
+from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
+
+INSERT, DELETE = "insert", "delete"
+UPDATE_PREIMAGE, UPDATE_POSTIMAGE = "update_preimage", "update_postimage"
+_CLOCK = Clock()
+_ONLY_TARGET = "__slackwater_target"
+
+
+class RowChange:
+    """A DELETE, UPDATE or MERGE on the newest version of the table in `store`.
+
+    Files that it writes are taken away again unless its commit landed or may have landed. Raises TableNotFound, and
+    UnsupportedFeature for a table that cannot be written.
+    """
+
+    def __init__(self, spark: SparkSession, store: ObjectStore, operation: str, alias: str | None = None) -> None:
+        try:
+            snapshot = Snapshot.open(store)
+        except TableNotFound as error:
+            raise TableNotFound(f"{store.root_url} is not a Delta table, so it has no rows to change") from error
+        validate_writable(snapshot.protocol, store.root_url)
+        self.spark = spark
+        self.snapshot = snapshot
+        self.operation = operation
+        self.alias = alias or _ONLY_TARGET
+        self.is_tracked = row_tracking.is_enabled(snapshot.protocol, snapshot.properties)
+        self.scan = TableScan(spark, snapshot, ScanOptions(row_tracking=self.is_tracked))
+        self.transaction = TableTransaction(
+            store, committer_for(store, snapshot.protocol), snapshot, zone=self.scan.zone
+        )
+        self.rows = TableRows(store, snapshot.protocol, snapshot.metadata, dict(snapshot.domain_metadata))
+        self.vectors = RowDeletion(0, 0, 0, 0, 0, 0)
+        self._written: list[RowsWritten] = []
+        self._started_s = time.monotonic()
+
+    @property
+    def makes_vectors(self) -> bool:
+        """Whether rows are deleted by deletion vectors, rather than by rewriting their files."""
+        supported = "deletionVectors" in supported_features(self.snapshot.protocol)
+        return supported and self.snapshot.properties.flag(ENABLE_DELETION_VECTORS)
+
+    @property
+    def makes_feed(self) -> bool:
+        """Whether the change is recorded in change data files."""
+        supported = "changeDataFeed" in supported_features(self.snapshot.protocol)
+        return supported and self.snapshot.properties.flag(ENABLE_CHANGE_DATA_FEED)
+
+    @property
+    def schema(self) -> StructType:
+        """The table's schema after the change."""
+        return self.rows.schema
+
+    def evolve(self, protocol: Protocol, metadata: Metadata) -> None:
+        """Rows are written for, and the commit sets, this protocol and metadata."""
+        self.rows = TableRows(self.rows.store, protocol, metadata, self.rows.domains)
+
+    def require_removal_allowed(self) -> None:
+        """Raise OperationNotAllowed where the table is append-only."""
+        validate_not_append_only(self.snapshot.protocol, TableProperties(self.snapshot.metadata.configuration))
+
+    def nothing(self) -> DataFrame:
+        """A frame without rows in which conditions on the table can be looked at by Spark."""
+        schema = located_schema(self.snapshot.schema.fields, self.is_tracked)
+        return self.spark.createDataFrame([], schema).alias(self.alias)
+
+    def candidates(self, predicate: Predicate) -> pa.Table:
+        """The live files that may hold a match for `predicate`, all columns of ADD_SCHEMA."""
+        return self.snapshot.files(predicate, ADD_SCHEMA.names, self.scan.zone)
+
+    def decided(self, files: pa.Table, predicate: Predicate) -> tuple[pa.Table, pa.Table]:
+        """Those of `files` of which every row makes `predicate` true, by proof, and the others."""
+        snapshot = self.snapshot
+        others = prune(
+            files,
+            not_true(predicate),
+            snapshot.schema,
+            snapshot.metadata.partition_columns,
+            snapshot.physical_paths,
+            zone=self.scan.zone,
+        )
+        is_other = pc.is_in(files["path"], value_set=others["path"].combine_chunks())
+        return files.filter(pc.invert(is_other)), others
+
+    def located(self, files: pa.Table) -> LocatedRows:
+        """The live rows of `files` with their addresses."""
+        return self.scan.located(files)
+
+    def target(self, located: LocatedRows | DataFrame) -> DataFrame:
+        """Rows of the table under its alias, as users' expressions name them."""
+        return (located.frame if isinstance(located, LocatedRows) else located).alias(self.alias)
+
+    def column(self, name: str) -> Column:
+        """The present value of a top-level column, in a frame that has the target under its alias."""
+        return F.col(f"{quoted(self.alias)}.{quoted(name)}")
+
+    # What is written.
+
+    def write_changed(
+        self,
+        frame: DataFrame,
+        changed: Column | None = None,
+        recomputed: Mapping[str, Column] | None = None,
+        change_type: Column | None = None,
+    ) -> RowsWritten:
+        """Write rows, of which some are `changed`, to new files; with `change_type` these are change data files too."""
+        frame, hidden = self.rows.with_kept_ids(frame)
+        if change_type is not None:
+            frame, hidden = frame.withColumn(CHANGE_TYPE, change_type), [*hidden, CHANGE_TYPE]
+        written = self.rows.write_changed(frame, changed, recomputed, hidden)
+        return self._keep(written, both_roles=change_type is not None)
+
+    def copy(self, frame: DataFrame) -> RowsWritten:
+        """Write rows that stay as they are to new files."""
+        frame, hidden = self.rows.with_kept_ids(frame)
+        return self._keep(self.rows.rewrite(frame, {}, hidden=hidden))
+
+    def insert(self, frame: DataFrame, change_type: str | None = None) -> RowsWritten:
+        """Write new rows, completed and checked as those of any write."""
+        return self._keep(self.rows.write(frame, {}, change_type=change_type), both_roles=change_type is not None)
+
+    def record_changes(self, frame: DataFrame, change_type: str | None) -> RowsWritten:
+        """Write rows as change data files; without `change_type` they bring their own."""
+        return self._keep(self.rows.write_changes(frame, change_type, {}))
+
+    def _keep(self, written: RowsWritten, both_roles: bool = False) -> RowsWritten:
+        self._written.append(written)
+        self.transaction.add(written.adds, fresh=True)
+        self.transaction.add_change_files(written.change_files)
+        if both_roles:
+            # What holds nothing but changed rows, each with its type, may be both. Source: "Add CDC File".
+            self.transaction.add_change_files(AddCDCFile(a.path, a.partition_values, a.size) for a in written.adds)
+        return written
+
+    # What goes.
+
+    def remove(self, files: pa.Table) -> None:
+        """Remove whole files."""
+        self.transaction.remove(as_removes(files, _CLOCK.now_ms()))
+
+    def delete_rows(self, files: pa.Table, rows: Mapping[str, BitMap64]) -> None:
+        """Mark rows of `files` as deleted, by path; a file that has none left is removed."""
+        self.vectors = self.transaction.delete_rows(files, rows)
+
+    # The end.
+
+    def read(self, predicate: Predicate, found: RowsRead) -> None:
+        """Declare what the change was decided by."""
+        self.transaction.read_where(predicate, found)
+
+    def require_rows(self, expected: int | None, written: Iterable[RowsWritten]) -> None:
+        """Raise InvalidArgument where files do not hold as many rows as were found: none is lost or doubled."""
+        found = sum(add.num_records or 0 for rows in written for add in rows.files.adds)
+        if expected is not None and found != expected:
+            raise InvalidArgument(
+                f"{self.snapshot.store.root_url}: {self.operation} found {expected} rows to write, and wrote {found}: "
+                "its conditions or its source changed while it ran, so nothing was committed: repeat it on data that "
+                "stays the same"
+            )
+
+    def run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
+        """Do the work, which answers the operation's parameters and metrics, and commit it.
+
+        None where nothing was to be done. Files go again where the commit certainly did not land.
+        """
+        try:
+            parameters, metrics = work()
+            self._stage_table()
+        except BaseException:
+            self._discard()
+            raise
+        staged = self.transaction.staged
+        if not (staged.has_file_actions or staged.metadata or staged.protocol):
+            return None
+        taken = {"executionTimeMs": round((time.monotonic() - self._started_s) * 1000)}
+        texts = {key: str(value) for key, value in {**metrics, **taken}.items()}
+        try:
+            return self.transaction.commit(self.operation, parameters, texts)
+        except CommitUnknown:
+            raise
+        except SlackwaterError:
+            self._discard()
+            raise
+
+    def _stage_table(self) -> None:
+        """What the change does to the table itself: evolved columns, identity columns that moved on."""
+        metadata = next((rows.metadata for rows in self._written if rows.metadata is not None), self.rows.metadata)
+        if metadata != self.snapshot.metadata:
+            self.transaction.set_metadata(metadata)
+        if self.rows.protocol != self.snapshot.protocol:
+            self.transaction.set_protocol(self.rows.protocol)
+
+    def _discard(self) -> None:
+        for rows in self._written:
+            rows.files.discard()
+        self.transaction.discard_vectors()
+
+
+def record_counts(files: pa.Table) -> dict[str, int | None]:
+    """The live rows of each of `files` by path, None where the log does not say."""
+    columns = zip(*(files[name].to_pylist() for name in ("path", "stats", "deletionVector")), strict=True)
+    counts: dict[str, int | None] = {}
+    for path, stats, vector in columns:
+        physical = num_records_of(stats)
+        counts[path] = None if physical is None else physical - (vector["cardinality"] if vector else 0)
+    return counts
+
+
+def files_of(files: pa.Table, paths: Collection[str]) -> pa.Table:
+    """Those of `files` whose path is one of `paths`."""
+    return files.filter(pc.is_in(files["path"], value_set=pa.array(list(paths), pa.string())))

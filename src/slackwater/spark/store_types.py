@@ -1,0 +1,205 @@
+"""Values in the types of a table's columns: what may be stored in what, and how, so that nothing is lost in silence.
+
+Source: Spark's ANSI store assignment (`Cast.canANSIStoreAssign`), by which INSERT and UPDATE decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument
+
+_INTEGRAL_DIGITS: dict[type[spark_types.DataType], int] = {
+    spark_types.ByteType: 3,
+    spark_types.ShortType: 5,
+    spark_types.IntegerType: 10,
+    spark_types.LongType: 19,
+}
+_FRACTIONAL = (spark_types.FloatType, spark_types.DoubleType)
+_DATETIMES = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
+_HAVE_TEXT = (
+    spark_types.StringType,
+    *_DATETIMES,
+    spark_types.BinaryType,
+    spark_types.BooleanType,
+    spark_types.NumericType,
+    spark_types.DayTimeIntervalType,
+    spark_types.YearMonthIntervalType,
+    spark_types.CalendarIntervalType,
+)
+
+
+def stored(
+    value: Column,
+    given: spark_types.DataType,
+    wanted: spark_types.DataType,
+    column: str,
+    is_ansi: Callable[[], bool],
+) -> Column:
+    """`value`, which has the type `given`, in the type `wanted`: its fields in that order and spelling, all nullable.
+
+    `column` names the column in messages. A value that does not fit fails the job: by Spark's own cast where
+    `is_ansi()` (asked only where it matters), else by an error that names the column. Fractions are cut off, or
+    rounded, as Spark does it. Raises InvalidArgument where such a value may not be stored in such a column.
+    """
+    source, target = _plain(given), _plain(wanted)
+    _require_storable(source, target, column)
+    if source == target:
+        return value
+    guarded = _may_overflow(source, target) and not is_ansi()
+    if _casts_by_position(source, target) and not guarded:
+        return value.cast(target)
+    conversion = _Conversion(column, guarded)
+    # Inside of a lambda the value is evaluated once, however often it is named.
+    return F.transform(F.array(value), lambda one: conversion.of(one, source, target)).getItem(0)
+
+
+def _require_storable(given: spark_types.DataType, wanted: spark_types.DataType, column: str) -> None:
+    if given == wanted or isinstance(given, spark_types.NullType):
+        return
+    if isinstance(given, spark_types.ArrayType) and isinstance(wanted, spark_types.ArrayType):
+        _require_storable(given.elementType, wanted.elementType, f"{column}.element")
+    elif isinstance(given, spark_types.MapType) and isinstance(wanted, spark_types.MapType):
+        _require_storable(given.keyType, wanted.keyType, f"{column}.key")
+        _require_storable(given.valueType, wanted.valueType, f"{column}.value")
+    elif isinstance(given, spark_types.StructType) and isinstance(wanted, spark_types.StructType):
+        _require_same_fields(given, wanted, column)
+        for target in wanted.fields:
+            _require_storable(_field(given, target.name).dataType, target.dataType, f"{column}.{target.name}")
+    elif not _is_storable_atom(given, wanted):
+        raise InvalidArgument(
+            f"column {column} is of type {wanted.simpleString()}, and a value of type {given.simpleString()} is not "
+            "stored in it as it is: cast it yourself if that is meant"
+        )
+
+
+def _require_same_fields(given: spark_types.StructType, wanted: spark_types.StructType, column: str) -> None:
+    there, expected = ([name.lower() for name in struct.names] for struct in (given, wanted))
+    missing = [name for name in wanted.names if name.lower() not in there]
+    extra = [name for name in given.names if name.lower() not in expected]
+    if missing or extra or len(there) != len(expected):
+        raise InvalidArgument(
+            f"column {column} has the fields {wanted.names}, and the value has {given.names}: a value must have each "
+            "of them once and no other; add those that it lacks, as nulls if need be"
+        )
+
+
+def _is_storable_atom(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
+    if isinstance(given, spark_types.NumericType) and isinstance(wanted, spark_types.NumericType):
+        return True
+    if isinstance(given, _DATETIMES) and isinstance(wanted, _DATETIMES):
+        return True
+    return isinstance(given, _HAVE_TEXT) and isinstance(wanted, spark_types.StringType)
+
+
+def _may_overflow(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
+    """Whether some value of `given` has no counterpart in `wanted`, where a cast that is not ANSI gives another."""
+    if isinstance(given, spark_types.ArrayType) and isinstance(wanted, spark_types.ArrayType):
+        return _may_overflow(given.elementType, wanted.elementType)
+    if isinstance(given, spark_types.MapType) and isinstance(wanted, spark_types.MapType):
+        return _may_overflow(given.keyType, wanted.keyType) or _may_overflow(given.valueType, wanted.valueType)
+    if isinstance(given, spark_types.StructType) and isinstance(wanted, spark_types.StructType):
+        return any(_may_overflow(_field(given, f.name).dataType, f.dataType) for f in wanted.fields)
+    if not (isinstance(given, spark_types.NumericType) and isinstance(wanted, spark_types.NumericType)):
+        return False
+    if isinstance(wanted, _FRACTIONAL):
+        return False
+    return given != wanted and _whole_digits(given, wanted) > _room(wanted)
+
+
+def _whole_digits(given: spark_types.DataType, wanted: spark_types.DataType) -> int:
+    """How many digits before the point a number may have; for floats, more than any type has room for."""
+    if isinstance(given, spark_types.DecimalType):
+        scale = wanted.scale if isinstance(wanted, spark_types.DecimalType) else 0
+        # Rounding to a smaller scale may carry into one more digit.
+        return given.precision - given.scale + (1 if scale < given.scale else 0)
+    return _INTEGRAL_DIGITS.get(type(given), 1000)
+
+
+def _room(wanted: spark_types.DataType) -> int:
+    """How many digits before the point always fit, whatever they are."""
+    if isinstance(wanted, spark_types.DecimalType):
+        return wanted.precision - wanted.scale
+    return _INTEGRAL_DIGITS[type(wanted)] - 1
+
+
+def _casts_by_position(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
+    """Whether Spark's cast, which goes by position and does not look at the keys of maps, does what is wanted."""
+    if isinstance(given, spark_types.ArrayType) and isinstance(wanted, spark_types.ArrayType):
+        return _casts_by_position(given.elementType, wanted.elementType)
+    if isinstance(given, spark_types.MapType) and isinstance(wanted, spark_types.MapType):
+        return given.keyType == wanted.keyType and _casts_by_position(given.valueType, wanted.valueType)
+    if isinstance(given, spark_types.StructType) and isinstance(wanted, spark_types.StructType):
+        return all(
+            g.name.lower() == w.name.lower() and _casts_by_position(g.dataType, w.dataType)
+            for g, w in zip(given.fields, wanted.fields, strict=True)
+        )
+    return True
+
+
+@dataclass(frozen=True)
+class _Conversion:
+    """Casts part by part; where they are `guarded`, a number that does not fit is an error that names `column`."""
+
+    column: str
+    guarded: bool
+
+    def of(self, value: Column, given: spark_types.DataType, wanted: spark_types.DataType) -> Column:
+        if given == wanted:
+            return value
+        if isinstance(given, spark_types.ArrayType) and isinstance(wanted, spark_types.ArrayType):
+            item, to = given.elementType, wanted.elementType
+            return F.transform(value, lambda element: self.of(element, item, to))
+        if isinstance(given, spark_types.MapType) and isinstance(wanted, spark_types.MapType):
+            return self._map(value, given, wanted)
+        if isinstance(given, spark_types.StructType) and isinstance(wanted, spark_types.StructType):
+            return self._struct(value, given, wanted)
+        if self.guarded and _may_overflow(given, wanted):
+            return self._number(value, given, wanted)
+        return value.cast(wanted)
+
+    def _map(self, value: Column, given: spark_types.MapType, wanted: spark_types.MapType) -> Column:
+        def entry(pair: Column) -> Column:
+            key = self.of(pair.getField("key"), given.keyType, wanted.keyType)
+            item = self.of(pair.getField("value"), given.valueType, wanted.valueType)
+            return F.struct(key.alias("key"), item.alias("value"))
+
+        # Keys that become equal are an error here; a cast of the whole map would keep both.
+        return F.map_from_entries(F.transform(F.map_entries(value), entry))
+
+    def _struct(self, value: Column, given: spark_types.StructType, wanted: spark_types.StructType) -> Column:
+        fields = []
+        for target in wanted.fields:
+            source = _field(given, target.name)
+            part = self.of(value.getField(source.name), source.dataType, target.dataType)
+            fields.append(part.alias(target.name))
+        return F.when(value.isNull(), F.lit(None)).otherwise(F.struct(*fields))
+
+    def _number(self, value: Column, given: spark_types.DataType, wanted: spark_types.DataType) -> Column:
+        says = f"column {self.column} is of type {wanted.simpleString()}, and a value of type {given.simpleString()} "
+        text = F.concat(F.lit(f"{says}does not fit into it: "), value.cast("string"))
+        fitting = F.coalesce(value.try_cast(wanted), F.raise_error(text).cast(wanted))
+        return F.when(value.isNull(), F.lit(None)).otherwise(fitting)
+
+
+def _field(struct: spark_types.StructType, name: str) -> spark_types.StructField:
+    return next(field for field in struct.fields if field.name.lower() == name.lower())
+
+
+def _plain(data_type: spark_types.DataType) -> spark_types.DataType:
+    """`data_type` by what it holds: all parts nullable, without comments, lengths of texts and the like."""
+    if isinstance(data_type, spark_types.StructType):
+        fields = [spark_types.StructField(f.name, _plain(f.dataType)) for f in data_type.fields]
+        return spark_types.StructType(fields)
+    if isinstance(data_type, spark_types.ArrayType):
+        return spark_types.ArrayType(_plain(data_type.elementType))
+    if isinstance(data_type, spark_types.MapType):
+        return spark_types.MapType(_plain(data_type.keyType), _plain(data_type.valueType))
+    if isinstance(data_type, (spark_types.CharType, spark_types.VarcharType)):
+        return spark_types.StringType()
+    return data_type

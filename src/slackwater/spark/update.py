@@ -1,0 +1,145 @@
+"""UPDATE: rows get new values, in rewritten files, or in new ones beside deletion vectors.
+
+Updated rows keep their row id and lose their commit version: that of their new file is the one of this commit.
+Source: delta-protocol.md "Deletion Vectors", "Change Data Files", "Writer Requirements for Row Tracking", "Generated
+Columns"; delta-spark's UPDATE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+
+from slackwater.protocol.schema import StructField
+from slackwater.spark.assignments import assigned_columns, parse_assignments, without_alias
+from slackwater.spark.change_metrics import file_metrics, known
+from slackwater.spark.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
+from slackwater.spark.names import quoted
+from slackwater.spark.progress import Progress
+from slackwater.spark.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE, RowChange
+from slackwater.spark.row_matches import Condition, RowMatches
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.transaction import CommitResult
+
+_CHANGED = "__slackwater_changed"
+
+
+def update(
+    spark: SparkSession,
+    store: ObjectStore,
+    condition: Column | str | None,
+    assignments: Mapping[str, Column | str],
+    alias: str | None = None,
+) -> CommitResult | None:
+    """Give the rows for which `condition` is true, all without one, new values; the commit, None where there were none.
+
+    `assignments`: from columns, nested ones too, to expressions over the row as it was. Raises InvalidArgument for
+    what is no condition, no column, or no value that fits; InvariantViolationException for a row that breaks a rule
+    afterwards; OperationNotAllowed; and the DeltaConcurrentModificationException that says which other writer was in
+    the way: the table is unchanged then.
+    """
+    change = RowChange(spark, store, "UPDATE", alias)
+    change.require_removal_allowed()
+    with Progress.of(spark, "UPDATE") as progress:
+        return change.run(lambda: _Update(change, Condition.of(change, condition), assignments).run(progress))
+
+
+class _Update:
+    def __init__(self, change: RowChange, condition: Condition, given: Mapping[str, Column | str]) -> None:
+        self._change = change
+        self._condition = condition
+        self._assignments = parse_assignments(
+            without_alias(given, change.alias, change.schema), change.schema, change.rows.rules, "UPDATE SET"
+        )
+        assigned = {path[0] for path in self._assignments}
+        generated = [g.name for g in change.rows.rules.generated if g.name not in assigned]
+        self._recomputed = dict.fromkeys(generated, F.lit(True))
+        # Looked at before anything is read.
+        self._new_values(change.nothing())
+
+    def run(self, progress: Progress) -> tuple[Mapping[str, str], Mapping[str, int]]:
+        change, condition = self._change, self._condition
+        matches = RowMatches.find(change, condition, progress)
+        change.read(condition.predicate, matches.rows_read())
+        copied = 0
+        if matches.files.num_rows:
+            with progress.stage("updating rows", files=matches.files.num_rows):
+                copied = self._write(matches)
+            if change.makes_feed:
+                with progress.stage("recording changes", files=matches.files.num_rows):
+                    recorded = change.record_changes(matches.matching(), UPDATE_PREIMAGE)
+                change.require_rows(matches.num_rows, [recorded])
+        metrics = {**known("numUpdatedRows", matches.num_rows), "numCopiedRows": copied, **file_metrics(change)}
+        progress.done(files=matches.files.num_rows, rows=matches.num_rows)
+        return {"predicate": orjson.dumps([condition.text]).decode()}, metrics
+
+    def _write(self, matches: RowMatches) -> int:
+        """Write the new files and take away the old rows; the number of rows that were copied as they are."""
+        change = self._change
+        change.remove(matches.whole)
+        if change.makes_vectors:
+            self._write_apart(matches)
+            change.delete_rows(matches.partial, matches.bitmaps or {})
+            return 0
+        change.remove(matches.partial)
+        if change.makes_feed or not self._condition.is_steady:
+            # In files of their own the updated rows are their own change data.
+            self._write_apart(matches)
+            copies = change.copy(matches.others()) if matches.partial.num_rows else None
+            change.require_rows(matches.num_others, [copies] if copies else [])
+            return sum(add.num_records or 0 for add in copies.adds) if copies else 0
+        return self._write_together(matches)
+
+    def _write_apart(self, matches: RowMatches) -> None:
+        change = self._change
+        matching = matches.matching()
+        rows = self._updated(matching, self._new_values(matching), None)
+        post = F.lit(UPDATE_POSTIMAGE) if change.makes_feed else None
+        written = change.write_changed(rows, None, self._recomputed, post)
+        change.require_rows(matches.num_rows, [written])
+
+    def _write_together(self, matches: RowMatches) -> int:
+        change = self._change
+        frame = change.target(change.located(matches.files))
+        if not matches.partial.num_rows:
+            changed, masks = None, self._recomputed
+        else:
+            changed = F.col(_CHANGED)
+            masks = dict.fromkeys(self._recomputed, changed)
+            frame = frame.withColumn(_CHANGED, matches.is_match)
+        rows = self._updated(frame, self._new_values(frame), changed)
+        written = change.write_changed(rows, changed, masks)
+        total = (
+            None
+            if None in (matches.num_rows, matches.num_others)
+            else (matches.num_rows or 0) + (matches.num_others or 0)
+        )
+        change.require_rows(total, [written])
+        return sum(add.num_records or 0 for add in written.adds) - (matches.num_rows or 0)
+
+    def _new_values(self, frame: DataFrame) -> dict[str, Column]:
+        return assigned_columns(frame, self._assignments, self._change.schema, self._current, "UPDATE SET")
+
+    def _current(self, field: StructField) -> Column:
+        return self._change.column(field.name)
+
+    def _updated(self, frame: DataFrame, new: Mapping[str, Column], changed: Column | None) -> DataFrame:
+        """The rows with their new values, and what is kept with them besides the table's columns."""
+        columns = [self._value(field.name, new, changed) for field in self._change.schema]
+        if self._change.is_tracked:
+            version = F.col(KEPT_COMMIT_VERSION)
+            none = F.lit(None).cast("long")
+            version = none if changed is None else F.when(~changed, version)
+            columns += [F.col(KEPT_ROW_ID), version.alias(KEPT_COMMIT_VERSION)]
+        if changed is not None:
+            columns.append(changed)
+        return frame.select(*columns)
+
+    def _value(self, name: str, new: Mapping[str, Column], changed: Column | None) -> Column:
+        old = F.col(quoted(name))
+        if name not in new:
+            return old
+        return (new[name] if changed is None else F.when(changed, new[name]).otherwise(old)).alias(name)
