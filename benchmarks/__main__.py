@@ -17,6 +17,7 @@ WITHOUT_SPARK = {**LOG_CASES, **WRITING_CASES}
 SPARK_CASES = (
     "scan", "scan-partitioned", "deletion-vectors", "deletion-vector-bound", "many-files",
     "append", "append-partitioned", "append-small",
+    "delete", "merge-upsert", "merge-insert", "merge-narrow", "update-feed",
 )  # fmt: skip
 DATA = Path(__file__).resolve().parent.parent / "build" / "bench"
 

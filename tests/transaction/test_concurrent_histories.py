@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -200,6 +201,16 @@ class World:
         self._read(transaction, s, condition, know)
         return self._change(transaction, s, _updates(condition), "update", bounds, self._has_vectors(s))
 
+    def _strike(
+        self, transaction: TableTransaction, s: Snapshot, condition: Condition, _k: str, bounds: bool
+    ) -> Open | None:
+        """Rows are deleted whatever becomes of the condition that once found them."""
+        started = self._change(transaction, s, _deletes(condition), "strike", bounds, self._has_vectors(s))
+        if started is not None:
+            effect = started.effect
+            started.decide = lambda _rows: effect
+        return started
+
     def _rewrite(
         self, transaction: TableTransaction, s: Snapshot, condition: Condition, know: str, bounds: bool
     ) -> Open | None:
@@ -355,21 +366,41 @@ def _wider(metadata: Metadata) -> Metadata:
     return replace(metadata, schema_string=schema(dict.fromkeys([*columns, f"c{len(columns)}"], "long")))
 
 
-CONDITIONS = st.builds(
-    lambda low, width, parity: Condition(low, min(low + width, KEYS - 1), parity),
-    st.integers(0, KEYS - 1),
-    st.sampled_from([0, 1, 2, 3, KEYS]),
-    st.sampled_from([None, 0, 1]),
-)
-# What changes rows comes first and often: the others are there to get in its way.
-KINDS = ["delete", "update", "delete", "update", "append", "count", "rewrite", "compact", "restore", "restate", "alter"]
-BEGIN = st.tuples(st.sampled_from(KINDS), CONDITIONS, st.sampled_from(["all", "rows", "files", "none"]), st.booleans())
-# Some begin together; then as many as the second number says commit, in the order that it gives.
-ROUND = st.tuples(st.lists(BEGIN, min_size=2, max_size=4), st.lists(st.integers(0, 5), min_size=1, max_size=4))
-HISTORY = st.lists(ROUND, min_size=2, max_size=6)
+# What changes rows comes often: the others are there to get in its way.
+KINDS = {
+    "delete": 3,
+    "update": 3,
+    "strike": 3,
+    "append": 1,
+    "count": 3,
+    "rewrite": 1,
+    "compact": 2,
+    "restore": 2,
+    "restate": 1,
+    "alter": 1,
+}
+Begin = tuple[str, Condition, str, bool]
+Round = tuple[list[Begin], list[int]]
 
 
-def _run(rounds: Sequence[Any], level: str, tracked: bool) -> World:
+def _history(seed: int, rounds: int) -> list[Round]:
+    """What begins in each round, and which of the open ones then commit: evenly spread, unlike what shrinks well."""
+    chance = Random(seed)  # noqa: S311  (a history that can be had again, no secret)
+
+    def one() -> Begin:
+        low = chance.randrange(KEYS)
+        high = min(low + chance.choice([0, 1, 2, 3, KEYS]), KEYS - 1)
+        condition = Condition(low, high, chance.choice([None, 0, 1]))
+        (kind,) = chance.choices(list(KINDS), list(KINDS.values()))
+        return kind, condition, chance.choice(["all", "all", "rows", "files", "none"]), chance.random() < 0.5
+
+    return [
+        ([one() for _ in range(chance.randint(2, 4))], [chance.randrange(6) for _ in range(chance.randint(1, 4))])
+        for _ in range(rounds)
+    ]
+
+
+def _run(rounds: Sequence[Round], level: str, tracked: bool) -> World:
     world = World(level, tracked)
     for low in (0, KEYS // 3):
         world.begin("append", Condition(low, KEYS - 1 - low, None), "none", True)
@@ -391,16 +422,16 @@ def test_what_lands_is_what_a_run_one_after_the_other_would_have_made(
     rebased = 0
 
     @settings(
-        max_examples=10_000 if request.config.getoption("--long") else 250,
+        max_examples=10_000 if request.config.getoption("--long") else 220,
         suppress_health_check=[HealthCheck.too_slow],
     )
-    @given(HISTORY, st.booleans())
-    def holds(rounds: Sequence[Any], tracked: bool) -> None:
+    @given(st.integers(0, 2**32), st.integers(2, 5), st.booleans())
+    def holds(seed: int, rounds: int, tracked: bool) -> None:
         nonlocal rebased
-        world = _run(rounds, level, tracked)
+        world = _run(_history(seed, rounds), level, tracked)
         landed.update(world.landed)
         rebased += world.rebased
 
     holds()
     assert set(landed) == set(KINDS), "every kind of transaction must have landed"
-    assert rebased > 400, "many commits must have followed others that they had not seen"
+    assert rebased > 200, "many commits must have followed others that they had not seen"

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.errors import DataFileNotFound, InvalidArgument, OperationNotAllowed
 from slackwater.protocol.actions import Metadata
 from slackwater.protocol.data_file_actions import AddFile
 from slackwater.scan.snapshot import Snapshot
@@ -96,8 +96,8 @@ def test_nothing_to_delete_is_nothing_staged() -> None:
 @pytest.mark.parametrize(
     "stats",
     [
-        '{"numRecords":10,"minValues":{"d":12345678901234567890.123456789},"maxValues":{"d":1e400}}',
-        ' { "minValues" : {"d":12345678901234567890.123456789} , "maxValues":{"d":1e400},"tightBounds":true,'
+        '{"numRecords":10,"minValues":{"d":12345678901234567890.123456789},"maxValues":{"d":0.10}}',
+        ' { "minValues" : {"d":12345678901234567890.123456789} , "maxValues":{"d":0.10},"tightBounds":true,'
         '"numRecords" : 10}\n',
     ],
 )
@@ -105,7 +105,7 @@ def test_bounds_are_wide_and_written_as_they_were(stats: str) -> None:
     before = _table(replace(add("a"), stats=stats))
     delete_rows_of(before, {"a": [1]})
     assert only(before.store, 2, "add")["stats"] == (
-        '{"numRecords":10,"minValues":{"d":12345678901234567890.123456789},"maxValues":{"d":1e400},"tightBounds":false}'
+        '{"numRecords":10,"minValues":{"d":12345678901234567890.123456789},"maxValues":{"d":0.10},"tightBounds":false}'
     )
 
 
@@ -120,6 +120,12 @@ def test_a_file_that_does_not_say_its_rows_is_asked(stats: str | None, path: str
     before = append(created, replace(add(name), stats=stats)).snapshot
     delete_rows_of(before, {name: [1]})
     assert orjson.loads(only(before.store, 2, "add")["stats"]) == {"numRecords": 7, "tightBounds": False}
+
+
+def test_a_data_file_that_is_gone_is_named() -> None:
+    before = _table(add("a", rows=None))
+    with pytest.raises(DataFileNotFound, match=r"a: .*is gone"):
+        delete_rows(begin(before), {"a": [1]})
 
 
 def test_many_files_share_one_vector_file() -> None:

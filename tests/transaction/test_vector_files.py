@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 from slackwater.errors import InvalidArgument, ObjectExists, StorageError, StorageRefused
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.storage import open_store
+from slackwater.transaction import vector_files as vector_files_module
 from slackwater.transaction.vector_files import LoadedVectors, delete_vector_files, write_deletion_vectors
 from tests.transaction.tables import StepStore, new_store, vector_files
 
@@ -42,10 +43,10 @@ def test_a_local_store_has_them_in_the_root_of_the_table(tmp_path: Path) -> None
     assert [p.name for p in tmp_path.iterdir()] == [path]
 
 
-def test_a_file_that_is_large_enough_is_followed_by_another() -> None:
+def test_a_file_that_is_large_enough_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     store = new_store()
-    # Every second row: a bit for each, which no run makes shorter.
-    large, small = BitMap64(range(0, 20_000_000, 2)), BitMap64([1])
+    monkeypatch.setattr(vector_files_module, "_FILE_BYTES", 1000)
+    large, small = BitMap64(range(0, 1000, 2)), BitMap64([1])
     written = write_deletion_vectors(store, [small, large, small], uuid.uuid4)
     assert len(written.paths) == 2
     first, second, third = (d.path_or_inline_dv for d in written.descriptors)
@@ -78,9 +79,9 @@ def test_a_request_that_the_store_repeated_is_our_own() -> None:
     assert written.paths == vector_files(store)
 
 
-def test_what_was_written_goes_again_when_more_cannot_be_written() -> None:
+def test_what_was_written_goes_again_when_more_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_files_module, "_FILE_BYTES", 1)
     store = new_store()
-    large = BitMap64(range(0, 20_000_000, 2))
     puts: list[str] = []
 
     def second_fails(operation: str, path: str) -> None:
@@ -91,15 +92,16 @@ def test_what_was_written_goes_again_when_more_cannot_be_written() -> None:
 
     failing = StepStore(store, second_fails)
     with pytest.raises(StorageRefused):
-        write_deletion_vectors(failing, [large, large], uuid.uuid4)  # type: ignore[arg-type]
+        write_deletion_vectors(failing, [BitMap64([1]), BitMap64([2])], uuid.uuid4)  # type: ignore[arg-type]
     assert len(puts) == 2
     assert vector_files(store) == []
 
 
-def test_a_row_beyond_the_format_is_refused_and_nothing_stays() -> None:
+def test_a_row_beyond_the_format_is_refused_and_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_files_module, "_FILE_BYTES", 1)
     store = new_store()
     with pytest.raises(InvalidArgument, match="63 bits"):
-        write_deletion_vectors(store, [BitMap64(range(0, 20_000_000, 2)), BitMap64([2**63])], uuid.uuid4)
+        write_deletion_vectors(store, [BitMap64([1]), BitMap64([2**63])], uuid.uuid4)
     assert vector_files(store) == []
 
 

@@ -5,6 +5,7 @@ Source: delta-spark's `UPDATE ... SET` and `MERGE`; delta-protocol.md "Identity 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeAlias
@@ -27,6 +28,9 @@ Expression: TypeAlias = Column | str
 """A Column, or SQL text."""
 
 _OTHER = "__slackwater_other"
+_CLOCK = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|curdate|unix_timestamp|to_unix_timestamp)\b")
+# Columns and aliases of ours among those that Spark suggests.
+_OURS = re.compile(r"`__slackwater_\w+`(\.|, )|, `__slackwater_\w+`|(?<=\[)`__slackwater_\w+`(?=\])")
 _NO_BOOLEAN = "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"
 _NO_UDF_IN_LAMBDA = "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF"
 _REFUSED = {
@@ -169,6 +173,11 @@ def without_alias(given: Mapping[str, Expression], alias: str, schema: StructTyp
     return {_without_first(key, alias, schema): value for key, value in given.items()}
 
 
+def asks_the_clock(text: str) -> bool:
+    """Whether an expression has another value in the next job, because it is about now."""
+    return _CLOCK.search(text) is not None
+
+
 class _AnsiSetting:
     """Whether Spark's casts fail where a value does not fit; the session is asked once, and only if it matters."""
 
@@ -184,7 +193,11 @@ class _AnsiSetting:
 
 
 def _without_first(key: str, alias: str, schema: StructType) -> str:
-    parts = parse_column_path(key)
+    try:
+        parts = parse_column_path(key)
+    except InvalidArgument:
+        # Whoever parses the assignment says for which clause.
+        return key
     if len(parts) > 1 and parts[0].lower() == alias.lower() and schema.get(parts[0]) is None:
         return ".".join(quoted(part) for part in parts[1:])
     return key
@@ -299,5 +312,5 @@ def _refusals_named(named: str) -> Iterator[None]:
         yield
     except (AnalysisException, ParseException) as error:
         condition = (condition_of(error) or "").partition(".")[0]
-        says = _REFUSED.get(condition) or str(error).strip().splitlines()[0]
+        says = _REFUSED.get(condition) or _OURS.sub("", str(error).strip().splitlines()[0])
         raise InvalidArgument(f"{named}: {says}") from error

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from pyspark.sql import types as spark_types
 
 from slackwater.protocol.schema import StructField, StructType
-from slackwater.spark.file_columns import ROW
+from slackwater.spark.file_columns import FILE, ROW, file_number
 from slackwater.spark.row_filters import without_deleted_rows, words_table
 from slackwater.spark.types import to_spark_schema
 
@@ -56,6 +56,12 @@ class LocatedRows:
     frame: DataFrame
     files: pa.Table
     numbers: Sequence[int]
+    by_url: bool = True
+
+    @property
+    def address(self) -> Column:
+        """ADDRESS, computed where it is asked for: after a join that leaves few of the rows, for these alone."""
+        return address_of(file_number()) if self.by_url else F.col(ADDRESS)
 
     @cached_property
     def _paths(self) -> Mapping[int, str]:
@@ -102,10 +108,9 @@ class LocatedRows:
 
     def _by_bits(self, rows: Mapping[str, BitMap64], keep: bool) -> DataFrame:
         words = words_table((self._number_of[path], bitmap) for path, bitmap in rows.items())
-        spark, columns = self.frame.sparkSession, self.frame.columns
-        frame = self.frame.withColumn(ROW, F.col(ADDRESS).bitwiseAND((1 << _ROW_BITS) - 1))
+        spark = self.frame.sparkSession
         number = F.shiftright(ADDRESS, _ROW_BITS)
-        return without_deleted_rows(spark, frame, words, number, F.lit(True) if keep else None).select(*columns)
+        return without_deleted_rows(spark, self.frame, words, number, F.lit(True) if keep else None)
 
 
 def address_of(number: Column) -> Column:
@@ -118,7 +123,7 @@ def located_schema(columns: Sequence[StructField], row_tracking: bool) -> spark_
     schema = to_spark_schema(StructType(tuple(columns)))
     for name in HIDDEN if row_tracking else (ADDRESS,):
         schema = schema.add(name, "long")
-    return schema
+    return schema.add(FILE, "string").add(ROW, "long")
 
 
 def _bitmaps(found: pa.Table) -> list[tuple[int, BitMap64]]:

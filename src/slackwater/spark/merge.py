@@ -89,7 +89,9 @@ class _Merge:
         )
         on, clauses = resolver.on(), resolver.clauses()
         with progress.stage("reading the source"):
-            source = MergeSource.of(self._builder.source)
+            matched = self._builder.of_kind(MATCHED)
+            conditions = [c.condition for c in matched if c.condition is not None]
+            source = MergeSource.of(self._builder.source, [self._builder.condition, *conditions], bool(matched))
         with progress.stage("looking for files"):
             predicate = self._predicate(source)
             files = change.candidates(predicate)
@@ -139,14 +141,14 @@ class _Merge:
 
     def _on_target(self, condition: Column | str | None) -> Predicate:
         change = self._change
-        return change.scan.predicate(condition) if condition is not None else Constant(True)
+        return change.scan.predicate(condition, change.alias) if condition is not None else Constant(True)
 
     def _would_match(self, source: MergeSource, on: Column, snapshot: Snapshot, files: pa.Table) -> bool:
         """Whether rows that another writer added in `files` would have mattered."""
         change = self._change
         frame = TableScan(change.spark, snapshot).frame_of(files).alias(change.alias)
         if not self._builder.of_kind(NOT_MATCHED_BY_SOURCE):
-            frame = frame.join(source.hinted(), on, "left_semi")
+            frame = frame.join(source.to_compare(), on, "left_semi")
         return not frame.isEmpty()
 
     def _require_one_modification(self, found: MergeMatches) -> None:

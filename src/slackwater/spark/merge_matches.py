@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
-from slackwater.spark.located_rows import ADDRESS, RowGroup, united
+from slackwater.spark.located_rows import RowGroup, united
 from slackwater.spark.merge_builder import MATCHED, NOT_MATCHED_BY_SOURCE
 from slackwater.spark.merge_clauses import ResolvedClause, first_match
 from slackwater.spark.merge_source import SOURCE_ID, MergeSource
@@ -25,14 +25,16 @@ _NOTHING = RowGroup({}, 0)
 class MergeMatches:
     """What the conditions answered: pairs of ADDRESS, PAIR (the source's number) and CLAUSE, and rows by clause.
 
+    `pairs` is None where no clause is about rows that match; `on` is the condition by which they do.
     `groups` are target rows by the number of the clause that takes them, -1 for those that match and no clause takes.
     """
 
     change: RowChange
     files: pa.Table
     source: MergeSource
+    on: Column
     clauses: Sequence[ResolvedClause]
-    pairs: DataFrame
+    pairs: DataFrame | None
     num_pairs: int
     groups: Mapping[int, RowGroup]
 
@@ -44,18 +46,21 @@ class MergeMatches:
         matched = [c for c in clauses if c.clause.kind == MATCHED]
         others = [c for c in clauses if c.clause.kind == NOT_MATCHED_BY_SOURCE]
         located = change.located(files)
-        joined = change.target(located).join(source.hinted(), on, "inner")
-        pairs = joined.select(
-            F.col(ADDRESS), F.col(SOURCE_ID).alias(PAIR), first_match(matched).cast("int").alias(CLAUSE)
-        ).localCheckpoint()
-        groups = dict(located.grouped_bitmaps(pairs, F.col(CLAUSE)))
+        joined = change.target(located).join(source.to_compare(), on, "inner")
+        pairs = None
+        if matched:
+            clause = first_match(matched).cast("int").alias(CLAUSE)
+            pairs = joined.select(located.address, F.col(SOURCE_ID).alias(PAIR), clause).localCheckpoint()
+            groups = dict(located.grouped_bitmaps(pairs, F.col(CLAUSE)))
+        else:
+            groups = dict(located.grouped_bitmaps(joined.select(located.address), F.lit(-1)))
         num_pairs = sum(group.occurrences for group in groups.values())
         if others:
             seen = united(*(group.rows for group in groups.values()))
             rest = change.target(located.without(seen)) if seen else change.target(located)
             taken = located.grouped_bitmaps(rest, first_match(others).cast("int"))
             groups |= {number: group for number, group in taken.items() if number >= 0}
-        return MergeMatches(change, files, source, clauses, pairs, num_pairs, groups)
+        return MergeMatches(change, files, source, on, clauses, pairs, num_pairs, groups)
 
     def of_kind(self, kind: str) -> list[ResolvedClause]:
         """The clauses for one kind of rows."""
@@ -64,6 +69,11 @@ class MergeMatches:
     def rows_of(self, clauses: Sequence[ResolvedClause]) -> dict[str, BitMap64]:
         """The target rows that one of `clauses` takes."""
         return united(*(self.groups.get(clause.number, _NOTHING).rows for clause in clauses))
+
+    @property
+    def seen(self) -> dict[str, BitMap64]:
+        """The target rows that match a source row and stay as they are."""
+        return self.groups.get(-1, _NOTHING).rows
 
     @cached_property
     def updated(self) -> dict[str, BitMap64]:

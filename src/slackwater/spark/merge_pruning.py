@@ -9,24 +9,21 @@ Source: design §8; delta-protocol.md "Per-file Statistics".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeGuard
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from pyspark.sql import types as spark_types
-from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.schema import ColumnPath, DataType, DecimalType, StructField, StructType
+from slackwater.protocol.schema import ColumnPath, DataType, DecimalType, StructType
 from slackwater.protocol.sql_columns import columns_in_sql, read_columns
 from slackwater.scan.columns import ResolvedColumn, resolve_column
 from slackwater.scan.literals import INTEGRAL_RANGES, coerce_literal
@@ -36,13 +33,13 @@ from slackwater.scan.predicate import (
     Constant,
     In,
     IsNull,
-    Not,
     Or,
     Predicate,
     Unknown,
     Value,
 )
-from slackwater.spark.assignments import validate_expression
+from slackwater.spark.aliases import under_alias, without_alias
+from slackwater.spark.assignments import asks_the_clock, validate_expression
 from slackwater.spark.columns import predicate_of, predicate_of_tree
 from slackwater.spark.condition_trees import (
     ALIAS,
@@ -55,6 +52,7 @@ from slackwater.spark.condition_trees import (
 from slackwater.spark.modes import is_connect
 from slackwater.spark.names import quoted
 from slackwater.spark.scan_frame import TableScan
+from slackwater.spark.sql_conditions import column_path, conjuncts, equality_of, parsed
 from slackwater.spark.types import to_spark_type
 
 _MAX_LISTED = 1_000
@@ -64,11 +62,6 @@ _MAX_DIGITS = 38
 _EXACT_TYPES = ("string", "date", "timestamp", "timestamp_ntz", "boolean")
 _EQUALITIES = {"=": False, "==": False, "<=>": True, "equal_null": True}
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
-# What has another value in the job of the bounds than in that of the merge.
-_CLOCK = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|curdate|unix_timestamp|to_unix_timestamp)\b")
-
-# The root of sqlglot's tree classes has changed its name between the versions that we allow.
-_Node: TypeAlias = Any
 
 
 @dataclass(frozen=True)
@@ -141,8 +134,8 @@ class _Reading:
 
     def of_text(self, text: str) -> JoinConditions:
         """What SQL text says."""
-        if self._scan._standard_sql:
-            return _joined(self._text_part(part) for part in _conjuncts(text))
+        if self._scan.reads_standard_sql:
+            return _joined(self._text_part(part) for part in conjuncts(text))
         if is_connect(self._scan.spark):
             return JoinConditions(Constant(True), ())
         return self.of_column(F.expr(text))
@@ -182,20 +175,20 @@ class _Reading:
                 return JoinConditions(self._unqualified(predicate_of(given, self._wrapped, self._scan.zone)), ())
             except PySparkException:
                 return _NOTHING
-        equality = _equality(text)
+        equality = equality_of(text)
         if equality is None:
             return _NOTHING
         for target, source in (equality.sides, equality.sides[::-1]):
-            path, named = _column_path(_parsed(target)), columns_in_sql(source)
+            path, named = column_path(parsed(target)), columns_in_sql(source)
             if path and named and self._is_targets([path]) and self._is_sources(named):
                 return self._text_pair(path, source, equality.null_safe)
         return _NOTHING
 
     def _text_pair(self, target: tuple[str, ...], source: str, null_safe: bool) -> JoinConditions:
-        path = _column_path(_parsed(source))
+        path = column_path(parsed(source))
         if path is not None:
             return self._pair(target, F.col(".".join(quoted(part) for part in path)), null_safe, can_fail=False)
-        if _CLOCK.search(source):
+        if asks_the_clock(source):
             return _NOTHING
         try:
             value = validate_expression(self._source, source, "the merge condition", deterministic=True)
@@ -282,20 +275,10 @@ class _Reading:
     @cached_property
     def _wrapped(self) -> StructType:
         """The schema in which the target's columns are known with its alias too, which hides a column so called."""
-        alias = self._target_alias
-        if alias is None:
-            return self._schema
-        others = tuple(field for field in self._schema.fields if field.name.lower() != alias.lower())
-        return StructType((StructField(alias, self._schema), *others))
+        return self._schema if self._target_alias is None else under_alias(self._schema, self._target_alias)
 
     def _unqualified(self, predicate: Predicate) -> Predicate:
-        if isinstance(predicate, (And, Or)):
-            return replace(predicate, children=tuple(self._unqualified(child) for child in predicate.children))
-        if isinstance(predicate, Not):
-            return Not(self._unqualified(predicate.child))
-        if isinstance(predicate, (Constant, Unknown)) or predicate.column[0] != self._target_alias:
-            return predicate
-        return replace(predicate, column=predicate.column[1:])
+        return predicate if self._target_alias is None else without_alias(predicate, self._target_alias)
 
 
 _NOTHING = JoinConditions(Constant(True), ())
@@ -336,109 +319,6 @@ def _compares_as_stored(target: DataType, source: spark_types.StructField) -> bo
     if str(target) in INTEGRAL_RANGES:
         return isinstance(source.dataType, spark_types.IntegralType)
     return str(target) in _EXACT_TYPES and source.dataType == to_spark_type(target)
-
-
-# SQL text, taken apart where the tokens and the tree agree.
-
-
-@dataclass(frozen=True, slots=True)
-class _Equality:
-    sides: tuple[str, str]
-    null_safe: bool
-
-
-def _conjuncts(text: str) -> list[str]:
-    """The parts of `text` that AND joins, as they are written; the whole where it cannot be taken apart."""
-    found: list[str] = []
-    pending = [text]
-    while pending:
-        part = _without_parentheses(pending.pop())
-        root = _parsed(part)
-        pieces = _split(part, ("AND",)) if isinstance(root, exp.And) else [part]
-        if root is not None and len(pieces) > 1 and _trees(pieces) == list(root.flatten()):
-            pending.extend(reversed(pieces))
-        else:
-            found.append(part)
-    return found
-
-
-def _equality(text: str) -> _Equality | None:
-    """The two sides of `a = b` or `a <=> b`."""
-    root = _parsed(text)
-    if not isinstance(root, (exp.EQ, exp.NullSafeEQ)):
-        return None
-    sides = _split(text, ("EQ", "NULLSAFE_EQ"))
-    if len(sides) != 2 or [_parsed(side) for side in sides] != [root.this, root.expression]:
-        return None
-    return _Equality((sides[0], sides[1]), isinstance(root, exp.NullSafeEQ))
-
-
-def _parsed(text: str) -> _Node | None:
-    """The tree of one SQL condition; None where it is none."""
-    dialect = Dialect.get_or_raise("spark")
-    try:
-        trees = dialect.parser().parse_into(exp.Condition, dialect.tokenize(text), text)
-    except SqlglotError:
-        return None
-    return trees[0] if len(trees) == 1 else None
-
-
-def _trees(texts: Sequence[str]) -> list[_Node | None]:
-    return [_unnested(_parsed(text)) for text in texts]
-
-
-def _unnested(node: _Node | None) -> _Node | None:
-    return None if node is None else node.unnest()
-
-
-def _split(text: str, kinds: tuple[str, ...]) -> list[str]:
-    """`text` between the tokens of `kinds` that stand outside of all parentheses, CASE and BETWEEN."""
-    pieces: list[str] = []
-    start = depth = betweens = 0
-    previous = ""
-    for token in Dialect.get_or_raise("spark").tokenize(text):
-        kind = token.token_type.name
-        is_word = previous != "DOT"
-        previous = kind
-        if kind in ("L_PAREN", "L_BRACKET", "L_BRACE") or (kind == "CASE" and is_word):
-            depth += 1
-        elif kind in ("R_PAREN", "R_BRACKET", "R_BRACE") or (kind == "END" and is_word):
-            depth -= 1
-        elif kind == "BETWEEN" and depth == 0:
-            betweens += 1
-        elif kind == "AND" and depth == 0 and betweens:
-            betweens -= 1
-        elif kind in kinds and depth == 0 and is_word:
-            pieces.append(text[start : token.start])
-            start = token.end + 1
-    return [*pieces, text[start:]]
-
-
-def _without_parentheses(text: str) -> str:
-    """`text` without parentheses around the whole of it."""
-    while True:
-        tokens = Dialect.get_or_raise("spark").tokenize(text)
-        kinds = [token.token_type.name for token in tokens]
-        depth, closed_at = 0, None
-        for place, kind in enumerate(kinds):
-            depth += (kind == "L_PAREN") - (kind == "R_PAREN")
-            if depth == 0:
-                closed_at = place
-                break
-        if not kinds or kinds[0] != "L_PAREN" or closed_at != len(kinds) - 1:
-            return text
-        text = text[tokens[0].end + 1 : tokens[-1].start]
-
-
-def _column_path(node: _Node | None) -> tuple[str, ...] | None:
-    """The parts of a column reference `a.b.c`; None where `node` is something else."""
-    node = _unnested(node)
-    if isinstance(node, exp.Dot):
-        parent = _column_path(node.this)
-        return (*parent, node.name) if parent and isinstance(node.expression, exp.Identifier) else None
-    if not isinstance(node, exp.Column) or not all(isinstance(part, exp.Identifier) for part in node.parts):
-        return None
-    return tuple(str(part.name) for part in node.parts)
 
 
 # What the source has.

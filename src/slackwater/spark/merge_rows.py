@@ -104,6 +104,7 @@ class MergeRows:
             frame = change.target(located.without(gone) if gone else located)
         else:
             frame = change.target(change.located(files_of(matches.files, rows.keys())))
+        assert matches.pairs is not None  # noqa: S101  (there are clauses about rows that match)
         pairs = matches.pairs.where(F.col(CLAUSE).isin([c.number for c in self._updates]))
         pairs = pairs.withColumnRenamed(ADDRESS, _PAIR_ADDRESS)
         source = with_copies(matches.source.frame, matches.source.given)
@@ -132,11 +133,17 @@ class MergeRows:
         if not self._inserts or not matches.source.rows:
             return None
         source = with_copies(matches.source.frame, matches.source.given)
-        if matches.num_pairs:
+        if matches.pairs is not None and matches.num_pairs:
             seen = matches.pairs.select(PAIR)
             if fits_everywhere(seen, matches.num_pairs, _PAIR_BYTES):
                 seen = F.broadcast(seen)
             source = source.join(seen, F.col(SOURCE_ID) == F.col(PAIR), "left_anti")
+        elif matches.num_pairs:
+            rows = matches.seen
+            seen = self._change.target(self._change.located(files_of(matches.files, rows.keys())).only(rows))
+            if fits_everywhere(seen, sum(map(len, rows.values())), _PAIR_BYTES):
+                seen = F.broadcast(seen)
+            source = source.join(seen, matches.on, "left_anti")
         source = source.withColumn(CLAUSE, first_match(self._inserts).cast("int"))
         return source if self._inserts[-1].is_unconditional else source.where(F.col(CLAUSE) >= 0)
 

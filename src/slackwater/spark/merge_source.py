@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from pyspark.sql import types as spark_types
 
 from slackwater.protocol.schema import StructType
-from slackwater.spark.modes import kept_rows
+from slackwater.spark.modes import kept_rows, reads_the_same
 from slackwater.spark.names import quoted
 from slackwater.spark.types import from_spark_schema
 
@@ -24,26 +23,35 @@ _TEXT_BYTES, _MANY_BYTES, _PLAIN_BYTES = 48, 160, 16
 
 @dataclass(frozen=True)
 class MergeSource:
-    """Source rows, each with its SOURCE_ID; `given` is the frame that they came from, `rows` how many there are."""
+    """Source rows, each with its SOURCE_ID where they are kept.
+
+    `given` is the frame that they came from, `rows` how many there are; `compared` names the columns that conditions
+    may look at.
+    """
 
     given: DataFrame
     frame: DataFrame
     rows: int
+    compared: frozenset[str]
 
     @staticmethod
-    def of(given: DataFrame) -> MergeSource:
-        """Run what gives the source, once; its rows stay the same from then on, whatever becomes of it."""
+    def of(given: DataFrame, conditions: Sequence[Column | str], numbered: bool) -> MergeSource:
+        """Run what gives the source, once; its rows stay the same from then on, whatever becomes of it.
+
+        Rows that are not to be `numbered` are not kept where every reading gives the same ones: columns that are only
+        compared are then read by themselves.
+        """
+        texts = [str(condition).lower() for condition in conditions]
+        compared = frozenset(name for name in given.columns if any(name.lower() in text for text in texts))
+        if not numbered and reads_the_same(given):
+            return MergeSource(given, given, given.count(), compared)
         frame = kept_rows(given, F.monotonically_increasing_id().alias(SOURCE_ID))
-        return MergeSource(given, frame, frame.count())
+        return MergeSource(given, frame, frame.count(), compared)
 
-    @cached_property
-    def is_small(self) -> bool:
-        """Whether every executor can hold it."""
-        return fits_everywhere(self.frame, self.rows, row_bytes(self.given.schema))
-
-    def hinted(self, width: int | None = None) -> DataFrame:
-        """The rows for a join, to be sent to every executor where they are few; `width` in bytes a row."""
-        width = row_bytes(self.given.schema) if width is None else width
+    def to_compare(self) -> DataFrame:
+        """The rows for a join that only looks at columns that are compared; sent to every executor where they fit."""
+        fields = [field for field in self.given.schema.fields if field.name in self.compared]
+        width = row_bytes(spark_types.StructType(fields)) + _PLAIN_BYTES
         return F.broadcast(self.frame) if fits_everywhere(self.frame, self.rows, width) else self.frame
 
 

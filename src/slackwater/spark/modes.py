@@ -1,10 +1,11 @@
 """The two kinds of Spark session, classic and Connect, and what has to be done differently in each.
 
-Everything that touches the JVM or a Connect plan is here (and at the foot of `columns.py`, for conditions).
+Everything that touches the JVM or a Connect plan is here (and at the foot of `condition_trees.py`, for conditions).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 _PATHS_ONE_BY_ONE = 16
+# The leaves of plans whose rows stay the same, and the names of what stands for the time of a run.
+_STEADY_LEAVES = frozenset({"LogicalRelation", "LocalRelation", "Range"})
+_ABOUT_NOW = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|unix_timestamp)\b")
 _WRITE_FAILED = "TASK_WRITE_FAILED"
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
@@ -210,3 +214,16 @@ def alias_of(frame: DataFrame) -> str | None:
         return getattr(plan, "_alias", None) if type(plan).__name__ == "SubqueryAlias" else None
     analyzed = frame._jdf.queryExecution().analyzed()
     return str(analyzed.alias()) if analyzed.nodeName() == "SubqueryAlias" else None
+
+
+def reads_the_same(frame: DataFrame) -> bool:
+    """Whether `frame` certainly has the same rows whenever it is run: of files or given rows, and nothing of chance.
+
+    Connect does not let look at a plan: there the answer is no.
+    """
+    if is_connect(frame.sparkSession):
+        return False
+    analyzed = frame._jdf.queryExecution().analyzed()
+    leaves = analyzed.collectLeaves()
+    names = {leaves.apply(at).nodeName() for at in range(leaves.size())}
+    return bool(analyzed.deterministic()) and names <= _STEADY_LEAVES and not _ABOUT_NOW.search(analyzed.toString())

@@ -5,7 +5,6 @@ Source: delta-protocol.md "Per-file Statistics", "Deletion Vectors"; design §3.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,16 +17,13 @@ from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from slackwater.protocol.sql_columns import read_columns
 from slackwater.scan.predicate import Constant, Predicate
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.assignments import validate_expression
+from slackwater.spark.assignments import asks_the_clock, validate_expression
 from slackwater.spark.located_rows import LocatedRows
 from slackwater.spark.overwrite import partitions_where
 from slackwater.spark.progress import Progress
 from slackwater.spark.row_change import RowChange, files_of, record_counts
 from slackwater.spark.scan_frame import TableScan
 from slackwater.transaction.row_reads import RowsRead
-
-# What has another value in the next job; such a condition is evaluated once, and its rows are kept by address.
-_CLOCK = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|curdate|unix_timestamp|to_unix_timestamp)\b")
 
 
 @dataclass(frozen=True)
@@ -45,12 +41,12 @@ class Condition:
             return Condition(None, Constant(True), "true")
         what = f"the condition of {change.operation}"
         column = validate_expression(change.nothing(), given, what, boolean=True, deterministic=True)
-        return Condition(column, change.scan.predicate(given), condition_text(given))
+        return Condition(column, change.scan.predicate(given, change.alias), condition_text(given))
 
     @property
     def is_steady(self) -> bool:
         """Whether the next job finds the same rows."""
-        return self.column is None or _CLOCK.search(self.text) is None
+        return self.column is None or not asks_the_clock(self.text)
 
     def filter(self, frame: DataFrame) -> DataFrame:
         """The rows of `frame` for which the condition is true."""

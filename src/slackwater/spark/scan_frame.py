@@ -24,8 +24,10 @@ from slackwater.protocol.properties import ENABLE_ROW_TRACKING, MATERIALIZED_ROW
 from slackwater.protocol.schema import VOID, StructField, StructType
 from slackwater.scan.predicate import And, Constant, Predicate, Unknown, columns_of
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.aliases import under_alias, without_alias
 from slackwater.spark.columns import predicate_of
 from slackwater.spark.file_columns import (
+    FILE,
     ROW,
     file_constants,
     file_number,
@@ -143,7 +145,8 @@ class TableScan:
         parts = [self._part(part, by_path, numbers is None) for part in _by_vector(files)]
         if not parts:
             parts = [self.spark.createDataFrame([], located_schema(self.columns, self.options.row_tracking))]
-        return LocatedRows(parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1]), files, list(by_path.values()))
+        frame = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+        return LocatedRows(frame, files, list(by_path.values()), numbers is not None)
 
     @cached_property
     def _distributed(self) -> bool:
@@ -196,17 +199,20 @@ class TableScan:
 
         return with_filter(stages[-1].frame, narrow)
 
-    def predicate(self, condition: Any) -> Predicate:
-        """What `condition`, a Column or SQL text, says about files."""
+    def predicate(self, condition: Any, alias: str | None = None) -> Predicate:
+        """What `condition`, a Column or SQL text, says about files; it may name the table by `alias`."""
         if not is_connect(self.spark):
             # As a Column, SQL text is read by Spark's own parser, with all of the session's settings.
             condition = F.expr(condition) if isinstance(condition, str) else condition
-        elif not self._standard_sql:
+        elif not self.reads_standard_sql:
             return Unknown("the session reads SQL text in another way")
-        return predicate_of(condition, self.snapshot.schema, self.zone)
+        schema = self.snapshot.schema
+        if alias is None:
+            return predicate_of(condition, schema, self.zone)
+        return without_alias(predicate_of(condition, under_alias(schema, alias), self.zone), alias)
 
     @cached_property
-    def _standard_sql(self) -> bool:
+    def reads_standard_sql(self) -> bool:
         """Whether quotes and timestamps in SQL text mean what they mean by default."""
         conf = self.spark.conf
         quoted = conf.get("spark.sql.ansi.doubleQuotedIdentifiers") or "false"
@@ -227,7 +233,7 @@ class TableScan:
             words = deleted_rows(self.snapshot.store, raw.numbers, files["deletionVector"].to_pylist(), allowed)
             frame = without_deleted_rows(self.spark, frame, words, raw.number)
         if located is not None:
-            return frame.select(*raw.columns, address_of(raw.number))
+            return frame.select(*raw.columns, address_of(raw.number), FILE, ROW)
         # A select that changes nothing still costs calls into the JVM.
         names = [column for column in raw.columns if isinstance(column, str)]
         unchanged = len(names) == len(raw.columns) and names == [quoted(name) for name in frame.columns]

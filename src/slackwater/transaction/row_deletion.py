@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import DataFileNotFound, InvalidArgument, ObjectNotFound
 from slackwater.protocol.data_file_actions import AddFile, RemoveFile
 from slackwater.protocol.deletion_vectors import DeletionVectorDescriptor
 from slackwater.protocol.paths import canonical_path, checked_data_path, is_absolute
@@ -99,7 +99,7 @@ def file_deletions(store: ObjectStore, files: pa.Table, rows: Mapping[str, BitMa
 
     Vectors that files have are read, and the footers of files that do not say how many rows they have. Raises
     InvalidArgument for a path that is not among `files`, and for rows that are none, gone already or beyond the end
-    of the file; errors of reading as `load_deletion_vectors` and `parquet_footer`.
+    of the file; DataFileNotFound and CorruptDeletionVector for what cannot be read.
     """
     touched = files.filter(pc.is_in(files["path"], value_set=pa.array(list(rows), pa.string())))
     adds = as_adds(touched, data_change=True)
@@ -171,7 +171,10 @@ def _row_counts(store: ObjectStore, adds: Sequence[AddFile]) -> list[int]:
 def _rows_in_footer(store: ObjectStore, path: str) -> int:
     place = checked_data_path(path, store.root_url, store.local_root, allow_outside=False)
     holder, name = store.at(place) if is_absolute(place) else (store, place)
-    footer, _ = parquet_footer(holder, name)
+    try:
+        footer, _ = parquet_footer(holder, name)
+    except ObjectNotFound as error:
+        raise DataFileNotFound(f"{store.root_url}: {path}: the log names this data file, but it is gone") from error
     return int(footer.num_rows)
 
 

@@ -1,0 +1,94 @@
+"""The engines that MERGE is measured against, each in a process of its own that lives as long as it is measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.interop.install_delta_spark import Installation
+
+_SERVER = Path(__file__).with_name("dml_rival_server.py")
+_SECONDS_TO_END = 30
+# Variables that point at the Spark or the Python of this process are not for that one.
+_FOREIGN = {"SPARK_HOME", "PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"}
+
+
+class RivalFailed(Exception):
+    """A rival could not do the work, and this is what it said."""
+
+
+class Rival:
+    """An engine that runs."""
+
+    def __init__(self, name: str, process: subprocess.Popen[str], log: Path) -> None:
+        self.name = name
+        self._process = process
+        self._log = log
+
+    def merge(self, path: Path, source: Path, updates: bool) -> float:
+        """Seconds to merge the Parquet files of `source` into the table at `path` by `id`.
+
+        Rows that match none are inserted; those that match are updated where `updates` says so. Raises RivalFailed.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = {"path": str(path), "source": str(source), "updates": updates}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        answer = (
+            json.loads(line) if line else {"error": f"it has ended:\n{self._log.read_text(errors='replace')[-4000:]}"}
+        )
+        if "error" in answer:
+            raise RivalFailed(f"{self.name}: {answer['error']}")
+        seconds: float = answer["seconds"]
+        return seconds
+
+
+@contextmanager
+def delta_spark(installation: Installation, settings: Mapping[str, str]) -> Iterator[Rival]:
+    """delta-spark with the `settings` of our session, until the block ends."""
+    own = {
+        "spark.driver.extraClassPath": f"{installation.jars}/*",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # By default it reads a log in 50 tasks: on two cores, and with a short log, that would be most of its time.
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }
+    with _running("delta-spark", installation.python, {**settings, **own}) as rival:
+        yield rival
+
+
+@contextmanager
+def deltalake() -> Iterator[Rival]:
+    """deltalake, until the block ends."""
+    with _running("deltalake", sys.executable, {}) as rival:
+        yield rival
+
+
+@contextmanager
+def _running(name: str, python: str, settings: Mapping[str, str]) -> Iterator[Rival]:
+    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN} | {"TZ": "UTC"}
+    command = [python, str(_SERVER), name, json.dumps(dict(settings))]
+    with tempfile.TemporaryDirectory(prefix="slackwater-rival-") as folder:
+        log = Path(folder) / "log"
+        with (
+            log.open("w") as errors,
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment,
+                cwd=folder,
+            ) as process,
+        ):  # fmt: skip
+            try:
+                yield Rival(name, process, log)
+                assert process.stdin is not None
+                process.stdin.close()
+                process.wait(_SECONDS_TO_END)
+            finally:
+                process.kill()

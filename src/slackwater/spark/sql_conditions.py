@@ -1,0 +1,119 @@
+"""SQL conditions taken apart: what AND joins, the sides of an equality, the names of a column.
+
+Text is cut where the tokens and the tree of sqlglot agree, so every part is text as its author wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+# The root of sqlglot's tree classes has changed its name between the versions that we allow.
+SqlNode: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """`a = b`, or `a <=> b` where it is `null_safe`."""
+
+    sides: tuple[str, str]
+    null_safe: bool
+
+
+def conjuncts(text: str) -> list[str]:
+    """The parts of `text` that AND joins, as they are written; the whole where it cannot be taken apart."""
+    found: list[str] = []
+    pending = [text]
+    while pending:
+        part = _without_parentheses(pending.pop())
+        root = parsed(part)
+        pieces = _split(part, ("AND",)) if isinstance(root, exp.And) else [part]
+        if root is not None and len(pieces) > 1 and _trees(pieces) == list(root.flatten()):
+            pending.extend(reversed(pieces))
+        else:
+            found.append(part)
+    return found
+
+
+def equality_of(text: str) -> Equality | None:
+    """The two sides of `a = b` or `a <=> b`."""
+    root = parsed(text)
+    if not isinstance(root, (exp.EQ, exp.NullSafeEQ)):
+        return None
+    sides = _split(text, ("EQ", "NULLSAFE_EQ"))
+    if len(sides) != 2 or [parsed(side) for side in sides] != [root.this, root.expression]:
+        return None
+    return Equality((sides[0], sides[1]), isinstance(root, exp.NullSafeEQ))
+
+
+def parsed(text: str) -> SqlNode | None:
+    """The tree of one SQL condition; None where it is none."""
+    dialect = Dialect.get_or_raise("spark")
+    try:
+        trees = dialect.parser().parse_into(exp.Condition, dialect.tokenize(text), text)
+    except SqlglotError:
+        return None
+    return trees[0] if len(trees) == 1 else None
+
+
+def column_path(node: SqlNode | None) -> tuple[str, ...] | None:
+    """The parts of a column reference `a.b.c`; None where `node` is something else."""
+    node = _unnested(node)
+    if isinstance(node, exp.Dot):
+        parent = column_path(node.this)
+        return (*parent, node.name) if parent and isinstance(node.expression, exp.Identifier) else None
+    if not isinstance(node, exp.Column) or not all(isinstance(part, exp.Identifier) for part in node.parts):
+        return None
+    return tuple(str(part.name) for part in node.parts)
+
+
+def _trees(texts: Sequence[str]) -> list[SqlNode | None]:
+    return [_unnested(parsed(text)) for text in texts]
+
+
+def _unnested(node: SqlNode | None) -> SqlNode | None:
+    return None if node is None else node.unnest()
+
+
+def _split(text: str, kinds: tuple[str, ...]) -> list[str]:
+    """`text` between the tokens of `kinds` that stand outside of all parentheses, CASE and BETWEEN."""
+    pieces: list[str] = []
+    start = depth = betweens = 0
+    previous = ""
+    for token in Dialect.get_or_raise("spark").tokenize(text):
+        kind = token.token_type.name
+        is_word = previous != "DOT"
+        previous = kind
+        if kind in ("L_PAREN", "L_BRACKET", "L_BRACE") or (kind == "CASE" and is_word):
+            depth += 1
+        elif kind in ("R_PAREN", "R_BRACKET", "R_BRACE") or (kind == "END" and is_word):
+            depth -= 1
+        elif kind == "BETWEEN" and depth == 0:
+            betweens += 1
+        elif kind == "AND" and depth == 0 and betweens:
+            betweens -= 1
+        elif kind in kinds and depth == 0 and is_word:
+            pieces.append(text[start : token.start])
+            start = token.end + 1
+    return [*pieces, text[start:]]
+
+
+def _without_parentheses(text: str) -> str:
+    """`text` without parentheses around the whole of it."""
+    while True:
+        tokens = Dialect.get_or_raise("spark").tokenize(text)
+        kinds = [token.token_type.name for token in tokens]
+        depth, closed_at = 0, None
+        for place, kind in enumerate(kinds):
+            depth += (kind == "L_PAREN") - (kind == "R_PAREN")
+            if depth == 0:
+                closed_at = place
+                break
+        if not kinds or kinds[0] != "L_PAREN" or closed_at != len(kinds) - 1:
+            return text
+        text = text[tokens[0].end + 1 : tokens[-1].start]
