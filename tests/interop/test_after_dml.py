@@ -64,8 +64,7 @@ def changed(ours: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Cha
 def _cases(condition: Callable[[DmlCase], bool] = lambda case: True) -> list[Any]:
     chosen = [case for case in DML_CASES if condition(case)]
     assert chosen
-    marks = {case.name: [pytest.mark.xfail(reason=case.gap, strict=True)] if case.gap else [] for case in chosen}
-    return [pytest.param(case, id=case.name, marks=marks[case.name]) for case in chosen]
+    return [pytest.param(case, id=case.name) for case in chosen]
 
 
 @pytest.mark.parametrize("case", _cases())

@@ -143,19 +143,10 @@ def test_values_of_every_kind_decide(spark: SparkSession, path: str, vectors: st
         union all select 3, null, null, null, null, null, null, null
     """
     table = make(spark, path, sql, **{VECTORS: vectors})
-    stays = (
-        "d < date'0001-01-01'",
-        "n < timestamp_ntz'1712-01-01'",
-        "c > 1.5BD",
-        "b > X'00ff'",
-        "l[0] = 2",
-        "f < 0.0D",
-    )
-    for condition in stays:
-        table.delete(condition)
+    table.delete("d < date'0001-01-01' or n < timestamp_ntz'1712-01-01' or c > 1.5BD or b > X'00ff' or f < 0.0D")
+    table.delete("get(l, 0) = 2")
     assert ids(spark, path) == [1, 2, 3]
-    version = Snapshot.load(path).version
-    assert version == 0
+    assert Snapshot.load(path).version == 0
     table.delete("f = double('NaN') and b = X'00ff' and m['k'] = 1 and l[1] is null and d = date'1582-10-04'")
     assert ids(spark, path) == [2, 3]
     table.delete("n = timestamp_ntz'2024-01-01 00:00:00.000001' and f = 0.0D and size(m) = 0")

@@ -103,7 +103,7 @@ def test_what_is_no_condition_is_refused_before_anything_is_read(
 
 def test_conditions_as_columns_are_refused_as_text_is(spark: SparkSession, shared: str) -> None:
     table = DeltaTable.forPath(spark, shared)
-    window = Window.orderBy("id")
+    window = Window.partitionBy("v").orderBy("id")
     chance = F.udf(lambda: True, "boolean").asNondeterministic()
     for condition, says in [
         (F.col("id"), "expected a condition"),

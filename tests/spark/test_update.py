@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
@@ -82,7 +83,7 @@ def test_columns_are_named_with_and_without_the_alias(spark: SparkSession, path:
     table.update("t.id = 1", {"t.st.a": "t.st.a + 1", "t.v": "'n'"})
     table.update("ID = 2", {"ST.A": "St.a + 2", "V": "'n'"})
     table.update(F.col("t.id") == 3, {"st.`a`": F.col("t.st.a") + 3, "`v`": F.lit("n")})
-    table.update(F.col("st")["a"] + F.col("id") == 4, {"st": "struct(st.a + 4 as a, st.b as b)", "T.V": "'n'"})
+    table.update(F.col("st")["a"] + F.col("id") * 10 == 40, {"st": "struct(st.a + 4 as a, st.b as b)", "T.V": "'n'"})
     found = [(i, "n", (i, "b")) for i in range(1, 5)]
     assert rows(read(spark, path)) == [(0, "o", (0, "b")), *found]
 
@@ -121,7 +122,7 @@ def test_values_of_every_kind_are_stored(spark: SparkSession, path: str, vectors
         {
             "d": "date'1582-10-04'",
             "at": "timestamp'1712-02-28 01:02:03.000004'",
-            "n": F.lit(dt.datetime(1, 1, 1)).cast("timestamp_ntz"),
+            "n": F.expr("timestamp_ntz'0001-01-01 00:00:00'"),
             "c": "-1234567.891BD + 0.001BD",
             "b": "cast('ü' as binary)",
             "l": "array(l[0], null, named_struct('x', null))",
@@ -198,7 +199,6 @@ def test_the_arguments_are_those_of_delta_spark(spark: SparkSession, path: str) 
         ({"set": [("v", "'y'")]}, TypeError, "'set' must be a dict"),
         ({"set": "v = 1"}, TypeError, "'set' must be a dict"),
         ({"set": {1: "'y'"}}, TypeError, "Keys of dict in 'set' must contain only strings"),
-        ({"set": {F.col("v"): "'y'"}}, TypeError, "Keys of dict in 'set' must contain only strings"),
         ({"set": {"v": 1}}, TypeError, "Values of dict in 'set' must contain only Spark SQL Columns or strings"),
         ({"set": {"v": None}}, TypeError, "Values of dict in 'set' must contain only Spark SQL Columns or strings"),
         ({"condition": 1, "set": {"v": "1"}}, TypeError, "'condition' must be a Spark SQL Column or a string"),
@@ -221,6 +221,6 @@ def test_a_value_that_does_not_fit_its_rows_is_seen_only_where_it_is_used(spark:
     table = make(spark, path, "select id, cast(id as byte) v from range(100, 102)")
     table.update("id = 100", {"v": "id + 27"})
     assert rows(read(spark, path)) == [(100, 127), (101, 101)]
-    with pytest.raises(errors.SlackwaterError):
+    with pytest.raises((PySparkException, errors.SlackwaterError), match="128"):
         table.update("id = 101", {"v": "id + 27"})
     assert rows(read(spark, path)) == [(100, 127), (101, 101)]

@@ -97,7 +97,7 @@ class ClauseResolver:
         if clause.assignments is None:
             assignments = self._star(clause, what)
         else:
-            given = clause.assignments if inserts else without_alias(clause.assignments, self.alias, self.schema)
+            given = without_alias(clause.assignments, self.alias, self.schema)
             assignments = parse_assignments(given, self.schema, self.rules, what, insert=inserts)
         current = _no_present_value if inserts else self.current
         values = assigned_columns(frame, assignments, self.schema, current, what)
