@@ -45,13 +45,14 @@ _PARTITION = "__slackwater_partition_"
 _NOT_NULL = "_"
 # Types whose text in a directory name, unescaped, is just the text of the log.
 _PLAIN_TEXT = frozenset({"long", "integer", "short", "byte", "boolean", "date"})
-_SETTINGS = {
+WRITE_SETTINGS = {
     # INT96 has no statistics in the footer, and other engines are giving it up.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # The calendar of old Spark versions is known to Spark alone.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",
 }
+"""What the session is set to while files are written."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def write_data_files(
     writer = rows.write.options(**dict(options or {}))
     with _staging(store) as staging:
         try:
-            with with_settings(frame.sparkSession, _SETTINGS), _failures_named(store.root_url):
+            with with_settings(frame.sparkSession, WRITE_SETTINGS), _failures_named(store.root_url):
                 writer.partitionBy(*directories).parquet(f"{DataLocations(store).root}/{staging}")
             for meta in store.list_from(staging, recursive=True):
                 if meta.path.endswith(".parquet"):

@@ -6,6 +6,7 @@ Source: delta-protocol.md "Deletion Vectors", "Add File and Remove File", "Chang
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import orjson
 from pyspark.sql import Column, SparkSession
@@ -40,18 +41,26 @@ def _deleted(
     change.remove(matches.whole)
     copied = 0
     if matches.partial.num_rows:
-        if change.makes_vectors:
-            change.delete_rows(matches.partial, matches.bitmaps or {})
-        else:
-            with progress.stage("rewriting", files=matches.partial.num_rows):
-                written = change.copy(matches.others())
-            change.require_rows(matches.num_others, [written])
-            change.remove(matches.partial)
-            copied = sum(add.num_records or 0 for add in written.adds)
-        if change.makes_feed:
-            with progress.stage("recording changes", files=matches.files.num_rows):
-                recorded = change.record_changes(matches.matching(), DELETE)
-            change.require_rows(matches.num_rows, [recorded])
+        with progress.stage("rewriting", files=matches.partial.num_rows):
+            copied = _write(change, matches)
     metrics = {**known("numDeletedRows", matches.num_rows), "numCopiedRows": copied, **file_metrics(change)}
     progress.done(files=matches.files.num_rows, rows=matches.num_rows)
     return {"predicate": orjson.dumps([condition.text]).decode()}, metrics
+
+
+def _write(change: RowChange, matches: RowMatches) -> int:
+    """Take the rows out of the files that have others; the number of rows that were copied for it."""
+    works, expected = [], []
+    if change.makes_vectors:
+        change.delete_rows(matches.partial, matches.bitmaps or {})
+    else:
+        works.append(partial(change.copy, matches.others()))
+        expected.append(matches.num_others)
+        change.remove(matches.partial)
+    if change.makes_feed:
+        works.append(partial(change.record_changes, matches.matching(), DELETE))
+        expected.append(matches.num_rows)
+    written = change.at_once(works) if works else []
+    for count, files in zip(expected, written, strict=True):
+        change.require_rows(count, [files])
+    return 0 if change.makes_vectors else sum(add.num_records or 0 for add in written[0].adds)

@@ -5,8 +5,10 @@ Source: delta-protocol.md "Add File and Remove File", "Add CDC File", "Deletion 
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,7 +33,9 @@ from slackwater.scan.predicate import Predicate, not_true
 from slackwater.scan.scan import prune
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change_feed import CHANGE_TYPE
+from slackwater.spark.data_files import WRITE_SETTINGS
 from slackwater.spark.located_rows import LocatedRows, located_schema
+from slackwater.spark.modes import with_settings
 from slackwater.spark.names import quoted
 from slackwater.spark.scan_frame import ScanOptions, TableScan
 from slackwater.spark.table_rows import RowsWritten, TableRows
@@ -73,6 +77,7 @@ class RowChange:
         self.rows = TableRows(store, snapshot.protocol, snapshot.metadata, dict(snapshot.domain_metadata))
         self.vectors = RowDeletion(0, 0, 0, 0, 0, 0)
         self._written: list[RowsWritten] = []
+        self._keeping = threading.Lock()
         self._started_s = time.monotonic()
 
     @property
@@ -164,13 +169,25 @@ class RowChange:
         """Write rows as change data files; without `change_type` they bring their own."""
         return self._keep(self.rows.write_changes(frame, change_type, {}))
 
+    def at_once(self, works: Sequence[Callable[[], RowsWritten]]) -> list[RowsWritten]:
+        """Do works that each write files, side by side: one fills the gaps that another's last tasks leave.
+
+        Their frames are made before: making them changes settings of the session for a moment. All have ended when
+        this returns, or raises what the first of them raised.
+        """
+        if len(works) == 1:
+            return [works[0]()]
+        with with_settings(self.spark, WRITE_SETTINGS), ThreadPoolExecutor(len(works)) as pool:
+            return [future.result() for future in [pool.submit(work) for work in works]]
+
     def _keep(self, written: RowsWritten, both_roles: bool = False) -> RowsWritten:
-        self._written.append(written)
-        self.transaction.add(written.adds, fresh=True)
-        self.transaction.add_change_files(written.change_files)
-        if both_roles:
-            # What holds nothing but changed rows, each with its type, may be both. Source: "Add CDC File".
-            self.transaction.add_change_files(AddCDCFile(a.path, a.partition_values, a.size) for a in written.adds)
+        with self._keeping:
+            self._written.append(written)
+            self.transaction.add(written.adds, fresh=True)
+            self.transaction.add_change_files(written.change_files)
+            if both_roles:
+                # What holds nothing but changed rows, each with its type, may be both. Source: "Add CDC File".
+                self.transaction.add_change_files(AddCDCFile(a.path, a.partition_values, a.size) for a in written.adds)
         return written
 
     # What goes.

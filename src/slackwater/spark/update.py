@@ -8,6 +8,7 @@ Columns"; delta-spark's UPDATE.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import orjson
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -68,10 +69,6 @@ class _Update:
         if matches.files.num_rows:
             with progress.stage("updating rows", files=matches.files.num_rows):
                 copied = self._write(matches)
-            if change.makes_feed:
-                with progress.stage("recording changes", files=matches.files.num_rows):
-                    recorded = change.record_changes(matches.matching(), UPDATE_PREIMAGE)
-                change.require_rows(matches.num_rows, [recorded])
         metrics = {**known("numUpdatedRows", matches.num_rows), "numCopiedRows": copied, **file_metrics(change)}
         progress.done(files=matches.files.num_rows, rows=matches.num_rows)
         return {"predicate": orjson.dumps([condition.text]).decode()}, metrics
@@ -81,25 +78,32 @@ class _Update:
         change = self._change
         change.remove(matches.whole)
         if change.makes_vectors:
-            self._write_apart(matches)
+            self._write_apart(matches, copies=False)
             change.delete_rows(matches.partial, matches.bitmaps or {})
             return 0
         change.remove(matches.partial)
         if change.makes_feed or not self._condition.is_steady:
-            # In files of their own the updated rows are their own change data.
-            self._write_apart(matches)
-            copies = change.copy(matches.others()) if matches.partial.num_rows else None
-            change.require_rows(matches.num_others, [copies] if copies else [])
-            return sum(add.num_records or 0 for add in copies.adds) if copies else 0
+            return self._write_apart(matches, copies=matches.partial.num_rows > 0)
         return self._write_together(matches)
 
-    def _write_apart(self, matches: RowMatches) -> None:
+    def _write_apart(self, matches: RowMatches, copies: bool) -> int:
+        """Updated rows in files of their own, where they are their own change data; the number of `copies`."""
         change = self._change
         matching = matches.matching()
         rows = self._updated(matching, self._new_values(matching), None)
         post = F.lit(UPDATE_POSTIMAGE) if change.makes_feed else None
-        written = change.write_changed(rows, None, self._recomputed, post)
-        change.require_rows(matches.num_rows, [written])
+        works = [lambda: change.write_changed(rows, None, self._recomputed, post)]
+        expected = [matches.num_rows]
+        if change.makes_feed:
+            works.append(partial(change.record_changes, matches.matching(), UPDATE_PREIMAGE))
+            expected.append(matches.num_rows)
+        if copies:
+            works.append(partial(change.copy, matches.others()))
+            expected.append(matches.num_others)
+        written = change.at_once(works)
+        for count, files in zip(expected, written, strict=True):
+            change.require_rows(count, [files])
+        return sum(add.num_records or 0 for add in written[-1].adds) if copies else 0
 
     def _write_together(self, matches: RowMatches) -> int:
         change = self._change
