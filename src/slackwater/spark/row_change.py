@@ -174,9 +174,11 @@ class RowChange:
 
         Their frames are made before: making them changes settings of the session for a moment. All have ended when
         this returns, or raises what the first of them raised.
+
+        In a partitioned table one follows the other: when the first fails, the others would leave empty directories.
         """
-        if len(works) == 1:
-            return [works[0]()]
+        if len(works) == 1 or self.snapshot.metadata.partition_columns:
+            return [work() for work in works]
         with with_settings(self.spark, WRITE_SETTINGS), ThreadPoolExecutor(len(works)) as pool:
             return [future.result() for future in [pool.submit(work) for work in works]]
 

@@ -235,8 +235,9 @@ class _Write:
                 f"{list(request.partition_by)}: leave partitionBy out, or replace the table with mode overwrite and "
                 "overwriteSchema"
             )
+        metadata = evolved_metadata(snapshot, self._given, request.merge_schema)
         self._require_partition_columns()
-        return evolved_metadata(snapshot, self._given, request.merge_schema)
+        return metadata
 
     def _clustered(self) -> DomainMetadata | None:
         """The domain of the clustering columns after this write, None where it stays as it is."""
