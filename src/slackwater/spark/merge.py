@@ -92,6 +92,7 @@ class _Merge:
             matched = self._builder.of_kind(MATCHED)
             conditions = [c.condition for c in matched if c.condition is not None]
             source = MergeSource.of(self._builder.source, [self._builder.condition, *conditions], bool(matched))
+            change.kept.append(source.frame)
         with progress.stage("looking for files"):
             predicate = self._predicate(source)
             files = change.candidates(predicate)

@@ -51,6 +51,7 @@ class MergeMatches:
         if matched:
             clause = first_match(matched).cast("int").alias(CLAUSE)
             pairs = joined.select(located.address, F.col(SOURCE_ID).alias(PAIR), clause).localCheckpoint()
+            change.kept.append(pairs)
             groups = dict(located.grouped_bitmaps(pairs, F.col(CLAUSE)))
         else:
             groups = dict(located.grouped_bitmaps(joined.select(located.address), F.lit(-1)))

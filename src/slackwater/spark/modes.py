@@ -227,3 +227,19 @@ def reads_the_same(frame: DataFrame) -> bool:
     leaves = analyzed.collectLeaves()
     names = {leaves.apply(at).nodeName() for at in range(leaves.size())}
     return bool(analyzed.deterministic()) and names <= _STEADY_LEAVES and not _ABOUT_NOW.search(analyzed.toString())
+
+
+def release_kept_rows(frame: DataFrame) -> None:
+    """Let go of the rows that `localCheckpoint` kept, as nothing reads them any more.
+
+    Left to the garbage collector, Connect would ask the server from inside of whatever thread happens to collect, and
+    can wait for itself there; a classic session cleans up in a thread of its own.
+    """
+    if not is_connect(frame.sparkSession):
+        return
+    plan: Any = frame._plan
+    while type(plan).__name__ == "SubqueryAlias":
+        plan = plan._child
+    if type(plan).__name__ == "CachedRemoteRelation" and plan._relation_id is not None:
+        plan.__del__()
+        plan._relation_id = None

@@ -35,7 +35,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change_feed import CHANGE_TYPE
 from slackwater.spark.data_files import WRITE_SETTINGS
 from slackwater.spark.located_rows import LocatedRows, located_schema
-from slackwater.spark.modes import with_settings
+from slackwater.spark.modes import release_kept_rows, with_settings
 from slackwater.spark.names import quoted
 from slackwater.spark.scan_frame import ScanOptions, TableScan
 from slackwater.spark.table_rows import RowsWritten, TableRows
@@ -76,6 +76,7 @@ class RowChange:
         )
         self.rows = TableRows(store, snapshot.protocol, snapshot.metadata, dict(snapshot.domain_metadata))
         self.vectors = RowDeletion(0, 0, 0, 0, 0, 0)
+        self.kept: list[DataFrame] = []
         self._written: list[RowsWritten] = []
         self._keeping = threading.Lock()
         self._started_s = time.monotonic()
@@ -221,8 +222,16 @@ class RowChange:
     def run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
         """Do the work, which answers the operation's parameters and metrics, and commit it.
 
-        None where nothing was to be done. Files go again where the commit certainly did not land.
+        None where nothing was to be done. Files go again where the commit certainly did not land; frames that are
+        `kept` are let go in any case.
         """
+        try:
+            return self._run(work)
+        finally:
+            for frame in self.kept:
+                release_kept_rows(frame)
+
+    def _run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
         try:
             parameters, metrics = work()
             self._stage_table()
