@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.interop.install_delta_spark import Installation
+from tests.interop.install_delta_spark import Installation, environment
 
 _SERVER = Path(__file__).with_name("dml_rival_server.py")
 _SECONDS_TO_END = 30
-# Variables that point at the Spark or the Python of this process are not for that one.
-_FOREIGN = {"SPARK_HOME", "PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"}
 
 
 class RivalFailed(Exception):
@@ -39,9 +36,12 @@ class Rival:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         request = {"path": str(path), "source": str(source), "updates": updates}
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        line = ""
+        # A rival that has ended reads nothing; its log says why it has.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
         answer = (
             json.loads(line) if line else {"error": f"it has ended:\n{self._log.read_text(errors='replace')[-4000:]}"}
         )
@@ -74,21 +74,23 @@ def deltalake() -> Iterator[Rival]:
 
 @contextmanager
 def _running(name: str, python: str, settings: Mapping[str, str]) -> Iterator[Rival]:
-    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN} | {"TZ": "UTC"}
     command = [python, str(_SERVER), name, json.dumps(dict(settings))]
     with tempfile.TemporaryDirectory(prefix="slackwater-rival-") as folder:
         log = Path(folder) / "log"
         with (
             log.open("w") as errors,
             subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment(),
                 cwd=folder,
             ) as process,
         ):  # fmt: skip
+            assert process.stdin is not None
             try:
                 yield Rival(name, process, log)
-                assert process.stdin is not None
                 process.stdin.close()
                 process.wait(_SECONDS_TO_END)
             finally:
                 process.kill()
+                # What a rival that has ended did not read would be written once more.
+                with suppress(BrokenPipeError):
+                    process.stdin.close()

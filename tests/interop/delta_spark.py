@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .install_delta_spark import Installation
+from .install_delta_spark import Installation, environment
 
 _SERVER = Path(__file__).with_name("delta_spark_server.py")
 _SECONDS_TO_END = 30
@@ -95,14 +94,11 @@ class DeltaSpark:
 def running(installation: Installation, folder: Path) -> Iterator[DeltaSpark]:
     """A delta-spark that runs until the block ends; its log and scratch files are in `folder`."""
     command = [installation.python, str(_SERVER), installation.jars, str(folder)]
-    # Variables that point at the Spark or the Python of this process are not for that one.
-    foreign = {"SPARK_HOME", "PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"}
-    environment = {key: value for key, value in os.environ.items() if key not in foreign} | {"TZ": "UTC"}
     log = folder / "delta-spark.log"
     with (
         log.open("w") as errors,
         subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment()
         ) as process,
     ):
         try:

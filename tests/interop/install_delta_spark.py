@@ -21,6 +21,12 @@ VERSION = "4.4.0"
 
 HOW_TO_INSTALL = "delta-spark is not installed: python -m tests.interop.install_delta_spark (needs Maven)"
 
+# Variables of this process's own Spark and Python, which are not for that one: where it is, or that it is a server.
+_OWN_SPARK = (
+    "SPARK_HOME", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "PYTHONPATH",
+    "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS",
+)  # fmt: skip
+
 _SCALA = "2.13"
 _RECORD = "installation.json"
 _POM = """\
@@ -57,6 +63,11 @@ def find() -> Installation | None:
     """The installation, None where there is none that was finished."""
     record = folder() / _RECORD
     return Installation(**json.loads(record.read_text())) if record.is_file() else None
+
+
+def environment() -> dict[str, str]:
+    """The environment variables to start another Spark with: those of this process that do not speak of its own."""
+    return {key: value for key, value in os.environ.items() if key not in _OWN_SPARK} | {"TZ": "UTC"}
 
 
 def install() -> Installation:
