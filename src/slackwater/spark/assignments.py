@@ -28,7 +28,6 @@ Expression: TypeAlias = Column | str
 """A Column, or SQL text."""
 
 _OTHER = "__slackwater_other"
-_CLOCK = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|curdate|unix_timestamp|to_unix_timestamp)\b")
 # Columns and aliases of ours among those that Spark suggests.
 _OURS = re.compile(r"`__slackwater_\w+`(\.|, )|, `__slackwater_\w+`|(?<=\[)`__slackwater_\w+`(?=\])")
 _NO_BOOLEAN = "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"
@@ -171,11 +170,6 @@ def validate_expression(
 def without_alias(given: Mapping[str, Expression], alias: str, schema: StructType) -> Mapping[str, Expression]:
     """The assignments with plain column names, where they have the target's alias in front."""
     return {_without_first(key, alias, schema): value for key, value in given.items()}
-
-
-def asks_the_clock(text: str) -> bool:
-    """Whether an expression has another value in the next job, because it is about now."""
-    return _CLOCK.search(text) is not None
 
 
 class _AnsiSetting:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, SparkSession
 
 from slackwater.spark.change_metrics import file_metrics, known
 from slackwater.spark.progress import Progress
-from slackwater.spark.row_change import DELETE, RowChange
+from slackwater.spark.row_change import DELETE, FileWork, RowChange
 from slackwater.spark.row_matches import Condition, RowMatches
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.transaction import CommitResult
@@ -50,17 +50,13 @@ def _deleted(
 
 def _write(change: RowChange, matches: RowMatches) -> int:
     """Take the rows out of the files that have others; the number of rows that were copied for it."""
-    works, expected = [], []
+    works = []
     if change.makes_vectors:
         change.delete_rows(matches.partial, matches.bitmaps or {})
     else:
-        works.append(partial(change.copy, matches.others()))
-        expected.append(matches.num_others)
+        works.append(FileWork(partial(change.copy, matches.others()), matches.num_others))
         change.remove(matches.partial)
     if change.makes_feed:
-        works.append(partial(change.record_changes, matches.matching(), DELETE))
-        expected.append(matches.num_rows)
-    written = change.at_once(works) if works else []
-    for count, files in zip(expected, written, strict=True):
-        change.require_rows(count, [files])
-    return 0 if change.makes_vectors else sum(add.num_records or 0 for add in written[0].adds)
+        works.append(FileWork(partial(change.record_changes, matches.matching(), DELETE), matches.num_rows))
+    written = change.at_once(works)
+    return 0 if change.makes_vectors else written[0].num_rows

@@ -46,7 +46,7 @@ class RowGroup:
     @property
     def num_rows(self) -> int:
         """How many rows there are."""
-        return sum(map(len, self.rows.values()))
+        return row_count(self.rows)
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,11 @@ def _rows(bits: pa.ChunkedArray, chunks: np.ndarray[Any, Any]) -> np.ndarray[Any
         np.uint64
     )
     return rows
+
+
+def row_count(rows: Mapping[str, BitMap64]) -> int:
+    """How many rows there are in sets of row indexes, by path."""
+    return sum(map(len, rows.values()))
 
 
 def united(*sets: Mapping[str, BitMap64]) -> dict[str, BitMap64]:

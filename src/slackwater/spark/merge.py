@@ -13,7 +13,6 @@ from functools import partial
 
 import orjson
 import pyarrow as pa
-from pyroaring import BitMap64
 from pyspark.sql import Column, SparkSession
 
 from slackwater.errors import MergeCardinalityViolation
@@ -22,7 +21,7 @@ from slackwater.scan.predicate import And, Constant, Or, Predicate
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.alignment import aligned_column, is_aligned, null_column
 from slackwater.spark.change_metrics import file_metrics
-from slackwater.spark.located_rows import united
+from slackwater.spark.located_rows import row_count
 from slackwater.spark.merge_builder import (
     MATCHED,
     NOT_MATCHED,
@@ -117,7 +116,7 @@ class _Merge:
         if found.makes_feed:
             with progress.stage("recording changes"):
                 rows.record_changes()
-        self.counts = MergeCounts(_number(found.updated), _number(found.deleted), inserted)
+        self.counts = MergeCounts(row_count(found.updated), row_count(found.deleted), inserted)
 
     def _current(self, column: StructField) -> Column:
         """The present value of a column of the target, in its type after the MERGE."""
@@ -138,11 +137,7 @@ class _Merge:
             return matching if source.rows else Constant(False)
         if any(clause.condition is None for clause in others):
             return Constant(True)
-        return Or((matching, *(self._on_target(clause.condition) for clause in others)))
-
-    def _on_target(self, condition: Column | str | None) -> Predicate:
-        change = self._change
-        return change.scan.predicate(condition, change.alias) if condition is not None else Constant(True)
+        return Or((matching, *(change.scan.predicate(clause.condition, change.alias) for clause in others)))
 
     def _would_match(self, source: MergeSource, on: Column, snapshot: Snapshot, files: pa.Table) -> bool:
         """Whether rows that another writer added in `files` would have mattered."""
@@ -158,7 +153,7 @@ class _Merge:
         if len(clauses) == 1 and clauses[0].deletes and clauses[0].is_unconditional:
             return
         pairs = sum(found.groups[c.number].occurrences for c in clauses if c.number in found.groups)
-        rows = sum(map(len, united(*(found.rows_of([c]) for c in clauses)).values()))
+        rows = row_count(found.rows_of(clauses))
         if pairs > rows:
             raise MergeCardinalityViolation(
                 f"{self._change.snapshot.store.root_url}: {pairs} matching pairs of rows modify {rows} rows of the "
@@ -188,8 +183,7 @@ class _Merge:
         matched, others = found.of_kind(MATCHED), found.of_kind(NOT_MATCHED_BY_SOURCE)
 
         def number(clauses: Sequence[ResolvedClause], deletes: bool) -> int:
-            chosen = [clause for clause in clauses if clause.deletes is deletes]
-            return sum(map(len, united(*(found.rows_of([c]) for c in chosen)).values()))
+            return row_count(found.rows_of([clause for clause in clauses if clause.deletes is deletes]))
 
         written = sum(
             add.num_records or 0 for add in self._change.transaction.staged.adds if add.deletion_vector is None
@@ -208,7 +202,3 @@ class _Merge:
             "numOutputRows": counts.updated + counts.inserted + copied,
             **file_metrics(self._change, target="Target"),
         }
-
-
-def _number(rows: Mapping[str, BitMap64]) -> int:
-    return sum(map(len, rows.values()))

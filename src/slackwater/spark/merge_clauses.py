@@ -33,7 +33,7 @@ from slackwater.spark.merge_builder import (
 )
 from slackwater.spark.merge_source import copies, schema_of, with_copies
 from slackwater.spark.names import quoted
-from slackwater.spark.types import from_spark_schema, to_spark_type
+from slackwater.spark.types import to_spark_type
 
 _NESTED = (StructType, ArrayType, MapType)
 
@@ -147,7 +147,7 @@ def first_match(clauses: Sequence[ResolvedClause]) -> Column:
 
 def evolving_columns(builder: DeltaMergeBuilder, target: StructType) -> StructType:
     """The source's columns that a clause writes and that may change the target's schema."""
-    source = from_spark_schema(builder.source.schema)
+    source = schema_of(builder.source)
     written: set[str] = set()
     for clause in builder.clauses:
         if clause.action == DELETE:

@@ -39,7 +39,7 @@ from slackwater.scan.predicate import (
     Value,
 )
 from slackwater.spark.aliases import under_alias, without_alias
-from slackwater.spark.assignments import asks_the_clock, validate_expression
+from slackwater.spark.assignments import validate_expression
 from slackwater.spark.columns import predicate_of, predicate_of_tree
 from slackwater.spark.condition_trees import (
     ALIAS,
@@ -52,7 +52,7 @@ from slackwater.spark.condition_trees import (
 from slackwater.spark.modes import is_connect
 from slackwater.spark.names import quoted
 from slackwater.spark.scan_frame import TableScan
-from slackwater.spark.sql_conditions import column_path, conjuncts, equality_of, parsed
+from slackwater.spark.sql_conditions import asks_the_clock, column_path, conjuncts, equality_of, parsed
 from slackwater.spark.types import to_spark_type
 
 _MAX_LISTED = 1_000

@@ -16,7 +16,7 @@ from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.schema import StructField
 from slackwater.spark.alignment import null_column
 from slackwater.spark.change_feed import CHANGE_TYPE
-from slackwater.spark.located_rows import ADDRESS, KEPT_COMMIT_VERSION, KEPT_ROW_ID, united
+from slackwater.spark.located_rows import ADDRESS, KEPT_COMMIT_VERSION, KEPT_ROW_ID, row_count, united
 from slackwater.spark.merge_builder import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
 from slackwater.spark.merge_clauses import ResolvedClause, first_match
 from slackwater.spark.merge_matches import CLAUSE, PAIR, MergeMatches
@@ -29,7 +29,7 @@ from slackwater.spark.row_change import (
     UPDATE_PREIMAGE,
     RowChange,
     files_of,
-    record_counts,
+    rows_left,
 )
 from slackwater.spark.table_rows import RowsWritten
 
@@ -65,7 +65,7 @@ class MergeRows:
         if matches.partial.num_rows and not change.makes_vectors and not copies:
             rest = change.target(change.located(matches.partial).without(matches.modified_in_part))
             copied = change.copy(rest.select(*self._copied_row()))
-            change.require_rows(self._num_copied, [copied])
+            change.require_rows(self._num_copied, copied.num_rows)
         return self._num_inserted(written, copies)
 
     def record_changes(self) -> None:
@@ -79,16 +79,14 @@ class MergeRows:
                 found = change.target(located.only(rows)).select(*columns, F.lit(change_type).alias(CHANGE_TYPE))
                 frames.append(found)
         recorded = change.record_changes(reduce(DataFrame.unionAll, frames), None)
-        change.require_rows(
-            sum(map(len, matches.updated.values())) + sum(map(len, matches.deleted.values())), [recorded]
-        )
+        change.require_rows(row_count(matches.updated) + row_count(matches.deleted), recorded.num_rows)
 
     @property
     def _copied_with_updates(self) -> bool:
         """Whether rows that stay are written in one go with those that are updated."""
         matches, change = self._matches, self._change
         is_rewrite = not change.makes_vectors and not matches.makes_feed and matches.partial.num_rows > 0
-        return is_rewrite and bool(self._matches.rows_of(self._updates))
+        return is_rewrite and bool(matches.rows_of(self._updates))
 
     # The three kinds of rows, in the table's columns, with what is kept of old rows and CLAUSE, null for a copy.
 
@@ -110,7 +108,7 @@ class MergeRows:
         source = with_copies(matches.source.frame, matches.source.given)
         changes = pairs.join(source, F.col(PAIR) == F.col(SOURCE_ID), "inner")
         width = 2 * row_bytes(matches.source.given.schema) + _PAIR_BYTES
-        if fits_everywhere(frame, sum(map(len, rows.values())), width):
+        if fits_everywhere(frame, row_count(rows), width):
             changes = F.broadcast(changes)
         joined = frame.join(changes, F.col(ADDRESS) == F.col(_PAIR_ADDRESS), "left" if copies else "inner")
         return [joined.select(*self._updated_row(self._updates, F.col(CLAUSE), copies))]
@@ -141,7 +139,7 @@ class MergeRows:
         elif matches.num_pairs:
             rows = matches.seen
             seen = self._change.target(self._change.located(files_of(matches.files, rows.keys())).only(rows))
-            if fits_everywhere(seen, sum(map(len, rows.values())), _PAIR_BYTES):
+            if fits_everywhere(seen, row_count(rows), _PAIR_BYTES):
                 seen = F.broadcast(seen)
             source = source.join(seen, matches.on, "left_anti")
         source = source.withColumn(CLAUSE, first_match(self._inserts).cast("int"))
@@ -223,13 +221,11 @@ class MergeRows:
 
     @property
     def _num_copied(self) -> int | None:
-        live = record_counts(self._matches.partial)
-        others = [None if n is None else n - len(self._matches.modified[path]) for path, n in live.items()]
-        return None if None in others else sum(n or 0 for n in others)
+        return rows_left(self._matches.partial, {path: len(rows) for path, rows in self._matches.modified.items()})
 
     def _num_inserted(self, written: Sequence[RowsWritten], copies: bool) -> int:
-        total = sum(add.num_records or 0 for rows in written for add in rows.files.adds)
-        updated = sum(map(len, self._matches.updated.values()))
+        total = sum(rows.num_rows for rows in written)
+        updated = row_count(self._matches.updated)
         copied = self._num_copied if copies else 0
         if copied is None:
             source = self._inserted()
@@ -237,5 +233,5 @@ class MergeRows:
         inserted = total - updated - copied
         if inserted < 0 or (inserted and not self._inserts):
             # Said as any other count that does not come out.
-            self._change.require_rows(updated + copied, written)
+            self._change.require_rows(updated + copied, total)
         return inserted

@@ -5,20 +5,20 @@ Everything that touches the JVM or a Connect plan is here (and at the foot of `c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, PySparkException
 
+from slackwater.spark.sql_conditions import asks_the_clock
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 _PATHS_ONE_BY_ONE = 16
-# The leaves of plans whose rows stay the same, and the names of what stands for the time of a run.
+# The leaves of plans whose rows stay the same.
 _STEADY_LEAVES = frozenset({"LogicalRelation", "LocalRelation", "Range"})
-_ABOUT_NOW = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|unix_timestamp)\b")
 _WRITE_FAILED = "TASK_WRITE_FAILED"
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
@@ -226,7 +226,7 @@ def reads_the_same(frame: DataFrame) -> bool:
     analyzed = frame._jdf.queryExecution().analyzed()
     leaves = analyzed.collectLeaves()
     names = {leaves.apply(at).nodeName() for at in range(leaves.size())}
-    return bool(analyzed.deterministic()) and names <= _STEADY_LEAVES and not _ABOUT_NOW.search(analyzed.toString())
+    return bool(analyzed.deterministic()) and names <= _STEADY_LEAVES and not asks_the_clock(analyzed.toString())
 
 
 def release_kept_rows(frame: DataFrame) -> None:

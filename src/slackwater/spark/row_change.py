@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,12 +23,7 @@ from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.protocol import row_tracking
 from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.data_file_actions import AddCDCFile, num_records_of
-from slackwater.protocol.features import supported_features, validate_writable
-from slackwater.protocol.properties import (
-    ENABLE_CHANGE_DATA_FEED,
-    ENABLE_DELETION_VECTORS,
-    TableProperties,
-)
+from slackwater.protocol.features import is_active, validate_writable
 from slackwater.protocol.schema import StructType
 from slackwater.scan.predicate import Predicate, not_true
 from slackwater.scan.scan import prune
@@ -50,6 +46,14 @@ INSERT, DELETE = "insert", "delete"
 UPDATE_PREIMAGE, UPDATE_POSTIMAGE = "update_preimage", "update_postimage"
 _CLOCK = Clock()
 _ONLY_TARGET = "__slackwater_target"
+
+
+@dataclass(frozen=True)
+class FileWork:
+    """What writes files, and how many rows they are to hold; None where that is not known."""
+
+    write: Callable[[], RowsWritten]
+    num_rows: int | None
 
 
 class RowChange:
@@ -84,14 +88,12 @@ class RowChange:
     @property
     def makes_vectors(self) -> bool:
         """Whether rows are deleted by deletion vectors, rather than by rewriting their files."""
-        supported = "deletionVectors" in supported_features(self.snapshot.protocol)
-        return supported and self.snapshot.properties.flag(ENABLE_DELETION_VECTORS)
+        return is_active("deletionVectors", self.snapshot.protocol, self.snapshot.properties)
 
     @property
     def makes_feed(self) -> bool:
         """Whether the change is recorded in change data files."""
-        supported = "changeDataFeed" in supported_features(self.snapshot.protocol)
-        return supported and self.snapshot.properties.flag(ENABLE_CHANGE_DATA_FEED)
+        return is_active("changeDataFeed", self.snapshot.protocol, self.snapshot.properties)
 
     @property
     def schema(self) -> StructType:
@@ -104,7 +106,7 @@ class RowChange:
 
     def require_removal_allowed(self) -> None:
         """Raise OperationNotAllowed where the table is append-only."""
-        validate_not_append_only(self.snapshot.protocol, TableProperties(self.snapshot.metadata.configuration))
+        validate_not_append_only(self.snapshot.protocol, self.snapshot.properties)
 
     def nothing(self) -> DataFrame:
         """A frame without rows in which conditions on the table can be looked at by Spark."""
@@ -170,18 +172,23 @@ class RowChange:
         """Write rows as change data files; without `change_type` they bring their own."""
         return self._keep(self.rows.write_changes(frame, change_type, {}))
 
-    def at_once(self, works: Sequence[Callable[[], RowsWritten]]) -> list[RowsWritten]:
+    def at_once(self, works: Sequence[FileWork]) -> list[RowsWritten]:
         """Do works that each write files, side by side: one fills the gaps that another's last tasks leave.
 
         Their frames are made before: making them changes settings of the session for a moment. All have ended when
-        this returns, or raises what the first of them raised.
+        this returns, or raises what the first of them raised. Raises InvalidArgument for a number of rows that is not
+        the expected one.
 
         In a partitioned table one follows the other: when the first fails, the others would leave empty directories.
         """
-        if len(works) == 1 or self.snapshot.metadata.partition_columns:
-            return [work() for work in works]
-        with with_settings(self.spark, WRITE_SETTINGS), ThreadPoolExecutor(len(works)) as pool:
-            return [future.result() for future in [pool.submit(work) for work in works]]
+        if len(works) < 2 or self.snapshot.metadata.partition_columns:
+            written = [work.write() for work in works]
+        else:
+            with with_settings(self.spark, WRITE_SETTINGS), ThreadPoolExecutor(len(works)) as pool:
+                written = [future.result() for future in [pool.submit(work.write) for work in works]]
+        for work, rows in zip(works, written, strict=True):
+            self.require_rows(work.num_rows, rows.num_rows)
+        return written
 
     def _keep(self, written: RowsWritten, both_roles: bool = False) -> RowsWritten:
         with self._keeping:
@@ -209,14 +216,13 @@ class RowChange:
         """Declare what the change was decided by."""
         self.transaction.read_where(predicate, found)
 
-    def require_rows(self, expected: int | None, written: Iterable[RowsWritten]) -> None:
-        """Raise InvalidArgument where files do not hold as many rows as were found: none is lost or doubled."""
-        found = sum(add.num_records or 0 for rows in written for add in rows.files.adds)
-        if expected is not None and found != expected:
+    def require_rows(self, expected: int | None, written: int) -> None:
+        """Raise InvalidArgument where as many rows as were found were not written: none is lost or doubled."""
+        if expected is not None and written != expected:
             raise InvalidArgument(
-                f"{self.snapshot.store.root_url}: {self.operation} found {expected} rows to write, and wrote {found}: "
-                "its conditions or its source changed while it ran, so nothing was committed: repeat it on data that "
-                "stays the same"
+                f"{self.snapshot.store.root_url}: {self.operation} found {expected} rows to write, and wrote "
+                f"{written}: its conditions or its source changed while it ran, so nothing was committed: repeat it on "
+                "data that stays the same"
             )
 
     def run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
@@ -273,6 +279,17 @@ def record_counts(files: pa.Table) -> dict[str, int | None]:
         physical = num_records_of(stats)
         counts[path] = None if physical is None else physical - (vector["cardinality"] if vector else 0)
     return counts
+
+
+def rows_left(files: pa.Table, taken: Mapping[str, int | None]) -> int | None:
+    """The live rows of `files` but those that are `taken`, by path; None where the log does not say."""
+    return total(None if n is None else n - (taken[path] or 0) for path, n in record_counts(files).items())
+
+
+def total(counts: Iterable[int | None]) -> int | None:
+    """The sum, None where one of `counts` is not known."""
+    found = list(counts)
+    return None if None in found else sum(count or 0 for count in found)
 
 
 def files_of(files: pa.Table, paths: Collection[str]) -> pa.Table:

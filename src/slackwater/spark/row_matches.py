@@ -17,12 +17,13 @@ from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from slackwater.protocol.sql_columns import read_columns
 from slackwater.scan.predicate import Constant, Predicate
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.assignments import asks_the_clock, validate_expression
+from slackwater.spark.assignments import validate_expression
 from slackwater.spark.located_rows import LocatedRows
 from slackwater.spark.overwrite import partitions_where
 from slackwater.spark.progress import Progress
-from slackwater.spark.row_change import RowChange, files_of, record_counts
+from slackwater.spark.row_change import RowChange, files_of, record_counts, rows_left, total
 from slackwater.spark.scan_frame import TableScan
+from slackwater.spark.sql_conditions import asks_the_clock
 from slackwater.transaction.row_reads import RowsRead
 
 
@@ -97,15 +98,12 @@ class RowMatches:
     @cached_property
     def num_rows(self) -> int | None:
         """How many rows match, None where the log does not say."""
-        counts = list(self.counts.values())
-        return None if None in counts else sum(count or 0 for count in counts)
+        return total(self.counts.values())
 
     @cached_property
     def num_others(self) -> int | None:
         """How many rows of the files `partial` do not match, None where the log does not say."""
-        live = record_counts(self.partial)
-        others = [None if n is None else n - (self.counts[path] or 0) for path, n in live.items()]
-        return None if None in others else sum(n or 0 for n in others)
+        return rows_left(self.partial, self.counts)
 
     def matching(self) -> DataFrame:
         """The matching rows, located, under the target's alias."""
@@ -147,8 +145,9 @@ def condition_text(given: Column | str | None) -> str:
     """What a condition looks like in the history."""
     if given is None:
         return "true"
-    text = given if isinstance(given, str) else str(given)
-    return text.removeprefix("Column<'").removesuffix("'>") if not isinstance(given, str) else text.strip()
+    if isinstance(given, str):
+        return given.strip()
+    return str(given).removeprefix("Column<'").removesuffix("'>")
 
 
 def _by_the_log(change: RowChange, condition: Condition, files: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -1,10 +1,11 @@
-"""SQL conditions taken apart: what AND joins, the sides of an equality, the names of a column.
+"""SQL conditions taken apart: what AND joins, the sides of an equality, the names of a column; whether they are of now.
 
 Text is cut where the tokens and the tree of sqlglot agree, so every part is text as its author wrote it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -16,6 +17,8 @@ from sqlglot.errors import SqlglotError
 # The root of sqlglot's tree classes has changed its name between the versions that we allow.
 SqlNode: TypeAlias = Any
 
+_CLOCK = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|curdate|unix_timestamp|to_unix_timestamp)\b")
+
 
 @dataclass(frozen=True, slots=True)
 class Equality:
@@ -23,6 +26,11 @@ class Equality:
 
     sides: tuple[str, str]
     null_safe: bool
+
+
+def asks_the_clock(text: str) -> bool:
+    """Whether an expression has another value in the next job, because it is about now."""
+    return _CLOCK.search(text) is not None
 
 
 def conjuncts(text: str) -> list[str]:

@@ -182,6 +182,11 @@ class RowsWritten:
         return [] if self.is_change_data else self.files.adds
 
     @property
+    def num_rows(self) -> int:
+        """How many rows were written."""
+        return sum(add.num_records or 0 for add in self.files.adds)
+
+    @property
     def change_files(self) -> list[AddCDCFile]:
         """The change data files to add."""
         return [AddCDCFile(a.path, a.partition_values, a.size) for a in self.files.adds if self.is_change_data]

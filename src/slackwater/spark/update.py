@@ -20,7 +20,7 @@ from slackwater.spark.change_metrics import file_metrics, known
 from slackwater.spark.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
 from slackwater.spark.names import quoted
 from slackwater.spark.progress import Progress
-from slackwater.spark.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE, RowChange
+from slackwater.spark.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE, FileWork, RowChange, total
 from slackwater.spark.row_matches import Condition, RowMatches
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.transaction import CommitResult
@@ -52,14 +52,14 @@ class _Update:
     def __init__(self, change: RowChange, condition: Condition, given: Mapping[str, Column | str]) -> None:
         self._change = change
         self._condition = condition
-        self._assignments = parse_assignments(
+        assignments = parse_assignments(
             without_alias(given, change.alias, change.schema), change.schema, change.rows.rules, "UPDATE SET"
         )
-        assigned = {path[0] for path in self._assignments}
+        assigned = {path[0] for path in assignments}
         generated = [g.name for g in change.rows.rules.generated if g.name not in assigned]
         self._recomputed = dict.fromkeys(generated, F.lit(True))
-        # Looked at before anything is read.
-        self._new_values(change.nothing())
+        # Looked at before anything is read; the columns mean the same in every frame of the target.
+        self._new = assigned_columns(change.nothing(), assignments, change.schema, self._current, "UPDATE SET")
 
     def run(self, progress: Progress) -> tuple[Mapping[str, str], Mapping[str, int]]:
         change, condition = self._change, self._condition
@@ -90,20 +90,15 @@ class _Update:
         """Updated rows in files of their own, where they are their own change data; the number of `copies`."""
         change = self._change
         matching = matches.matching()
-        rows = self._updated(matching, self._new_values(matching), None)
         post = F.lit(UPDATE_POSTIMAGE) if change.makes_feed else None
-        works = [lambda: change.write_changed(rows, None, self._recomputed, post)]
-        expected = [matches.num_rows]
+        updated = partial(change.write_changed, self._updated(matching, None), None, self._recomputed, post)
+        works = [FileWork(updated, matches.num_rows)]
         if change.makes_feed:
-            works.append(partial(change.record_changes, matches.matching(), UPDATE_PREIMAGE))
-            expected.append(matches.num_rows)
+            works.append(FileWork(partial(change.record_changes, matching, UPDATE_PREIMAGE), matches.num_rows))
         if copies:
-            works.append(partial(change.copy, matches.others()))
-            expected.append(matches.num_others)
+            works.append(FileWork(partial(change.copy, matches.others()), matches.num_others))
         written = change.at_once(works)
-        for count, files in zip(expected, written, strict=True):
-            change.require_rows(count, [files])
-        return sum(add.num_records or 0 for add in written[-1].adds) if copies else 0
+        return written[-1].num_rows if copies else 0
 
     def _write_together(self, matches: RowMatches) -> int:
         change = self._change
@@ -114,36 +109,25 @@ class _Update:
             changed = F.col(_CHANGED)
             masks = dict.fromkeys(self._recomputed, changed)
             frame = frame.withColumn(_CHANGED, matches.is_match)
-        rows = self._updated(frame, self._new_values(frame), changed)
-        written = change.write_changed(rows, changed, masks)
-        total = (
-            None
-            if None in (matches.num_rows, matches.num_others)
-            else (matches.num_rows or 0) + (matches.num_others or 0)
-        )
-        change.require_rows(total, [written])
-        return sum(add.num_records or 0 for add in written.adds) - (matches.num_rows or 0)
-
-    def _new_values(self, frame: DataFrame) -> dict[str, Column]:
-        return assigned_columns(frame, self._assignments, self._change.schema, self._current, "UPDATE SET")
+        written = change.write_changed(self._updated(frame, changed), changed, masks)
+        change.require_rows(total((matches.num_rows, matches.num_others)), written.num_rows)
+        return written.num_rows - (matches.num_rows or 0)
 
     def _current(self, field: StructField) -> Column:
         return self._change.column(field.name)
 
-    def _updated(self, frame: DataFrame, new: Mapping[str, Column], changed: Column | None) -> DataFrame:
+    def _updated(self, frame: DataFrame, changed: Column | None) -> DataFrame:
         """The rows with their new values, and what is kept with them besides the table's columns."""
-        columns = [self._value(field.name, new, changed) for field in self._change.schema]
+        columns = [self._value(field.name, changed) for field in self._change.schema]
         if self._change.is_tracked:
-            version = F.col(KEPT_COMMIT_VERSION)
-            none = F.lit(None).cast("long")
-            version = none if changed is None else F.when(~changed, version)
+            version = F.lit(None).cast("long") if changed is None else F.when(~changed, F.col(KEPT_COMMIT_VERSION))
             columns += [F.col(KEPT_ROW_ID), version.alias(KEPT_COMMIT_VERSION)]
         if changed is not None:
             columns.append(changed)
         return frame.select(*columns)
 
-    def _value(self, name: str, new: Mapping[str, Column], changed: Column | None) -> Column:
-        old = F.col(quoted(name))
-        if name not in new:
+    def _value(self, name: str, changed: Column | None) -> Column:
+        old, new = F.col(quoted(name)), self._new.get(name)
+        if new is None:
             return old
-        return (new[name] if changed is None else F.when(changed, new[name]).otherwise(old)).alias(name)
+        return (new if changed is None else F.when(changed, new).otherwise(old)).alias(name)

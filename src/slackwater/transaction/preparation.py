@@ -19,7 +19,7 @@ from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.column_mapping import NONE, column_mapping_mode, physical_schema
 from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.feature_support import required_features, validate_feature_combination, with_features
-from slackwater.protocol.features import supported_features, validate_writable
+from slackwater.protocol.features import is_active, supported_features, validate_writable
 from slackwater.protocol.partition_values import parse_partition_column
 from slackwater.protocol.paths import canonical_path, canonical_paths
 from slackwater.protocol.properties import (
@@ -143,10 +143,10 @@ def _all_names(schema: StructType, metadata: Metadata) -> set[str]:
 def _validate_files(
     staged: StagedActions, protocol: Protocol, metadata: Metadata, schema: StructType, before: Snapshot | None
 ) -> None:
-    supported, properties = supported_features(protocol), TableProperties(metadata.configuration)
+    properties = TableProperties(metadata.configuration)
     if any(remove.data_change for remove in staged.removes):
         validate_not_append_only(protocol, properties)
-    if staged.change_files and not ("changeDataFeed" in supported and properties.flag(ENABLE_CHANGE_DATA_FEED)):
+    if staged.change_files and not is_active("changeDataFeed", protocol, properties):
         raise OperationNotAllowed(f"change data files need {ENABLE_CHANGE_DATA_FEED} to be true")
     _validate_partition_values(staged, protocol, metadata, schema)
     _validate_deletion_vectors(staged, protocol, properties)
