@@ -12,7 +12,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) tools/check_environment.py
 	@echo "Building the environment in $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[connect,demo,peers,test]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[connect,demo,peers,postgres,server,test]"
 	@touch $(STAMP)
 
 demo: environment

@@ -7,6 +7,7 @@ slackwater.DeltaTable.forPath(spark, path).history().show()
 df.write.format("delta").mode("append").save(path)
 slackwater.DeltaTable.forPath(spark, path).delete("day < '2020-01-01'")      # update, merge
 slackwater.DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").execute()
+slackwater.Lake.open("/data/lake").table("flights")          # named tables, commits ratified by their owner
 slackwater.Snapshot.load(path).files(where="month = 3")      # without Spark
 slackwater.Transaction(path)                                 # commits, without Spark
 """
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from slackwater.commit.transaction import Transaction
     from slackwater.protocol.data_file_actions import AddFile, RemoveFile
     from slackwater.spark.enable import enable
+    from slackwater.spark.lake import Lake
     from slackwater.spark.merge_builder import DeltaMergeBuilder
     from slackwater.spark.table import DeltaTable
     from slackwater.spark.table_builder import DeltaTableBuilder, IdentityGenerator
@@ -34,6 +36,7 @@ __all__ = [
     "DeltaTable",
     "DeltaTableBuilder",
     "IdentityGenerator",
+    "Lake",
     "RemoveFile",
     "Snapshot",
     "Transaction",
@@ -48,6 +51,7 @@ _ON_DEMAND = {
     "RemoveFile": "slackwater.protocol.data_file_actions",
     "Transaction": "slackwater.commit.transaction",
     "enable": "slackwater.spark.enable",
+    "Lake": "slackwater.spark.lake",
     "DeltaMergeBuilder": "slackwater.spark.merge_builder",
     "DeltaTable": "slackwater.spark.table",
     "DeltaTableBuilder": "slackwater.spark.table_builder",

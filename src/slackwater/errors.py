@@ -7,7 +7,8 @@
     ├── ChangeFeedNotEnabled          a version recorded no change data feed: ask for versions that did
     ├── CorruptTable                  the table's own files contradict the protocol: repair or restore the table
     │   ├── CorruptLog                a commit that is not what a commit must be
-    │   │   └── MissingCommit         a version that must be in the log is not there
+    │   │   ├── MissingCommit         a version that must be in the log is not there
+    │   │   └── UnratifiedCommit      a version that the table's commit owner never ratified: look who wrote it
     │   ├── CorruptCheckpoint         a checkpoint that cannot be read, or lacks what it must hold
     │   ├── CorruptDeletionVector     wrong magic number, checksum or cardinality
     │   ├── InvalidSchema             a schema string that is no schema
@@ -18,7 +19,10 @@
     │   ├── TableAlreadyExists        there is a table where one was to be created: append to it, or write elsewhere
     │   └── MergeCardinalityViolation several source rows of a merge modify one target row: leave one of them
     ├── OperationNotAllowed           a setting of the table forbids it: change the setting first, if it may be changed
+    │   ├── CommitOwnerRequired       a commit owner manages the table: write to it through its lake
+    │   └── NotAuthorized             the token is missing, wrong, or not for this: use another one
     ├── InvariantViolationException   a row breaks a constraint of the table: fix the row
+    ├── CommitOwnerUnavailable        the commit owner, or its database, does not answer: nothing was changed, try again
     ├── StorageError                  the object store refused or failed
     │   ├── ObjectNotFound            nothing is stored under that path
     │   ├── ObjectExists              something is stored under that path already, and was left as it is
@@ -33,6 +37,7 @@
         │   ├── MetadataChangedException           it changed the table's schema or settings
         │   └── ProtocolChangedException           it changed the table's protocol, or created the table
         ├── CommitFailed              it certainly did not land, and no other writer is the cause
+        │   └── CommitOwnerBusy       the commit owner takes no more just now: wait, then try again
         └── CommitUnknown             it may or may not have landed: read the log before trying again
 
 `CommitError` and its children say by their attributes what the caller may do: `retryable` (the same work may be
@@ -72,6 +77,10 @@ class CorruptLog(CorruptTable):
 
 class MissingCommit(CorruptLog):
     """A version between two known ones, or the first one that a snapshot needs, is not in the log."""
+
+
+class UnratifiedCommit(CorruptLog):
+    """The log of a managed table holds a version that its commit owner did not ratify, or another one than it did."""
 
 
 class CorruptCheckpoint(CorruptTable):
@@ -114,8 +123,20 @@ class OperationNotAllowed(SlackwaterError):
     """A property of the table, or the protocol's protection of what it keeps for itself, forbids the operation."""
 
 
+class CommitOwnerRequired(OperationNotAllowed):
+    """The table's commits are ratified by a commit owner that this process does not know, or that is another one."""
+
+
+class NotAuthorized(OperationNotAllowed):
+    """A served commit owner does not let the caller do this: no token, a wrong one, or one without the scope."""
+
+
 class InvariantViolationException(SlackwaterError):
     """A row to be written breaks NOT NULL, a CHECK constraint, an invariant, or a generated or identity column."""
+
+
+class CommitOwnerUnavailable(SlackwaterError):
+    """The commit owner or its database could not be reached; what was asked changed nothing, or may be asked again."""
 
 
 class StorageError(SlackwaterError):
@@ -183,6 +204,10 @@ class CommitFailed(CommitError):
     """The commit certainly did not land; the cause is the store, not another writer."""
 
     retryable = True
+
+
+class CommitOwnerBusy(CommitFailed):
+    """The commit owner has as many commits waiting as it takes; nothing of this one is visible."""
 
 
 class CommitUnknown(CommitError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,14 +13,15 @@ import slackwater
 from slackwater.commit.committers import committer_for
 from slackwater.commit.filesystem import FilesystemCommitter
 from slackwater.errors import (
+    CommitOwnerRequired,
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
+    CorruptTable,
     InvalidArgument,
     OperationNotAllowed,
     TableAlreadyExists,
     TableNotFound,
-    UnsupportedFeature,
 )
 from slackwater.protocol.actions import Protocol
 from slackwater.protocol.data_file_actions import RemoveFile
@@ -252,8 +254,14 @@ def test_a_clock_that_is_given_is_the_one_that_is_used() -> None:
 
 def test_files_are_committed_by_the_file_system_unless_an_owner_commits() -> None:
     store = new_store()
-    assert isinstance(committer_for(store, Protocol(1, 2)), FilesystemCommitter)
-    owned = Protocol(1, 7, None, ("inCommitTimestamp", "managedCommit"))
-    with pytest.raises(UnsupportedFeature, match="managedCommit"):
-        committer_for(store, owned)
+    plain = table().metadata
+    assert isinstance(committer_for(store, Protocol(1, 2), plain), FilesystemCommitter)
+    owned = {"delta.enableInCommitTimestamps": "true", "delta.managedCommit.commitOwner": "theirs"}
+    features = Protocol(1, 7, None, ("inCommitTimestamp", "managedCommit"))
+    with pytest.raises(CommitOwnerRequired, match=r"only from the commit owner 'theirs'"):
+        committer_for(store, features, replace(plain, configuration=owned))
+    for protocol, configuration in ((features, {}), (Protocol(1, 2), owned), (features, {**owned, "x": "y"})):
+        half = {key: value for key, value in configuration.items() if key != "delta.enableInCommitTimestamps"}
+        with pytest.raises(CorruptTable, match="commit"):
+            committer_for(store, protocol, replace(plain, configuration=half))
     assert log_files(store) == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.errors import CorruptTable, InvalidArgument, UnsupportedFeature
+from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME
 from slackwater.protocol.feature_support import (
@@ -33,7 +33,7 @@ from slackwater.protocol.schema import (
 )
 
 PLAIN = StructType((StructField("a", LONG), StructField("b", STRING)))
-WRITABLE = [feature.name for feature in FEATURES if feature.writable]
+WRITABLE = [feature.name for feature in FEATURES]
 LEGACY = [Protocol(*versions) for versions in ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))]
 
 
@@ -148,11 +148,6 @@ def test_a_feature_that_nobody_knows_cannot_be_asked_for() -> None:
         protocol_for(["noSuch"])
     with pytest.raises(InvalidArgument, match="'noSuch' is no table feature"):
         with_features(Protocol(1, 2), ["noSuch"])
-
-
-def test_a_feature_that_cannot_be_written_is_not_added() -> None:
-    with pytest.raises(UnsupportedFeature, match=r"managedCommit cannot be added .* commit owner"):
-        with_features(Protocol(1, 2), ["managedCommit"])
 
 
 @given(st.sets(st.sampled_from(WRITABLE)), st.sampled_from([None, *LEGACY, Protocol(1, 7), Protocol(3, 7)]))

@@ -174,7 +174,7 @@ def test_a_feature_comes_with_what_it_requires() -> None:
     assert set(after.protocol.writer_features or ()) == {"appendOnly", "invariants", "rowTracking", "domainMetadata"}
 
 
-@pytest.mark.parametrize(("feature", "error"), [("nonsense", InvalidArgument), ("managedCommit", UnsupportedFeature)])
+@pytest.mark.parametrize(("feature", "error"), [("nonsense", InvalidArgument), ("managedCommit", OperationNotAllowed)])
 def test_a_feature_that_is_not_known_or_not_written_is_refused(feature: str, error: type[Exception]) -> None:
     with pytest.raises(error, match=feature):
         add_feature(table(), feature)

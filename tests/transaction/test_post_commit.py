@@ -71,7 +71,7 @@ def test_a_checkpoint_is_written_at_every_interval_and_found_by_the_hint() -> No
 
 def test_the_interval_is_ten_where_nothing_is_said_and_the_first_version_has_no_checkpoint() -> None:
     before = table()
-    assert not is_checkpoint_due(before)
+    assert not is_checkpoint_due(0, before.properties)
     results = _grow(before, 10)
     assert ["checkpoint 10" in result.upkeep for result in results] == [False] * 9 + [True]
 

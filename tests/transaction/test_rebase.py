@@ -213,7 +213,14 @@ class _Crowd:
         self.others = others
         self.made = 0
 
-    def commit(self, version: int, actions: Sequence[Any]) -> Committed | Conflict:
+    @property
+    def publishes_at_once(self) -> bool:
+        return True
+
+    def publish(self, version: int) -> None:
+        raise AssertionError("nothing waits for a backfill")
+
+    def commit(self, version: int, actions: Sequence[Any], may_move: bool = False) -> Committed | Conflict:
         if self.made < self.others:
             self.made += 1
             info = {"commitInfo": {"operation": "WRITE", "isBlindAppend": True}}
@@ -282,7 +289,7 @@ def test_our_own_commit_among_the_winners_is_the_commit() -> None:
     class Forgetful(FilesystemCommitter):
         """Says that it lost although it won, as a committer may whose answers get lost."""
 
-        def commit(self, version: int, actions: Sequence[Any]) -> Committed | Conflict:
+        def commit(self, version: int, actions: Sequence[Any], may_move: bool = False) -> Committed | Conflict:
             super().commit(version, actions)
             append(before.update(), add(f"later-{version}"))
             return Conflict(version)

@@ -572,8 +572,9 @@ def test_a_commit_that_landed_although_a_conflict_was_reported_keeps_its_vectors
         def __init__(self) -> None:
             self.true = FilesystemCommitter(before.store)
             self.commits_after = self.true.commits_after
+            self.publishes_at_once = True
 
-        def commit(self, version: int, actions: Any) -> Any:
+        def commit(self, version: int, actions: Any, may_move: bool = False) -> Any:
             self.true.commit(version, actions)
             return Conflict(version)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.errors import InvalidArgument, SlackwaterError, UnsupportedFeature
+from slackwater.errors import InvalidArgument, OperationNotAllowed, SlackwaterError
 from slackwater.protocol.actions import Protocol
 from slackwater.protocol.schema import parse_schema
 from slackwater.transaction.table_definition import TableActions, TableDefinition, define_table
@@ -124,7 +124,8 @@ def test_clustering_columns_are_a_domain() -> None:
         (TWO, {"partition_columns": ["p"], "clustering_columns": [("id",)]}, InvalidArgument),
         (TWO, {"clustering_columns": [("nowhere",)]}, InvalidArgument),
         (TWO, {"properties": {"delta.nonsense": "1"}}, InvalidArgument),
-        (TWO, {"properties": {"delta.feature.managedCommit": "supported"}}, UnsupportedFeature),
+        (TWO, {"properties": {"delta.managedCommit.commitOwner": "me"}}, InvalidArgument),
+        (TWO, {"properties": {"delta.feature.managedCommit": "supported"}}, OperationNotAllowed),
     ],
 )
 def test_a_table_that_cannot_be_is_refused(

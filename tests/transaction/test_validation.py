@@ -303,7 +303,7 @@ def test_files_for_a_table_with_rules_for_rows_are_checked_by_whoever_wrote_them
         {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["someday"]},
         {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp-preview"]},
         {"minReaderVersion": 1, "minWriterVersion": 8},
-        {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp", "managedCommit"]},
+        {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["managedCommit-preview"]},
     ],
 )
 def test_a_table_that_can_only_be_read_is_refused_before_anything_is_staged(protocol: dict[str, object]) -> None:
@@ -321,12 +321,12 @@ def test_a_table_that_can_only_be_read_is_refused_before_anything_is_staged(prot
 
 
 def test_a_commit_owner_cannot_be_set_here() -> None:
-    with pytest.raises(UnsupportedFeature, match="managedCommit"):
+    with pytest.raises(OperationNotAllowed, match=r"Lake\.adopt"):
         table(properties={"delta.feature.managedCommit": "supported"})
     before = table()
     mine = begin(before)
     mine.set_metadata(replace(before.metadata, configuration={"delta.managedCommit.commitOwner": "http://x"}))
-    refused(mine, UnsupportedFeature, "managedCommit")
+    refused(mine, InvalidArgument, r"commitOwner is not for users to set")
 
 
 def test_a_protocol_that_contradicts_itself_is_refused() -> None:

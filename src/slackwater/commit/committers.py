@@ -1,18 +1,37 @@
-"""Who commits to a table: the file system itself, unless its protocol names a commit owner.
+"""Who commits to a table: the file system itself, or the commit owner that its metadata names.
 
-Source: delta-protocol.md "Creation of New Log Entries"; managed-commits.md.
+Source: delta-protocol.md "Creation of New Log Entries"; managed-commits.md "Writer Requirements for Managed Commits".
 """
 
 from __future__ import annotations
 
 from slackwater.commit.filesystem import FilesystemCommitter
-from slackwater.protocol.actions import Protocol
+from slackwater.commit.managed import ManagedCommitter
+from slackwater.errors import CommitOwnerRequired
+from slackwater.owner.registry import find_owner
+from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.features import validate_writable
+from slackwater.protocol.managed_commits import OWNER_NAME, ownership
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committer
 
 
-def committer_for(store: ObjectStore, protocol: Protocol) -> Committer:
-    """The committer of the table in `store`. Raises UnsupportedFeature for a table that cannot be written to."""
+def committer_for(store: ObjectStore, protocol: Protocol, metadata: Metadata) -> Committer:
+    """The committer of the table in `store`.
+
+    Raises UnsupportedFeature for a table that cannot be written to, CorruptTable for one in an invalid state, and
+    CommitOwnerRequired where its owner is one that this process has not opened, or of another kind.
+    """
     validate_writable(protocol, store.root_url)
-    return FilesystemCommitter(store)
+    found = ownership(protocol, metadata, store.root_url)
+    if found is None:
+        return FilesystemCommitter(store)
+    owned = find_owner(found)
+    if owned is None:
+        how = (
+            "open its lake first, with Lake.open or Lake.connect, in this process"
+            if found.name == OWNER_NAME
+            else "this package does not know such owners: write with the engine that does"
+        )
+        raise CommitOwnerRequired(f"{store.root_url} takes commits only from {found.description}: {how}")
+    return ManagedCommitter(store, owned)

@@ -31,7 +31,19 @@ class FilesystemCommitter:
         self._store = store
         self._sleep = sleep
 
-    def commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> Committed | Conflict:
+    @property
+    def publishes_at_once(self) -> bool:
+        return True
+
+    def publish(self, version: int) -> None:
+        """As `Committer.publish`: whatever counts is there."""
+
+    def commit(
+        self,
+        version: int,
+        actions: Sequence[Mapping[str, Any]],
+        may_move: bool = False,  # noqa: ARG002  (only an owner knows where to)
+    ) -> Committed | Conflict:
         """As `Committer.commit`; raises CommitFailed where the store certainly did nothing."""
         data = b"".join(orjson.dumps(action) + b"\n" for action in actions)
         last: StorageError | None = None

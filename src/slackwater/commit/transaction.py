@@ -52,7 +52,7 @@ class Transaction:
         clock: Clock | None = None,
     ) -> None:
         snapshot = table if isinstance(table, Snapshot) else Snapshot.load(table, storage_options=storage_options)
-        committer = committer_for(snapshot.store, snapshot.protocol)
+        committer = committer_for(snapshot.store, snapshot.protocol, snapshot.metadata)
         self._inner = TableTransaction(snapshot.store, committer, snapshot, clock or Clock())
 
     @classmethod
@@ -84,7 +84,7 @@ class Transaction:
         )
         table = define_table(definition, clock.now_ms(), clock.new_id)
         new = cls.__new__(cls)
-        new._inner = TableTransaction(store, committer_for(store, table.protocol), None, clock)
+        new._inner = TableTransaction(store, committer_for(store, table.protocol, table.metadata), None, clock)
         new._inner.set_protocol(table.protocol)
         new._inner.set_metadata(table.metadata)
         for domain in table.domains:

@@ -47,12 +47,12 @@ def commit_path(version: int) -> str:
     return f"{LOG}/{commit_name(version)}"
 
 
-def parsed_commit(store: ObjectStore, version: int, data: bytes, modified_ms: int | None = None) -> ParsedCommit:
-    """The commit of `version` from its bytes. Raises CorruptLog, naming the file and the line."""
-    path = commit_path(version)
-    where = f"{store.root_url}/{path}"
-    written_ms = time.time_ns() // 1_000_000 if modified_ms is None else modified_ms
-    return ParsedCommit(CommitFile(version, version, path, written_ms, len(data)), where, parse_actions(data, where))
+def parsed_commit(store: ObjectStore, version: int, data: bytes, file: CommitFile | None = None) -> ParsedCommit:
+    """The commit of `version` from its bytes, `file` where it is not in `_delta_log`. Raises CorruptLog, naming it."""
+    if file is None:
+        file = CommitFile(version, version, commit_path(version), time.time_ns() // 1_000_000, len(data))
+    where = f"{store.root_url}/{file.path}"
+    return ParsedCommit(file, where, parse_actions(data, where))
 
 
 def commits_after(store: ObjectStore, version: int) -> list[ParsedCommit]:

@@ -14,7 +14,7 @@ import orjson
 
 from slackwater.errors import CorruptTable, VersionNotFound
 from slackwater.log.history import CommitHistory
-from slackwater.log.segment import list_log
+from slackwater.log.owned_log import list_whole_log
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.log.version_checksum import file_totals
 from slackwater.protocol import clustering
@@ -63,7 +63,7 @@ def describe_history(snapshot: LogSnapshot, limit: int | None = None) -> list[di
     as they stand in the commit. Everything but `version` and `timestamp` is provenance that a writer may leave out
     or shape as it likes: what is absent, or of a type that the name cannot have, is None. Raises CorruptLog.
     """
-    listing = list_log(snapshot.store)
+    listing = list_whole_log(snapshot.store)
     seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
     history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.properties)
     return [_commit_record(*entry) for entry in history.entries(limit)]

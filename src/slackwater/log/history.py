@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
+from slackwater.log.owned_log import read_commits
 from slackwater.log.segment import LogListing
 from slackwater.protocol.actions import parse_actions
 from slackwater.protocol.commit_timestamps import (
@@ -138,16 +139,20 @@ class CommitHistory:
             self._in_commit_ms[version] = value
         return self._in_commit_ms[version]
 
-    def _commit_info(self, version: int) -> Mapping[str, Any]:
-        path = self._commits[version].path
-        where = f"{self._store.root_url}/{path}"
+    def actions(self, version: int) -> list[dict[str, Any]]:
+        """The actions of the commit `version`. Raises VersionNotFound where it is not in the log, CorruptLog."""
+        if version not in self._commits:
+            raise VersionNotFound(f"{self._store.root_url}: the commit of version {version} is not in the log")
+        where = f"{self._store.root_url}/{self._commits[version].path}"
         try:
-            actions = parse_actions(self._store.read(path), where)
+            return parse_actions(read_commits(self._store, [self._commits[version]])[0], where)
         except ObjectNotFound as error:
             raise VersionNotFound(
                 f"{self._store.root_url}: the commit of version {version} was cleaned up while the log was being read"
             ) from error
-        for action in actions:
+
+    def _commit_info(self, version: int) -> Mapping[str, Any]:
+        for action in self.actions(version):
             if isinstance(action.get("commitInfo"), dict):
                 info: Mapping[str, Any] = action["commitInfo"]
                 return info

@@ -23,6 +23,7 @@ from slackwater.log.file_actions import (
     not_among,
     select_rows,
 )
+from slackwater.log.owned_log import read_commits
 from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction, parse_actions
 from slackwater.protocol.features import validate_readable
@@ -126,7 +127,7 @@ def _read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> tuple[_Com
     A protocol that this package cannot honour explains what else it cannot read: the gate must see it first.
     """
     try:
-        contents = store.read_many([file.path for file in files])
+        contents = read_commits(store, files)
     except ObjectNotFound as error:
         raise CorruptLog(f"{store.root_url}: a commit that was listed is gone: {error}") from error
     commits: list[tuple[int, str, list[Mapping[str, Any]]]] = []

@@ -6,14 +6,14 @@ Source: delta-protocol.md "Checkpoints", "Log Compaction Files", "Last Checkpoin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import PurePosixPath
 
 from slackwater.errors import MissingCommit, TableNotFound, VersionNotFound
 from slackwater.log.last_checkpoint import read_last_checkpoint
-from slackwater.protocol.file_names import LogFile, LogFileKind, parse_log_file, version_prefix
+from slackwater.protocol.file_names import COMMITS_DIRECTORY, LogFile, LogFileKind, parse_log_file, version_prefix
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 LOG = "_delta_log"
@@ -32,18 +32,27 @@ class CheckpointFiles:
 
 @dataclass(frozen=True, slots=True)
 class CommitFile:
-    """The commits `[version, end_version]`, in one file: more than one where it is a log compaction file."""
+    """The commits `[version, end_version]`, in one file: more than one where it is a log compaction file.
+
+    `data` is the file's content where it came with its name. `modified_ms` of a staged commit is its own timestamp.
+    """
 
     version: int
     end_version: int
     path: str
     modified_ms: int
     size_bytes: int = 0
+    data: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
     def compacted(self) -> bool:
         """Whether this is a log compaction file."""
         return self.path.endswith(".compacted.json")
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether this is a commit that its owner has ratified, and had not backfilled when the log was listed."""
+        return self.path.startswith(f"{LOG}/{COMMITS_DIRECTORY}/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +100,12 @@ def list_log(store: ObjectStore, start_version: int = 0) -> LogListing:
 
 
 def load_segment(
-    store: ObjectStore, version: int | None = None, without: frozenset[CheckpointFiles] = frozenset()
+    store: ObjectStore,
+    version: int | None = None,
+    without: frozenset[CheckpointFiles] = frozenset(),
+    list_from: Callable[[ObjectStore, int], LogListing] = list_log,
 ) -> LogSegment:
-    """The segment for `version`, or for the newest version.
+    """The segment for `version`, or for the newest version, of what `list_from` lists from a version on.
 
     `_last_checkpoint` only shortens the listing: where it is absent, stale or wrong, the whole log is listed.
     Checkpoints in `without` are left aside (they proved unreadable). Raises TableNotFound, VersionNotFound and
@@ -101,10 +113,10 @@ def load_segment(
     """
     hint = None if without else read_last_checkpoint(store)
     if hint is not None and (version is None or hint.version <= version):
-        listing = list_log(store, hint.version)
+        listing = list_from(store, hint.version)
         if any(c.version == hint.version for c in listing.checkpoints):
             return segment_of(listing, store.root_url, version, without)
-    return segment_of(list_log(store), store.root_url, version, without)
+    return segment_of(list_from(store, 0), store.root_url, version, without)
 
 
 def segment_of(

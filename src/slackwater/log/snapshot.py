@@ -23,9 +23,11 @@ from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.history import CommitHistory, to_ms
 from slackwater.log.live_files import CheckpointFiles, LiveFiles, tombstones
+from slackwater.log.owned_log import learns_owner, list_whole_log
 from slackwater.log.replay import TableState, advance, advance_by, replay, replay_first
 from slackwater.log.segment import CheckpointFiles as CheckpointNames
-from slackwater.log.segment import LogSegment, list_log, load_segment, segment_of
+from slackwater.log.segment import LogSegment, load_segment
+from slackwater.owner.registry import known_owner
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.column_mapping import column_mapping_mode
 from slackwater.protocol.properties import ENABLE_IN_COMMIT_TIMESTAMPS, TableProperties
@@ -87,7 +89,7 @@ class LogSnapshot:
 
         Raises as `load` does.
         """
-        listing = list_log(self._store, self.version + 1)
+        listing = list_whole_log(self._store, self.version + 1)
         newest = listing.latest_version
         if newest is None or newest <= self.version:
             return self
@@ -192,7 +194,7 @@ class LogSnapshot:
 
     def history(self) -> CommitHistory:
         """The commits that the log holds now, with their times."""
-        return CommitHistory(self._store, list_log(self._store), self.properties)
+        return CommitHistory(self._store, list_whole_log(self._store), self.properties)
 
     def live_files(self, columns: Sequence[str] = ADD_SCHEMA.names) -> pa.Table:
         """One row per live file: `columns` of ADD_SCHEMA, or `stats_parsed` and paths below it where there are any.
@@ -228,16 +230,29 @@ class LogSnapshot:
 def _load(
     store: ObjectStore, version: int | None, without: frozenset[CheckpointNames]
 ) -> tuple[LogSegment, TableState]:
-    segment = (
-        load_segment(store, version) if not without else segment_of(list_log(store), store.root_url, version, without)
-    )
     try:
-        return segment, replay(segment, store)
+        segment = load_segment(store, version, without, list_whole_log)
+    except VersionNotFound:
+        # It may be ratified, and not backfilled.
+        if version is None or without or known_owner(store.root_url) is not None or not _learns_owner(store):
+            raise
+        return _load(store, version, without)
+    try:
+        state = replay(segment, store)
     except CorruptCheckpoint as error:
         damaged = segment.checkpoint
         if damaged is None:
             raise
         return _fall_back(store, segment.version, without | {damaged}, error)
+    if learns_owner(store, state.protocol, state.metadata):
+        return _load(store, version, without)
+    return segment, state
+
+
+def _learns_owner(store: ObjectStore) -> bool:
+    """Whether the newest backfilled version tells of an owner that has more."""
+    _load(store, None, frozenset())
+    return known_owner(store.root_url) is not None
 
 
 def _fall_back(

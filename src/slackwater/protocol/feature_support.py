@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from slackwater.errors import InvalidArgument, InvalidSchema, UnsupportedFeature
+from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.features import (
     FEATURES,
@@ -48,7 +48,7 @@ def protocol_for(features: Iterable[str], min_reader: int | None = None, min_wri
     `min_reader` and `min_writer` are versions that the protocol has at least; without them a table has (1, 2), hence
     `appendOnly` and `invariants`. A legacy protocol is used where it implies just these features, otherwise writer
     version 7 lists them, and reader version 3 those among them that concern readers. Raises InvalidArgument for names
-    that are not known and versions that cannot be, UnsupportedFeature for features that this package does not write.
+    that are not known and versions that cannot be.
     """
     least = Protocol(
         DEFAULT_PROTOCOL.min_reader_version if min_reader is None else min_reader,
@@ -197,11 +197,6 @@ def _with_requirements(names: Iterable[str]) -> frozenset[str]:
     waiting = list(names)
     while waiting:
         feature = _known(waiting.pop())
-        if not feature.writable:
-            raise UnsupportedFeature(
-                f"the table feature {feature.name} cannot be added by this version of Slackwater: "
-                f"{feature.not_writable_because}"
-            )
         if feature.name not in found:
             found.add(feature.name)
             waiting += feature.requires

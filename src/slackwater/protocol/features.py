@@ -35,10 +35,10 @@ FEATURES_WRITER_VERSION = 7
 class TableFeature:
     """A named capability. `legacy_reader`/`legacy_writer`: the versions below 3/7 that imply it, where there are any.
 
-    `aliases`: other spellings that mean the same. `readable`, `writable`: this package reads and writes tables that
-    list it; `not_writable_because` says why not, `read_only_aliases` are the spellings that stand for an earlier form
-    of it, which is read but not written. `requires`: the features that a table must support as well. `enabled_by`:
-    the table property that turns it on with one of `enabled_values`, or with any value where there are none.
+    `aliases`: other spellings that mean the same; `read_only_aliases` are those of an earlier form of it, which is read
+    but not written. `readable`: this package reads tables that list it. `requires`: the features that a table must
+    support as well. `enabled_by`: the table property that turns it on with one of `enabled_values`, or with any value
+    where there are none.
     """
 
     name: str
@@ -46,8 +46,6 @@ class TableFeature:
     legacy_reader: int | None = None
     legacy_writer: int | None = None
     readable: bool = True
-    writable: bool = True
-    not_writable_because: str = ""
     aliases: tuple[str, ...] = ()
     read_only_aliases: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
@@ -100,8 +98,7 @@ FEATURES = (
     TableFeature(
         "managedCommit",
         aliases=("managedCommits", "managedCommit-preview"),
-        writable=False,
-        not_writable_because="its commits are made by a commit owner, not by writing to the log",
+        read_only_aliases=("managedCommit-preview",),
         requires=("inCommitTimestamp",),
         enabled_by=MANAGED_COMMIT_OWNER,
         enabled_values=(),
@@ -187,7 +184,7 @@ def validate_writable(protocol: Protocol, where: str) -> None:
             f"(writer features: {', '.join(protocol.writer_features or ()) or 'none'}); upgrade Slackwater"
         )
     _validate_lists(protocol, where)
-    refused = [text for text in map(_why_not_writable, protocol.writer_features or ()) if text]
+    refused = [name for name in protocol.writer_features or () if not _is_writable(name)]
     if refused:
         raise UnsupportedFeature(
             f"{where}: the table needs writer feature{'s' if len(refused) > 1 else ''} {', '.join(refused)}, which "
@@ -230,14 +227,9 @@ def _validate_lists(protocol: Protocol, where: str) -> None:
         raise CorruptLog(f"{where}: writerFeatures lists {', '.join(hidden)}, which readerFeatures must list too")
 
 
-def _why_not_writable(name: str) -> str | None:
-    """The name of a listed feature, with the reason where there is one; None where it can be honoured."""
+def _is_writable(name: str) -> bool:
     feature = _BY_NAME.get(name)
-    if feature is None or name in feature.read_only_aliases:
-        return name
-    if feature.writable:
-        return None
-    return f"{name} ({feature.not_writable_because})" if feature.not_writable_because else name
+    return feature is not None and name not in feature.read_only_aliases
 
 
 def _validate_requirements(protocol: Protocol, where: str) -> None:

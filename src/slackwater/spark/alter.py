@@ -244,7 +244,12 @@ class TableAlterations:
         if truncateHistory is not None and not isinstance(truncateHistory, bool):
             raise InvalidArgument(f"truncateHistory needs to be a boolean but got {type(truncateHistory)}")
         snapshot = self._snapshot()
-        drop_feature(snapshot, committer_for(snapshot.store, snapshot.protocol), featureName, bool(truncateHistory))
+        drop_feature(
+            snapshot,
+            committer_for(snapshot.store, snapshot.protocol, snapshot.metadata),
+            featureName,
+            bool(truncateHistory),
+        )
 
     def _change(
         self,
@@ -274,7 +279,7 @@ class TableAlterations:
 
     def _alter(self, change: Callable[[Snapshot], Alteration], reads_rows: bool = False) -> CommitResult | None:
         snapshot = self._snapshot()
-        committer = committer_for(snapshot.store, snapshot.protocol)
+        committer = committer_for(snapshot.store, snapshot.protocol, snapshot.metadata)
         altered = change(snapshot)
         if altered.is_empty:
             return None

@@ -25,7 +25,7 @@ from slackwater.errors import (
 )
 from slackwater.log.file_actions import STRING_MAP
 from slackwater.log.history import CommitHistory, format_ms, to_ms
-from slackwater.protocol.actions import Metadata, parse_actions
+from slackwater.protocol.actions import Metadata
 from slackwater.protocol.column_mapping import NONE, physical_schema
 from slackwater.protocol.file_names import commit_name
 from slackwater.protocol.properties import ENABLE_CHANGE_DATA_FEED, TableProperties
@@ -114,7 +114,7 @@ class ChangeFeed:
         self._check_enabled(before.metadata, self.start)
         for version in range(self.start, self.end + 1):
             where = f"{self.snapshot.store.root_url}/_delta_log/{commit_name(version)}"
-            actions = parse_actions(self.snapshot.store.read(f"_delta_log/{commit_name(version)}"), where)
+            actions = self.history.actions(version)
             for action in actions:
                 if action.get("metaData") is not None:
                     metadata = Metadata.from_json(action["metaData"], where)

@@ -76,7 +76,7 @@ class RowChange:
         self.is_tracked = row_tracking.is_enabled(snapshot.protocol, snapshot.properties)
         self.scan = TableScan(spark, snapshot, ScanOptions(row_tracking=self.is_tracked))
         self.transaction = TableTransaction(
-            store, committer_for(store, snapshot.protocol), snapshot, zone=self.scan.zone
+            store, committer_for(store, snapshot.protocol, snapshot.metadata), snapshot, zone=self.scan.zone
         )
         self.rows = TableRows(store, snapshot.protocol, snapshot.metadata, dict(snapshot.domain_metadata))
         self.vectors = RowDeletion(0, 0, 0, 0, 0, 0)

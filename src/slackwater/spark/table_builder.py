@@ -171,7 +171,7 @@ class DeltaTableBuilder:
         now_ms = clock.now_ms()
         table = define_table(definition, now_ms, clock.new_id, replaces)
         self._validate_expressions(schema)
-        transaction = TableTransaction(store, committer_for(store, table.protocol), existing)
+        transaction = TableTransaction(store, committer_for(store, table.protocol, table.metadata), existing)
         transaction.set_protocol(table.protocol)
         transaction.set_metadata(table.metadata)
         for domain in table.domains:

@@ -139,7 +139,7 @@ def _create(frame: DataFrame, store: ObjectStore, request: WriteOptions) -> Comm
     definition = TableDefinition(schema, request.partition_by, clustered, properties)
     table = define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id)
     rows = TableRows(store, table.protocol, table.metadata, {d.domain: d for d in table.domains})
-    transaction = TableTransaction(store, committer_for(store, table.protocol), None)
+    transaction = TableTransaction(store, committer_for(store, table.protocol, table.metadata), None)
     written = rows.write(frame, request.parquet)
     transaction.set_protocol(table.protocol)
     transaction.set_metadata(written.metadata or table.metadata)
@@ -167,7 +167,9 @@ class _Write:
             protocol = with_features(protocol, ["clustering"])
             domains[clustering.DOMAIN] = self._clustering
         self._rows = TableRows(store, protocol, self._metadata, domains)
-        self._transaction = TableTransaction(store, committer_for(store, protocol), snapshot, zone=self._zone)
+        self._transaction = TableTransaction(
+            store, committer_for(store, protocol, snapshot.metadata), snapshot, zone=self._zone
+        )
 
     def run(self) -> CommitResult:
         request, transaction = self._request, self._transaction

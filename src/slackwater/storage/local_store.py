@@ -110,6 +110,16 @@ class LocalObjectStore:
         if durable:
             _sync_directory(target.parent)
 
+    def copy_if_absent(self, src: str, dst: str) -> None:
+        source, target = self._os_path(src), self._os_path(dst)
+        with self._explained("copy", src):
+            source.stat()
+        with self._explained("create", dst):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # What `src` holds was synced when it was put.
+            os.link(source, target)
+        _sync_directory(target.parent)
+
     def put(self, path: str, data: bytes) -> None:
         self._replace(path, self._staged("put", path, data))
 

@@ -105,6 +105,10 @@ class ObstoreStore:
     def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:  # noqa: ARG002  (it always is)
         self._put("create", path, data)
 
+    def copy_if_absent(self, src: str, dst: str) -> None:
+        # Not every store copies conditionally, but all that commits go to put so.
+        self.put_if_absent(dst, self.read(src))
+
     def put(self, path: str, data: bytes) -> None:
         self._put("overwrite", path, data)
 

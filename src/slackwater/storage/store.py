@@ -79,6 +79,13 @@ class ObjectStore(Protocol):
         """
         ...
 
+    def copy_if_absent(self, src: str, dst: str) -> None:
+        """Create `dst` with what `src` holds, as `put_if_absent` does; `src` stays. Raises ObjectNotFound for `src`.
+
+        Both are objects that nobody changes: on a local disk they may be one file with two names.
+        """
+        ...
+
     def put(self, path: str, data: bytes) -> None:
         """Create or replace the object; a reader sees the old bytes or the new ones, whole.
 

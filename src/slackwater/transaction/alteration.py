@@ -20,6 +20,7 @@ from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.column_mapping_ids import validate_mapping_change, with_mapped_schema
 from slackwater.protocol.column_paths import format_column_path
 from slackwater.protocol.feature_support import required_features, with_features, with_versions
+from slackwater.protocol.managed_commits import validate_not_by_hand
 from slackwater.protocol.properties import (
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
@@ -212,7 +213,11 @@ def upgrade_protocol(snapshot: Snapshot, reader_version: int, writer_version: in
 
 
 def add_feature(snapshot: Snapshot, feature: str) -> Alteration:
-    """The table supporting `feature` and what it requires. Raises InvalidArgument, UnsupportedFeature."""
+    """The table supporting `feature` and what it requires.
+
+    Raises InvalidArgument, UnsupportedFeature, and OperationNotAllowed for a feature that comes with a commit owner.
+    """
+    validate_not_by_hand([feature])
     return _with_protocol(snapshot, with_features(snapshot.protocol, [feature]))
 
 

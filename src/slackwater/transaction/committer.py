@@ -31,11 +31,23 @@ class Conflict:
 class Committer(Protocol):
     """Makes a list of actions the next version of one table."""
 
-    def commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> Committed | Conflict:
+    @property
+    def publishes_at_once(self) -> bool:
+        """Whether a commit is in `_delta_log` as soon as it counts, rather than after a backfill."""
+        ...
+
+    def publish(self, version: int) -> None:
+        """Have every version up to `version` in `_delta_log`, as maintenance needs it. Raises SlackwaterError."""
+        ...
+
+    def commit(
+        self, version: int, actions: Sequence[Mapping[str, Any]], may_move: bool = False
+    ) -> Committed | Conflict:
         """Try to make `actions` version `version`; `version - 1` exists, or `version` is 0.
 
-        Raises CommitUnknown where it cannot be known whether the commit landed; any other error means that it did
-        not.
+        `may_move` promises that nothing was read, and that only files with names new to the log are added: then the
+        committer may make it a later version by itself. Raises CommitUnknown where it cannot be known whether the
+        commit landed; any other error means that it did not.
         """
         ...
 

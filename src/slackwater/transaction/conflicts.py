@@ -21,7 +21,7 @@ from slackwater.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from slackwater.protocol import row_tracking
+from slackwater.protocol import managed_commits, row_tracking
 from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.data_file_actions import AddFile
 from slackwater.protocol.deletion_vectors import DeletionVectorDescriptor
@@ -85,6 +85,11 @@ class ConflictCheck:
 
     def _protocol(self, winner: Winner, new: Protocol, old: Protocol) -> None:
         validate_writable(new, self._where)
+        if managed_commits.FEATURE in supported_features(new) - supported_features(old):
+            raise ProtocolChangedException(
+                f"{self._says(winner)} gave the table to a commit owner, which makes its commits from now on: read the "
+                "table again through its lake and repeat the work"
+            )
         lost = supported_features(old) - supported_features(new)
         if self.staged.protocol is None and not lost:
             return

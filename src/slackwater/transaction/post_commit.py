@@ -20,8 +20,9 @@ from slackwater.log.version_checksum import (
 )
 from slackwater.log.write_checkpoint import V2_FEATURE, CheckpointLayout, write_checkpoint
 from slackwater.protocol.features import supported_features
-from slackwater.protocol.properties import CHECKPOINT_INTERVAL, CHECKPOINT_POLICY
+from slackwater.protocol.properties import CHECKPOINT_INTERVAL, CHECKPOINT_POLICY, TableProperties
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.committer import Committer
 
 _DEFAULT_INTERVAL = 10
 _CLASSIC_EVERY = 10
@@ -38,11 +39,19 @@ class PostCommit:
     cleanup: bool = True
 
     def run(
-        self, before: Snapshot | None, after: Snapshot, commit: ParsedCommit, adds_are_new: bool, now_ms: int
+        self,
+        before: Snapshot | None,
+        after: Snapshot,
+        commit: ParsedCommit,
+        committer: Committer,
+        adds_are_new: bool,
+        now_ms: int,
     ) -> tuple[list[str], list[str]]:
         """Do what is due after `commit`, which made `after` of `before`; never raises. What was done, what failed.
 
-        `adds_are_new`: no file that it adds was live in `before`, and every file that it removes was.
+        `adds_are_new`: no file that it adds was live in `before`, and every file that it removes was. Where commits
+        are backfilled later, that is waited for, and nothing is done after most of them: only what is in `_delta_log`
+        may have a checkpoint. Source: managed-commits.md "Maintenance operations on managed-commit tables".
         """
         done: list[str] = []
         failed: list[str] = []
@@ -55,22 +64,29 @@ class PostCommit:
             else:
                 done.extend([found] if found else [])
 
+        is_due = self.checkpoints and is_checkpoint_due(after.version, after.properties)
+        if not committer.publishes_at_once:
+            if not is_due:
+                return done, failed
+            attempt("the backfill", lambda: committer.publish(after.version))
+            if failed:
+                return done, failed
         if self.checksums:
             attempt("the version checksum", lambda: _write_checksum(before, after, commit, adds_are_new))
-        if self.checkpoints and is_checkpoint_due(after):
+        if is_due:
             attempt("the checkpoint", lambda: _write_checkpoint(after, now_ms))
             if self.cleanup:
                 attempt("the cleanup of the log", lambda: _clean_up(after, now_ms))
         return done, failed
 
 
-def is_checkpoint_due(snapshot: Snapshot) -> bool:
-    """Whether the table wants a checkpoint of this version: every `delta.checkpointInterval` versions."""
-    return snapshot.version > 0 and snapshot.version % _interval(snapshot) == 0
+def is_checkpoint_due(version: int, properties: TableProperties) -> bool:
+    """Whether the table wants a checkpoint of `version`: every `delta.checkpointInterval` versions."""
+    return version > 0 and version % _interval(properties) == 0
 
 
-def _interval(snapshot: Snapshot) -> int:
-    return snapshot.properties.integer(CHECKPOINT_INTERVAL) or _DEFAULT_INTERVAL
+def _interval(properties: TableProperties) -> int:
+    return properties.integer(CHECKPOINT_INTERVAL) or _DEFAULT_INTERVAL
 
 
 def _write_checksum(before: Snapshot | None, after: Snapshot, commit: ParsedCommit, adds_are_new: bool) -> str | None:
@@ -111,7 +127,7 @@ def _layout(snapshot: Snapshot) -> CheckpointLayout | None:
     """
     if snapshot.properties.choice(CHECKPOINT_POLICY) != "v2" or V2_FEATURE not in supported_features(snapshot.protocol):
         return None
-    nth = snapshot.version // _interval(snapshot)
+    nth = snapshot.version // _interval(snapshot.properties)
     return CheckpointLayout.V2_CLASSIC if nth % _CLASSIC_EVERY == 0 else None
 
 

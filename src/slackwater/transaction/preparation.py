@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
 from slackwater.log.file_actions import file_keys
-from slackwater.protocol import iceberg_compat, row_tracking
+from slackwater.protocol import iceberg_compat, managed_commits, row_tracking
 from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.column_mapping import NONE, column_mapping_mode, physical_schema
 from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
@@ -123,10 +123,22 @@ def _validate_table(
 ) -> None:
     if staged.metadata is None and staged.protocol is None:
         return
+    _validate_owner(protocol, metadata, staged, before)
     validate_feature_combination(protocol, metadata, schema)
     previous = before.metadata if before else None
     iceberg_compat.validate_iceberg_compat(protocol, metadata, schema, previous, _keeps_files(staged, before))
     row_tracking.validate_column_names(metadata.configuration, _all_names(schema, metadata))
+
+
+def _validate_owner(protocol: Protocol, metadata: Metadata, staged: StagedActions, before: Snapshot | None) -> None:
+    """Who owns the table changes by the owner's own calls alone, and what ownership requires stays."""
+    where = before.store.root_url if before else "the new table"
+    if not staged.changes_owner:
+        managed_commits.validate_same_owner(before.metadata if before else None, metadata)
+    try:
+        managed_commits.ownership(protocol, metadata, where)
+    except CorruptTable as error:
+        raise OperationNotAllowed(f"the change would leave the table in an invalid state: {error}") from error
 
 
 def _keeps_files(staged: StagedActions, before: Snapshot | None) -> bool:

@@ -23,7 +23,8 @@ class StagedActions:
 
     `row_deletions` are the deletions by deletion vectors, by canonical path: their actions are among `removes` and
     `adds`. `fresh_adds` says that every other added file is newly named, so no earlier action of the log speaks of it;
-    `restates` that a file which is live in the version that was read is added again as it is.
+    `restates` that a file which is live in the version that was read is added again as it is; `changes_owner` that the
+    table comes into the hands of a commit owner with this commit, or leaves them.
     """
 
     protocol: Protocol | None = None
@@ -36,6 +37,7 @@ class StagedActions:
     row_deletions: dict[str, FileDeletion] = field(default_factory=dict)
     fresh_adds: bool = True
     restates: bool = False
+    changes_owner: bool = False
 
     @property
     def has_file_actions(self) -> bool:

@@ -23,6 +23,7 @@ from slackwater.protocol.column_paths import format_column_path
 from slackwater.protocol.feature_support import protocol_for, required_features, with_features, with_versions
 from slackwater.protocol.iceberg_compat import assign_nested_ids
 from slackwater.protocol.identity_columns import is_identity, validate_identity_columns
+from slackwater.protocol.managed_commits import keeping_owner, validate_not_by_hand
 from slackwater.protocol.properties import (
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
@@ -77,6 +78,7 @@ def define_table(
     features that this package does not write.
     """
     given = split_properties(definition.properties)
+    validate_not_by_hand(given.features)
     plain = validate_properties(given.plain)
     plain = _with_mapping_for_iceberg(plain)
     properties = TableProperties(plain)
@@ -104,6 +106,8 @@ def define_table(
         definition.description,
         created_time=old.created_time if old else created_ms,
     )
+    if old is not None:
+        metadata = keeping_owner(old, metadata)
     columns = definition.clustering_columns
     features = set(given.features) | required_features(metadata, schema) | ({"clustering"} if columns else set())
     if replaces is None:

@@ -36,7 +36,7 @@ from slackwater.transaction.assembly import assemble
 from slackwater.transaction.committer import Committed, Committer, Conflict
 from slackwater.transaction.conflicts import ConflictCheck
 from slackwater.transaction.isolation import IsolationLevel, isolation_level
-from slackwater.transaction.post_commit import PostCommit
+from slackwater.transaction.post_commit import PostCommit, is_checkpoint_due
 from slackwater.transaction.preparation import (
     effective_table,
     prepare,
@@ -277,7 +277,7 @@ class TableTransaction:
         check = None if before is None else ConflictCheck(before, self.staged, self.reads, isolation, self.zone)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             actions = assemble(self.staged, before, info, self.clock.now_ms(), self._preserves_rows())
-            outcome = self.committer.commit(0 if before is None else before.version + 1, actions)
+            outcome = self.committer.commit(0 if before is None else before.version + 1, actions, self._may_move())
             if isinstance(outcome, Committed):
                 return self._finish(before, outcome, attempt)
             if before is None or check is None:
@@ -315,16 +315,30 @@ class TableTransaction:
             "it, and append to it or write elsewhere"
         )
 
+    def _may_move(self) -> bool:
+        """Whether the commit means the same behind any other that leaves the table's metadata alone."""
+        staged = self.staged
+        return self.is_blind_append and staged.fresh_adds and not (staged.transactions or staged.domains)
+
     def _finish(self, before: Snapshot | None, outcome: Committed, attempts: int) -> CommitResult:
         commit = outcome.commit
         stamp = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
         result = CommitResult(self.store, commit.version, int(stamp) if stamp is not None else 0, attempts)
         left_behind = self._delete_superseded_vectors(commit)
+        is_moved = before is not None and commit.version != before.version + 1
+        if before is not None and is_moved and not is_checkpoint_due(commit.version, before.properties):
+            # What others committed in between is read when it is asked for.
+            return replace(result, upkeep_errors=tuple(left_behind))
         try:
-            after = Snapshot.of_first_commit(self.store, commit) if before is None else before.after([commit])
+            if before is None:
+                after = Snapshot.of_first_commit(self.store, commit)
+            else:
+                after = Snapshot.open(self.store, commit.version) if is_moved else before.after([commit])
         except Exception as error:  # noqa: BLE001  (the commit stands, even if what it made could not be read)
             return replace(result, upkeep_errors=(*left_behind, f"reading the version back failed: {error}"))
-        done, failed = self.post_commit.run(before, after, commit, not self.staged.restates, self.clock.now_ms())
+        done, failed = self.post_commit.run(
+            None if is_moved else before, after, commit, self.committer, not self.staged.restates, self.clock.now_ms()
+        )
         failed = [*left_behind, *failed]
         for problem in failed:
             _log.warning("%s: version %d is committed; afterwards %s", self.store.root_url, commit.version, problem)

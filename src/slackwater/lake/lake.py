@@ -1,0 +1,248 @@
+"""Named tables under one commit owner.
+
+Source: managed-commits.md "Creating a new managed-commit table", "Converting an existing filesystem based table to
+managed-commit table", "Converting a managed-commit table to filesystem table"; design §7.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+from typing_extensions import Self
+
+from slackwater.commit.managed import ReleasingCommitter, TakingCommitter
+from slackwater.errors import (
+    DeltaConcurrentModificationException,
+    InvalidArgument,
+    TableAlreadyExists,
+    TableNotFound,
+)
+from slackwater.log.segment import list_log
+from slackwater.owner.api import CommitOwner, ManagedTable
+from slackwater.owner.registry import OwnedTable, attach, detach, forget_owner, learn_owner
+from slackwater.protocol.column_paths import parse_column_path
+from slackwater.protocol.managed_commits import own_conf, ownership, with_owner, without_owner
+from slackwater.protocol.schema import StructType, parse_schema
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.open import open_store
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.table_definition import TableDefinition, define_table
+from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,254}")
+_MOST_ATTEMPTS = 10
+
+
+class LogLake:
+    """The tables of one commit owner, without Spark; `slackwater.Lake` adds `table`.
+
+    While a lake is open, tables that are named by their path are read and written through its owner as well.
+    """
+
+    def __init__(self, owner: CommitOwner, root: str | None, storage_options: Mapping[str, str] | None = None) -> None:
+        """`root`: where tables are created that are not told where; `storage_options` as `Snapshot.load`."""
+        self._owner = owner
+        self._root = root
+        self._storage_options = dict(storage_options or {})
+        self._clock = Clock()
+        attach(owner)
+
+    @classmethod
+    def open(
+        cls,
+        root: str | os.PathLike[str],
+        database: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Self:
+        """The lake at `root`, with its owner in this process; any number of processes may open it.
+
+        `database`: a SQLAlchemy URL (`postgresql://host/database`), by default a SQLite file below `root`, which then
+        is a directory of this machine. Raises InvalidArgument, CommitOwnerUnavailable.
+        """
+        # SQLAlchemy is loaded where a lake is opened.
+        from slackwater.owner.embedded import EmbeddedOwner
+
+        owner = EmbeddedOwner.open(root, database, storage_options)
+        return cls(owner, owner.root_url, storage_options)
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        token: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+        allow_http: bool = False,
+    ) -> Self:
+        """The lake whose owner is served at `url`; data and logs are read and written from here.
+
+        A `token` is sent to `https:` addresses and this machine only, unless `allow_http`. Raises InvalidArgument,
+        NotAuthorized, CommitOwnerUnavailable.
+        """
+        from slackwater.owner.served.client import HttpOwner
+
+        return cls(HttpOwner(url, token, timeout_s, allow_http=allow_http), None, storage_options)
+
+    @property
+    def owner(self) -> CommitOwner:
+        """The commit owner."""
+        return self._owner
+
+    def close(self) -> None:
+        """Backfill what this process committed, and let go of the owner and its tables."""
+        detach(self._owner)
+        self._owner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def tables(self) -> list[ManagedTable]:
+        """The tables, by name."""
+        return self._owner.tables()
+
+    def snapshot(self, name: str) -> Snapshot:
+        """The newest version of a table. Raises TableNotFound and what reading a table raises."""
+        return Snapshot.open(self._store(name))
+
+    def create_log(
+        self,
+        name: str,
+        schema: StructType | str,
+        partitioned_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        description: str | None = None,
+        location: str | os.PathLike[str] | None = None,
+    ) -> CommitResult:
+        """Create an empty table; `schema` is a value or its `schemaString`.
+
+        `location` is by default the name below the lake's root. Raises TableAlreadyExists for a name or a place that is taken, InvalidArgument and UnsupportedFeature for a
+        table that cannot be.
+        """
+        store = self._place(name, location)
+        self._require_free(name)
+        if list_log(store).latest_version is not None:
+            raise TableAlreadyExists(
+                f"{store.root_url} is a Delta table already: bring it in with adopt, or choose another place"
+            )
+        definition = TableDefinition(
+            parse_schema(schema) if isinstance(schema, str) else schema,
+            partitioned_by,
+            [parse_column_path(column) for column in cluster_by] or None,
+            properties or {},
+            description=description,
+        )
+        defined = define_table(definition, self._clock.now_ms(), self._clock.new_id)
+        owned = OwnedTable(self._owner, str(uuid.uuid4()))
+        protocol, metadata = with_owner(defined.protocol, defined.metadata, self._conf(owned))
+        transaction = TableTransaction(store, TakingCommitter(store, owned, name), None, self._clock)
+        transaction.staged.changes_owner = True
+        transaction.set_protocol(protocol)
+        transaction.set_metadata(metadata)
+        for domain in defined.domains:
+            transaction.set_domain(domain)
+        result = transaction.commit("CREATE TABLE")
+        learn_owner(store.root_url, owned)
+        return result
+
+    def adopt(self, name: str, location: str | os.PathLike[str]) -> None:
+        """Take over the table at `location`, which goes on to be read by everybody; writers must come here then.
+
+        Those that commit to it in the file system meanwhile are not lost: they are before the take-over, or they fail.
+        Raises TableNotFound, TableAlreadyExists for a name that is taken or a table that has an owner, and what every
+        commit raises.
+        """
+        store = self._place(name, location)
+        self._require_free(name)
+        for attempt in range(1, _MOST_ATTEMPTS + 1):
+            snapshot = Snapshot.open(store)
+            found = ownership(snapshot.protocol, snapshot.metadata, store.root_url)
+            if found is not None:
+                raise TableAlreadyExists(f"{store.root_url} belongs to {found.description} already")
+            owned = OwnedTable(self._owner, str(uuid.uuid4()))
+            protocol, metadata = with_owner(snapshot.protocol, snapshot.metadata, self._conf(owned))
+            transaction = TableTransaction(store, TakingCommitter(store, owned, name), snapshot, self._clock)
+            transaction.staged.changes_owner = True
+            transaction.set_protocol(protocol)
+            transaction.set_metadata(metadata)
+            try:
+                transaction.commit("ADOPT TABLE", {"name": name})
+            except DeltaConcurrentModificationException:
+                if attempt == _MOST_ATTEMPTS:
+                    raise
+            else:
+                learn_owner(store.root_url, owned)
+                return
+
+    def release(self, name: str) -> None:
+        """Hand a table back to the file system: all of it is backfilled, and everybody may commit to it there.
+
+        Raises TableNotFound, OperationNotAllowed where the owner does not give it up, and what every commit raises.
+        """
+        table = self._owner.table(name)
+        store = self._open(table.location)
+        owned = OwnedTable(self._owner, table.table_id)
+        for attempt in range(1, _MOST_ATTEMPTS + 1):
+            learn_owner(store.root_url, owned)
+            snapshot = Snapshot.open(store)
+            protocol, metadata = without_owner(snapshot.protocol, snapshot.metadata)
+            transaction = TableTransaction(store, ReleasingCommitter(store, owned), snapshot, self._clock)
+            transaction.staged.changes_owner = True
+            transaction.set_protocol(protocol)
+            transaction.set_metadata(metadata)
+            try:
+                transaction.commit("RELEASE TABLE", {"name": name})
+            except DeltaConcurrentModificationException:
+                if attempt == _MOST_ATTEMPTS:
+                    raise
+            else:
+                forget_owner(store.root_url)
+                return
+
+    def backfill(self, name: str) -> int:
+        """Have every commit of a table in `_delta_log`; the version that it reaches to."""
+        return self._owner.backfill_to_version(self._owner.table(name).table_id)
+
+    def repair(self, name: str | None = None) -> list[str]:
+        """As `CommitOwner.repair`, for one table by its name, or for all."""
+        return self._owner.repair(None if name is None else self._owner.table(name).table_id)
+
+    def _store(self, name: str) -> ObjectStore:
+        """The store of a table, which is known as the owner's from then on."""
+        table = self._owner.table(name)
+        store = self._open(table.location)
+        learn_owner(store.root_url, OwnedTable(self._owner, table.table_id))
+        return store
+
+    def _open(self, location: str | os.PathLike[str]) -> ObjectStore:
+        return open_store(location, self._storage_options)
+
+    def _place(self, name: str, location: str | os.PathLike[str] | None) -> ObjectStore:
+        if _NAME.fullmatch(name) is None:
+            raise InvalidArgument(
+                f"a table's name is of letters, digits, '_', '-' and '.', and does not begin with '.' or '-': {name!r}"
+            )
+        if location is not None:
+            return self._open(location)
+        if self._root is None:
+            raise InvalidArgument(f"say where the table {name!r} is to be: its owner is served, and has no root here")
+        return self._open(f"{self._root}/{name}")
+
+    def _require_free(self, name: str) -> None:
+        try:
+            table = self._owner.table(name)
+        except TableNotFound:
+            return
+        raise TableAlreadyExists(f"there is a table named {name!r} already, at {table.location}")
+
+    def _conf(self, owned: OwnedTable) -> dict[str, str]:
+        return own_conf(self._owner.owner_id, owned.table_id, self._owner.endpoint)

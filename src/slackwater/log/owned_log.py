@@ -1,0 +1,127 @@
+"""The log of a table with a commit owner: what lists as backfilled, and what the owner has ratified since.
+
+Source: managed-commits.md "Reading managed-commit tables", "Getting Un-backfilled Commits from Commit Owner".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slackwater.errors import CorruptTable, MissingCommit, ObjectNotFound, TableNotFound, UnratifiedCommit
+from slackwater.log.segment import LOG, CommitFile, LogListing, list_log
+from slackwater.owner.api import Commit, GetCommitsResponse
+from slackwater.owner.registry import OwnedTable, find_owner, forget_owner, known_owner, learn_owner
+from slackwater.protocol.actions import Metadata, Protocol
+from slackwater.protocol.file_names import COMMITS_DIRECTORY, commit_name
+from slackwater.protocol.managed_commits import ownership
+from slackwater.storage.store import ObjectStore
+
+_MOST_LISTINGS = 20
+
+
+def list_whole_log(store: ObjectStore, start_version: int = 0) -> LogListing:
+    """As `list_log`, with the commits of a table's owner that are not backfilled.
+
+    The owner is asked after the log is listed, and the log is listed again where a backfill came in between. Raises
+    UnratifiedCommit where the log holds what the owner did not ratify, CommitOwnerUnavailable.
+    """
+    owned = known_owner(store.root_url)
+    if owned is None:
+        return list_log(store, start_version)
+    for _ in range(_MOST_LISTINGS):
+        listing = list_log(store, start_version)
+        try:
+            response = owned.recent_commits(start_version)
+        except TableNotFound:
+            # Handed back, which backfills all of it; or the owner has lost its state: the file system is what is left.
+            forget_owner(store.root_url)
+            return list_log(store, start_version)
+        merged = _merged(store, listing, response, start_version)
+        if merged is not None:
+            return merged
+    raise MissingCommit(
+        f"{store.root_url}: the commit owner has ratified version {response.latest_version}, but the log ends before "
+        "it, and the owner does not say where the commits between are: run `slackwater lake repair`"
+    )
+
+
+def learns_owner(store: ObjectStore, protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether this version of a table tells that an owner has more of it, which was not known before."""
+    if known_owner(store.root_url) is not None:
+        return False
+    try:
+        found = ownership(protocol, metadata, store.root_url)
+    except CorruptTable:
+        # Only writers must not go on with a table in an invalid state.
+        return False
+    owned = None if found is None else find_owner(found)
+    if owned is None or not _is_owned(owned):
+        return False
+    learn_owner(store.root_url, owned)
+    return True
+
+
+def read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> list[bytes]:
+    """The contents of commits. Raises ObjectNotFound for one that is nowhere."""
+    wanted = [file for file in files if file.data is None]
+    try:
+        contents = store.read_many([file.path for file in wanted])
+    except ObjectNotFound:
+        contents = [_read_either(store, file) for file in wanted]
+    read = {file.path: data for file, data in zip(wanted, contents, strict=True)}
+    return [read[file.path] if file.data is None else file.data for file in files]
+
+
+def commit_file(commit: Commit) -> CommitFile:
+    """The file of a commit as its owner names it; the backfilled one where the owner has forgotten its own."""
+    if not commit.file_name:
+        path = f"{LOG}/{commit_name(commit.version)}"
+        return CommitFile(commit.version, commit.version, path, commit.timestamp_ms, commit.size_bytes, commit.data)
+    path = f"{LOG}/{COMMITS_DIRECTORY}/{commit.file_name}"
+    return CommitFile(commit.version, commit.version, path, commit.timestamp_ms, commit.size_bytes, commit.data)
+
+
+def _read_either(store: ObjectStore, file: CommitFile) -> bytes:
+    """A staged file may be backfilled, and cleaned up, after it was named."""
+    try:
+        return store.read(file.path)
+    except ObjectNotFound:
+        if not file.is_staged:
+            raise
+        return store.read(f"{LOG}/{commit_name(file.version)}")
+
+
+def _is_owned(owned: OwnedTable) -> bool:
+    try:
+        owned.owner.get_commits(owned.table_id, 0, 0)
+    except TableNotFound:
+        return False
+    return True
+
+
+def _merged(
+    store: ObjectStore, listing: LogListing, response: GetCommitsResponse, start_version: int
+) -> LogListing | None:
+    """The listing with the owner's commits, None where a backfill ran between the two."""
+    backfilled = listing.latest_version
+    if backfilled is not None and backfilled > response.latest_version:
+        raise UnratifiedCommit(
+            f"{store.root_url}: the log holds version {backfilled}, but the commit owner has ratified none after "
+            f"{response.latest_version}: somebody wrote it who did not ask the owner; move what comes after version "
+            f"{response.latest_version} out of the log"
+        )
+    recent = {commit.version: commit_file(commit) for commit in response.commits}
+    for version, file in recent.items():
+        listed = listing.commits.get(version)
+        if listed is not None and listed.size_bytes != file.size_bytes:
+            raise UnratifiedCommit(
+                f"{store.root_url}/{listed.path} is not the version {version} that the commit owner ratified: somebody "
+                "wrote it who did not ask the owner; move the file out of the log, then run `slackwater lake repair`"
+            )
+    # What is in both is taken from the owner, whose word counts.
+    merged = replace(listing, commits=dict(sorted({**listing.commits, **recent}.items())))
+    latest = merged.latest_version
+    reaches = start_version - 1 if latest is None else latest
+    gap = any(v not in merged.commits for v in range((backfilled or start_version - 1) + 1, reaches + 1))
+    return None if gap or reaches < response.latest_version >= start_version else merged

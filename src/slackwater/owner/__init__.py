@@ -1,0 +1,1 @@
+"""The commit owner: see the modules of this package, `api` first."""

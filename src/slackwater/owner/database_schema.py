@@ -1,0 +1,120 @@
+"""The owner's state in SQL: what each table holds. Migrations in `migrations/` make it; this is what queries name.
+
+Times are ms since the epoch, on the owner's clock. Source: design §5, §6.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, MetaData, String, Table, Text, text
+
+metadata = MetaData()
+
+owner = Table(
+    "owner",
+    metadata,
+    # One row.
+    Column("owner_id", String(36), primary_key=True),
+    Column("created_ms", BigInteger, nullable=False),
+    # The greatest timestamp that was given to what is no commit of an active table; LAST is that or a table's.
+    Column("last_ms", BigInteger, nullable=False),
+)
+
+tables = Table(
+    "tables",
+    metadata,
+    Column("table_id", String(36), primary_key=True),
+    Column("name", String(255), nullable=False),
+    # Relative to the lake's root where it is below it, so that a lake can be moved; else a URL.
+    Column("location", Text, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    # Versions that are given out, that count, and that are in `_delta_log`; -1 for none.
+    Column("allocated_version", BigInteger, nullable=False),
+    Column("ratified_version", BigInteger, nullable=False),
+    Column("backfilled_version", BigInteger, nullable=False),
+    # Of the newest version given out, and of the newest that counts.
+    Column("allocated_ms", BigInteger, nullable=False),
+    Column("ratified_ms", BigInteger, nullable=False),
+    # The row id high-water mark after these; null where it is not followed.
+    Column("allocated_mark", BigInteger),
+    Column("ratified_mark", BigInteger),
+    # The newest version that set metadata or protocol: no blind append moves across it.
+    Column("allocated_change", BigInteger, nullable=False),
+    Column("ratified_change", BigInteger, nullable=False),
+    # Up to here no rows of `commits` are kept.
+    Column("purged_version", BigInteger, nullable=False),
+    # The commit that takes or hands back the table, while that is under way.
+    Column("transfer_version", BigInteger),
+    Column("transfer_file", String(64)),
+    Column("transfer_commit_id", String(36)),
+    Column("backfill_holder", String(255)),
+    Column("backfill_until_ms", BigInteger),
+    Column("problem", Text, nullable=False, server_default=""),
+)
+# A name and a place are taken until the table is handed back.
+_TAKEN = text("state <> 'released'")
+for _column in (tables.c.name, tables.c.location):
+    Index(f"tables_by_{_column.name}", _column, unique=True, sqlite_where=_TAKEN, postgresql_where=_TAKEN)
+
+Index("tables_by_time", tables.c.allocated_ms)
+
+commits = Table(
+    "commits",
+    metadata,
+    Column("table_id", String(36), ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("commit_id", String(36), nullable=False),
+    Column("file_name", String(64), nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("timestamp_ms", BigInteger, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("mark", BigInteger),
+    Column("is_change", Boolean, nullable=False),
+    # Who is staging it, and until when nobody doubts that.
+    Column("holder", String(255), nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+    # The transaction whose row decides for all its commits; null for a commit that stands alone.
+    Column("txn_id", String(36)),
+)
+Index("commits_by_id", commits.c.table_id, commits.c.commit_id, unique=True)
+
+# The timestamp table (paper §4): one row decides for all commits of a transaction.
+transactions = Table(
+    "transactions",
+    metadata,
+    Column("txn_id", String(36), primary_key=True),
+    Column("state", String(12), nullable=False),
+    Column("timestamp_ms", BigInteger),
+    Column("pending", Integer, nullable=False),
+    Column("holder", String(255), nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+)
+
+# The read timestamp table (paper §3): the latest read of whatever hashes to a slot.
+read_timestamps = Table(
+    "read_timestamps",
+    metadata,
+    Column("slot", Integer, primary_key=True, autoincrement=False),
+    Column("timestamp_ms", BigInteger, nullable=False),
+)
+
+locks = Table(
+    "locks",
+    metadata,
+    Column("item", String(512), primary_key=True),
+    Column("txn_id", String(36), primary_key=True),
+    Column("is_exclusive", Boolean, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    # SHA-256 of a token of 256 random bits: the token itself is nowhere.
+    Column("token_hash", String(64), primary_key=True),
+    Column("name", String(255), nullable=False, unique=True),
+    # Comma-separated: read, commit, admin.
+    Column("scopes", String(64), nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("expires_ms", BigInteger),
+)

@@ -1,0 +1,265 @@
+"""The embedded owner: the whole of it, in the process that writes, on a database that such processes share.
+
+Source: design §5.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row
+
+from slackwater.errors import InvalidArgument, SlackwaterError, StorageError, TableNotFound
+from slackwater.owner.allocation import free_abandoned, locked_table
+from slackwater.owner.api import (
+    LATEST,
+    CommitConflict,
+    CommitRequest,
+    CommitResponse,
+    GetCommitsResponse,
+    ManagedTable,
+    OwnershipProposal,
+    TableState,
+)
+from slackwater.owner.backfill import Backfill
+from slackwater.owner.clock import OwnerClock, is_dead
+from slackwater.owner.commits import LEASE_MS, MAX_BACKLOG, Commits
+from slackwater.owner.database import Database
+from slackwater.owner.database_schema import commits, owner, tables
+from slackwater.owner.garbage import GRACE_MS, unrecorded
+from slackwater.owner.places import Places
+from slackwater.owner.recent_commits import RecentCommits
+from slackwater.owner.transfers import Transfers
+from slackwater.storage.location import LOCAL, parse_location
+from slackwater.storage.store import ObjectStore
+
+DATABASE_FILE = "_slackwater/owner.db"
+"""Where the SQLite database of a lake in a local directory is, below its root."""
+
+
+class EmbeddedOwner:
+    """A `CommitOwner` on a database; threads and processes may have one each, and are one owner together."""
+
+    def __init__(
+        self,
+        database: Database,
+        places: Places,
+        clock: OwnerClock | None = None,
+        *,
+        endpoint: str | None = None,
+        keeps_tables: bool = False,
+        max_backlog: int = MAX_BACKLOG,
+        lease_ms: int = LEASE_MS,
+    ) -> None:
+        """`endpoint`: where this owner is served. `keeps_tables`: it does not hand them back."""
+        self._database = database
+        self._places = places
+        self._clock = clock or OwnerClock()
+        self._endpoint = endpoint
+        self._owner_id = database.write(self._identity)
+        self._locations: dict[str, str] = {}
+        self._backfill = Backfill(database, self._store, self._clock)
+        self._commits = Commits(database, self._store, self._clock, max_backlog, lease_ms)
+        self._recent = RecentCommits(database, self._store)
+        self._transfers = Transfers(database, places, self._backfill, self._clock, keeps_tables)
+        # A process that just ends leaves a table that everybody reads.
+        self._at_exit = _closer(self)
+        atexit.register(self._at_exit)
+
+    @classmethod
+    def open(
+        cls,
+        root: str | os.PathLike[str],
+        database: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        roots: Sequence[str | os.PathLike[str]] | None = None,
+        **settings: Any,
+    ) -> EmbeddedOwner:
+        """The owner of the lake at `root`; `database` is a URL for SQLAlchemy, by default a file below a local root.
+
+        `roots`: where its tables may be, None for anywhere. Raises InvalidArgument where `root` is not local and no
+        database is given, CommitOwnerUnavailable.
+        """
+        location = parse_location(root)
+        if database is None:
+            if location.scheme != LOCAL:
+                raise InvalidArgument(
+                    f"{location.url}: a lake in an object store needs a database of its own: database='postgresql://…'"
+                )
+            database = f"sqlite:////{location.key}/{DATABASE_FILE}"
+        return cls(Database(database), Places(location.url, roots, storage_options), **settings)
+
+    @property
+    def owner_id(self) -> str:
+        return self._owner_id
+
+    @property
+    def endpoint(self) -> str | None:
+        return self._endpoint
+
+    @property
+    def root_url(self) -> str:
+        """The lake's root."""
+        return self._places.root_url
+
+    @property
+    def database(self) -> Database:
+        """Where the state is."""
+        return self._database
+
+    def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
+        outcome = self._commits.commit(request)
+        if isinstance(outcome, CommitResponse):
+            self._backfill.soon(request.table_id)
+        return outcome
+
+    def get_commits(
+        self, table_id: str, start_version: int, end_version: int = LATEST, with_data: bool = False
+    ) -> GetCommitsResponse:
+        return self._recent.get(table_id, start_version, end_version, with_data)
+
+    def backfill_to_version(self, table_id: str, version: int = LATEST) -> int:
+        return self._backfill.now(table_id, version)
+
+    def tables(self) -> list[ManagedTable]:
+        return [self._managed(row) for row in self._database.read(_taken)]
+
+    def table(self, name: str) -> ManagedTable:
+        found = self._named(name)
+        if found is not None and found.transfer_version is not None and self._resumes(found.table_id):
+            found = self._named(name)
+        if found is None:
+            known = ", ".join(row.name for row in self._database.read(_taken)[:10]) or "none"
+            raise TableNotFound(f"there is no table named {name!r} in {self._places.root_url}: there are {known}")
+        return self._managed(found)
+
+    def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
+        return self._transfers.take(proposal)
+
+    def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
+        return self._transfers.release(request)
+
+    def repair(self, table_id: str | None = None) -> list[str]:
+        found = [row for row in self._database.read(_taken) if table_id in (None, row.table_id)]
+        if table_id is not None and not found:
+            raise TableNotFound(f"the commit owner has no table {table_id}")
+        done: list[str] = []
+        for row in found:
+            try:
+                done += self._repair(row)
+            except SlackwaterError as error:
+                done.append(f"{row.name}: {type(error).__name__}: {error}")
+        return done
+
+    def close(self) -> None:
+        atexit.unregister(self._at_exit)
+        self._backfill.close()
+        self._database.close()
+
+    def _repair(self, row: Row[Any]) -> list[str]:
+        done = []
+        resumed = self._transfers.resume(row.table_id)
+        if resumed is not None:
+            done.append(resumed)
+        started_ms = self._clock.now_ms()
+
+        def free(connection: Connection) -> bool:
+            locked = locked_table(connection, row.table_id)
+            return locked is not None and free_abandoned(connection, locked, started_ms, is_dead)
+
+        if self._database.write(free):
+            done.append(f"{row.name}: versions that a process which is gone was staging were given back")
+        now = self._named(row.name)
+        if now is None or now.table_id != row.table_id:
+            return done
+        if now.problem:
+            self._database.write(
+                lambda c: c.execute(sa.update(tables).where(tables.c.table_id == row.table_id).values(problem=""))
+            )
+        reached = self._backfill.now(row.table_id)
+        if reached > now.backfilled_version:
+            done.append(f"{row.name}: versions {now.backfilled_version + 1} to {reached} were backfilled")
+        if now.problem:
+            done.append(f"{row.name}: takes commits again; what was wrong: {now.problem}")
+        return done + self._delete_garbage(now, started_ms, reached)
+
+    def _delete_garbage(self, row: Row[Any], started_ms: int, backfilled_version: int) -> list[str]:
+        store = self._places.store(row.location)
+        names = self._database.read(
+            lambda c: (
+                c.execute(sa.select(commits.c.file_name).where(commits.c.table_id == row.table_id)).scalars().all()
+            )
+        )
+        lost = unrecorded(store, set(names), started_ms - GRACE_MS, backfilled_version + 1)
+        if not lost:
+            return []
+        try:
+            store.delete(lost)
+        except StorageError as error:
+            return [f"{row.name}: {len(lost)} staged files without a record could not be deleted: {error}"]
+        return [f"{row.name}: {len(lost)} staged files without a record were deleted"]
+
+    def _identity(self, connection: Connection) -> str:
+        if not self._database.is_sqlite:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(7303014)"))
+        found = connection.execute(sa.select(owner.c.owner_id)).scalar()
+        if found is None:
+            found = self._clock.new_id()
+            connection.execute(sa.insert(owner).values(owner_id=found, created_ms=self._clock.now_ms(), last_ms=0))
+        return str(found)
+
+    def _store(self, table_id: str) -> ObjectStore:
+        if table_id not in self._locations:
+            row = self._database.read(
+                lambda c: c.execute(sa.select(tables.c.location).where(tables.c.table_id == table_id)).first()
+            )
+            if row is None:
+                raise TableNotFound(f"the commit owner has no table {table_id}")
+            self._locations[table_id] = row.location
+        return self._places.store(self._locations[table_id])
+
+    def _named(self, name: str) -> Row[Any] | None:
+        return self._database.read(
+            lambda c: c.execute(
+                sa.select(tables).where(tables.c.name == name, tables.c.state != TableState.RELEASED.value)
+            ).first()
+        )
+
+    def _resumes(self, table_id: str) -> bool:
+        """Finish a transfer that may have been cut short: whoever is at it as well comes to the same end."""
+        return self._transfers.resume(table_id) is not None
+
+    def _managed(self, row: Row[Any]) -> ManagedTable:
+        return ManagedTable(
+            row.table_id,
+            row.name,
+            self._places.url(row.location),
+            TableState(row.state),
+            row.ratified_version,
+            row.backfilled_version,
+            row.ratified_ms,
+            row.problem,
+        )
+
+
+def _taken(connection: Connection) -> Sequence[Row[Any]]:
+    return connection.execute(
+        sa.select(tables).where(tables.c.state != TableState.RELEASED.value).order_by(tables.c.name)
+    ).all()
+
+
+def _closer(owner_: EmbeddedOwner) -> Any:
+    """What closes the owner when the interpreter ends, without keeping it until then."""
+    reference = weakref.ref(owner_)
+
+    def close() -> None:
+        found = reference()
+        if found is not None:
+            found.close()
+
+    return close

@@ -1,0 +1,8 @@
+"""Alembic's entry: runs revisions on the connection that it is handed."""
+
+from __future__ import annotations
+
+from alembic import context
+
+context.configure(connection=context.config.attributes["connection"], render_as_batch=True)
+context.run_migrations()

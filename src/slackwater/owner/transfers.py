@@ -1,0 +1,323 @@
+"""Tables that come into an owner's hands and leave them: promises that survive a crash, carried out or forgotten.
+
+The database holds what is under way, and the staged file what is to be written: whoever finds a transfer half done
+can finish it. Source: managed-commits.md "Converting an existing filesystem based table to managed-commit table",
+"Creating a new managed-commit table", "Converting a managed-commit table to filesystem table".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row
+from sqlalchemy.exc import IntegrityError
+
+from slackwater.errors import (
+    CommitFailed,
+    CommitUnknown,
+    InvalidArgument,
+    ObjectExists,
+    ObjectNotFound,
+    OperationNotAllowed,
+    SlackwaterError,
+    StorageError,
+    StorageRefused,
+    TableAlreadyExists,
+    TableNotFound,
+    UnratifiedCommit,
+)
+from slackwater.owner.allocation import locked_table, why_refused
+from slackwater.owner.api import (
+    Action,
+    Commit,
+    CommitConflict,
+    CommitRequest,
+    CommitResponse,
+    OwnershipProposal,
+    TableState,
+)
+from slackwater.owner.backfill import Backfill
+from slackwater.owner.clock import OwnerClock
+from slackwater.owner.commit_content import ContentFacts, content, facts_of, timestamp_of
+from slackwater.owner.commit_files import backfilled_path, stage, staged_path, transaction_at
+from slackwater.owner.database import Database
+from slackwater.owner.database_schema import commits, owner, tables
+from slackwater.owner.places import Places
+from slackwater.protocol.file_names import version_prefix
+from slackwater.protocol.managed_commits import OWNER_NAME
+from slackwater.protocol.properties import MANAGED_COMMIT_OWNER
+from slackwater.storage.store import ObjectStore
+
+_FUTURE_MS = 300_000
+_MAX_PUTS = 4
+_FIRST_WAIT_S = 0.05
+_CONFLICT, _DONE = "conflict", "done"
+
+
+class Transfers:
+    """Takes and releases tables; `resume` finishes what another process began."""
+
+    def __init__(
+        self, database: Database, places: Places, backfill: Backfill, clock: OwnerClock, keep: bool = False
+    ) -> None:
+        """`keep`: tables are not given up."""
+        self._database = database
+        self._places = places
+        self._backfill = backfill
+        self._clock = clock
+        self._keep = keep
+
+    def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
+        """As `CommitOwner.take`."""
+        facts = facts_of(proposal.actions, proposal.commit_id)
+        _validate_names_owner(proposal.actions)
+        self._validate_times(proposal)
+        earlier = self._earlier_result(proposal.table_id, proposal.version, proposal.commit_id)
+        if earlier is not None:
+            return earlier
+        file_name = f"{version_prefix(proposal.version)}.{self._clock.new_id()}.json"
+        written = self._places.written(proposal.location)
+        store = self._places.store(written)
+        _validate_follows(store, proposal.version)
+        timestamp_ms = self._choose_time(proposal.previous_timestamp_ms)
+        data = content(proposal.actions, proposal.version, timestamp_ms)
+        # The file is there before the promise: whoever finds the promise can keep it.
+        stage(store, file_name, data)
+        try:
+            self._database.write(lambda c: self._promise(c, proposal, facts, written, file_name, timestamp_ms))
+        except IntegrityError as error:
+            with suppress(StorageError):
+                store.delete([staged_path(file_name)])
+            raise TableAlreadyExists(
+                f"the commit owner has a table named {proposal.name!r}, or one at {proposal.location}, already: choose "
+                "another name, or use the one there is"
+            ) from error
+        return self._finish_take(proposal.table_id)
+
+    def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
+        """As `CommitOwner.release`."""
+        if self._keep:
+            raise OperationNotAllowed("this commit owner does not give up its tables: ask whoever runs it")
+        facts_of(request.actions, request.commit_id)
+        if _names_owner(request.actions):
+            raise InvalidArgument(f"the commit that hands a table back unsets {MANAGED_COMMIT_OWNER}")
+        earlier = self._earlier_result(request.table_id, request.version, request.commit_id)
+        if earlier is not None:
+            return earlier
+        row = self._row(request.table_id)
+        store = self._places.store(row.location)
+        self._backfill.now(request.table_id)
+        file_name = f"{version_prefix(request.version)}.{self._clock.new_id()}.json"
+        timestamp_ms = self._choose_time(row.allocated_ms)
+        data = content(request.actions, request.version, timestamp_ms)
+        stage(store, file_name, data)
+        refused = self._database.write(lambda c: self._stop_commits(c, request, file_name, timestamp_ms))
+        if refused is not None:
+            with suppress(StorageError):
+                store.delete([staged_path(file_name)])
+            if isinstance(refused, SlackwaterError):
+                raise refused
+            return refused
+        return self._finish_release(request.table_id)
+
+    def resume(self, table_id: str) -> str | None:
+        """Finish the transfer of a table that is on its way; what was done, None where there was nothing to do."""
+        row = self._database.read(lambda c: _row_of(c, table_id))
+        if row is None or row.transfer_version is None:
+            return None
+        taking = row.state == TableState.PROPOSED.value
+        outcome = self._finish_take(table_id) if taking else self._finish_release(table_id)
+        what = "ownership" if taking else "release"
+        if isinstance(outcome, CommitConflict):
+            return f"{row.name}: the {what} was forgotten, version {row.transfer_version} is another writer's"
+        return f"{row.name}: the {what} was completed by version {row.transfer_version}"
+
+    def _earlier_result(self, table_id: str, version: int, commit_id: str) -> CommitResponse | CommitConflict | None:
+        """The result of a transfer of this very table that began before, where the request is a repeated one."""
+        row = self._database.read(lambda c: _row_of(c, table_id))
+        if row is None:
+            return None
+        if row.transfer_commit_id == commit_id:
+            is_taken = row.state == TableState.PROPOSED.value
+            return self._finish_take(table_id) if is_taken else self._finish_release(table_id)
+        store = self._places.store(row.location)
+        return self._response(row, version) if transaction_at(store, version) == commit_id else None
+
+    def _finish_take(self, table_id: str) -> CommitResponse | CommitConflict:
+        """Make the promise real by put-if-absent, or forget it: the point at which the table is owned is in its log."""
+        row = self._row(table_id)
+        if row.transfer_version is None:
+            return self._response(row, row.ratified_version)
+        store = self._places.store(row.location)
+        if self._put(store, row) is _CONFLICT:
+            self._database.write(lambda c: c.execute(sa.delete(tables).where(tables.c.table_id == table_id)))
+            with suppress(StorageError):
+                store.delete([staged_path(row.transfer_file)])
+            return CommitConflict(row.transfer_version)
+        self._database.write(lambda c: self._activate(c, table_id))
+        return self._response(row, row.transfer_version)
+
+    def _finish_release(self, table_id: str) -> CommitResponse | CommitConflict:
+        row = self._row(table_id)
+        if row.transfer_version is None:
+            return self._response(row, row.ratified_version)
+        self._backfill.now(table_id)
+        store = self._places.store(row.location)
+        if self._put(store, row) is _CONFLICT:
+            raise UnratifiedCommit(
+                f"{store.root_url}/{backfilled_path(row.transfer_version)} was written by somebody who did not ask the "
+                "commit owner, so the table cannot be handed back: move the file out of the log, then run "
+                "`slackwater lake repair`"
+            )
+        self._database.write(lambda c: self._let_go(c, table_id))
+        return self._response(row, row.transfer_version)
+
+    def _put(self, store: ObjectStore, row: Row[Any]) -> str:
+        """The commit of the transfer in `_delta_log`: put, unless it, or another, is there."""
+        path = backfilled_path(row.transfer_version)
+        try:
+            data = store.read(staged_path(row.transfer_file))
+        except ObjectNotFound:
+            return self._found(store, row)
+        last: StorageError | None = None
+        for attempt in range(_MAX_PUTS):
+            if attempt:
+                self._clock.sleep(_FIRST_WAIT_S * 2**attempt)
+            try:
+                store.put_if_absent(path, data)
+            except ObjectExists:
+                return self._found(store, row)
+            except StorageRefused as error:
+                if last is None:
+                    raise CommitFailed(f"{store.root_url}/{path} was not written: {error}; run it again") from error
+                last = error
+            except StorageError as error:
+                last = error
+            else:
+                return _DONE
+        raise CommitUnknown(
+            f"{store.root_url}/{path} may or may not have been written ({last}): `slackwater lake repair` settles it"
+        ) from last
+
+    def _found(self, store: ObjectStore, row: Row[Any]) -> str:
+        is_ours = transaction_at(store, row.transfer_version) == row.transfer_commit_id
+        return _DONE if is_ours else _CONFLICT
+
+    def _choose_time(self, previous_ms: int | None) -> int:
+        def choose(connection: Connection) -> int:
+            last_ms: int = connection.execute(sa.select(owner.c.last_ms).with_for_update()).scalar_one()
+            chosen = max(self._clock.now_ms(), last_ms, -1 if previous_ms is None else previous_ms + 1)
+            connection.execute(sa.update(owner).values(last_ms=chosen))
+            return chosen
+
+        return self._database.write(choose)
+
+    def _promise(
+        self, connection: Connection, proposal: OwnershipProposal, facts: ContentFacts, written: str, file_name: str,
+        timestamp_ms: int,
+    ) -> None:  # fmt: skip
+        row = _row_of(connection, proposal.table_id)
+        if row is not None and row.transfer_file == file_name:
+            # An earlier run of this transaction whose answer was lost.
+            return
+        before = proposal.version - 1
+        connection.execute(
+            sa.insert(tables).values(
+                table_id=proposal.table_id, name=proposal.name, location=written, state=TableState.PROPOSED.value,
+                created_ms=self._clock.now_ms(), allocated_version=before, ratified_version=before,
+                backfilled_version=before, allocated_ms=timestamp_ms, ratified_ms=timestamp_ms,
+                allocated_mark=facts.mark, ratified_mark=facts.mark, allocated_change=proposal.version,
+                ratified_change=proposal.version, purged_version=proposal.version,
+                transfer_version=proposal.version, transfer_file=file_name, transfer_commit_id=proposal.commit_id,
+            )
+        )  # fmt: skip
+
+    def _activate(self, connection: Connection, table_id: str) -> None:
+        row = locked_table(connection, table_id)
+        if row is not None and row.state == TableState.PROPOSED.value:
+            version = row.transfer_version
+            _set(
+                connection, table_id, state=TableState.ACTIVE.value, allocated_version=version,
+                ratified_version=version, backfilled_version=version, transfer_version=None, transfer_file=None,
+                transfer_commit_id=None,
+            )  # fmt: skip
+
+    def _stop_commits(
+        self, connection: Connection, request: CommitRequest, file_name: str, timestamp_ms: int
+    ) -> SlackwaterError | CommitConflict | None:
+        """Take no more commits; what keeps the table from being released, None where nothing does."""
+        row = locked_table(connection, request.table_id)
+        if row is None:
+            return TableNotFound(f"the commit owner has no table {request.table_id}")
+        if row.transfer_commit_id == request.commit_id:
+            return None
+        refusal = why_refused(row)
+        if refusal is not None:
+            return refusal
+        if request.version > row.allocated_version + 1:
+            return InvalidArgument(f"{row.location}: version {request.version - 1} does not exist")
+        if request.version <= row.allocated_version or row.allocated_ms >= timestamp_ms:
+            return CommitConflict(row.allocated_version)
+        _set(
+            connection, request.table_id, state=TableState.RELEASING.value, allocated_ms=timestamp_ms,
+            transfer_version=request.version, transfer_file=file_name, transfer_commit_id=request.commit_id,
+        )  # fmt: skip
+        return None
+
+    def _let_go(self, connection: Connection, table_id: str) -> None:
+        row = locked_table(connection, table_id)
+        if row is not None and row.state == TableState.RELEASING.value:
+            version = row.transfer_version
+            _set(
+                connection, table_id, state=TableState.RELEASED.value, allocated_version=version,
+                ratified_version=version, backfilled_version=version, transfer_version=None, transfer_file=None,
+                transfer_commit_id=None, problem="",
+            )  # fmt: skip
+            connection.execute(sa.delete(commits).where(commits.c.table_id == table_id))
+
+    def _response(self, row: Row[Any], version: int) -> CommitResponse:
+        data = self._places.store(row.location).read(backfilled_path(version))
+        commit = Commit(version, row.transfer_file or "", timestamp_of(data), len(data), data)
+        return CommitResponse(commit, version)
+
+    def _row(self, table_id: str) -> Row[Any]:
+        row = self._database.read(lambda c: _row_of(c, table_id))
+        if row is None:
+            raise TableNotFound(f"the commit owner has no table {table_id}")
+        return row
+
+    def _validate_times(self, proposal: OwnershipProposal) -> None:
+        previous, now_ms = proposal.previous_timestamp_ms, self._clock.now_ms()
+        if previous is not None and previous > now_ms + _FUTURE_MS:
+            raise InvalidArgument(
+                f"{proposal.location}: its last commit is dated {previous - now_ms} ms in the future, and every later "
+                "one would have to be: see to the clock of who wrote it, and adopt the table when that time has come"
+            )
+
+
+def _names_owner(actions: Sequence[Action]) -> bool:
+    found = [a["metaData"].get("configuration") or {} for a in actions if isinstance(a.get("metaData"), dict)]
+    return bool(found) and found[-1].get(MANAGED_COMMIT_OWNER) == OWNER_NAME
+
+
+def _validate_names_owner(actions: Sequence[Action]) -> None:
+    if not _names_owner(actions):
+        raise InvalidArgument(f"the commit that makes a table this owner's sets {MANAGED_COMMIT_OWNER} to {OWNER_NAME}")
+
+
+def _validate_follows(store: ObjectStore, version: int) -> None:
+    if version > 0 and store.head(backfilled_path(version - 1)) is None:
+        raise InvalidArgument(
+            f"{store.root_url}: version {version} cannot be committed, since version {version - 1} does not exist"
+        )
+
+
+def _row_of(connection: Connection, table_id: str) -> Row[Any] | None:
+    return connection.execute(sa.select(tables).where(tables.c.table_id == table_id)).first()
+
+
+def _set(connection: Connection, table_id: str, **values: Any) -> None:
+    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(**values))

@@ -1,0 +1,175 @@
+"""Tables whose commits a commit owner ratifies: what their protocol and metadata say, and when that makes no sense.
+
+Source: managed-commits.md "Managed Commit Enablement", "Writer Requirements for Managed Commits".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+import orjson
+
+from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
+from slackwater.protocol.actions import Metadata, Protocol
+from slackwater.protocol.feature_support import with_features
+from slackwater.protocol.features import canonical_feature, supported_features
+from slackwater.protocol.in_commit_timestamps import is_enabled as has_in_commit_timestamps
+from slackwater.protocol.properties import (
+    ENABLE_IN_COMMIT_TIMESTAMPS,
+    MANAGED_COMMIT_OWNER,
+    MANAGED_COMMIT_OWNER_CONF,
+    TableProperties,
+)
+
+FEATURE = "managedCommit"
+OWNER_NAME = "slackwater"
+"""What `delta.managedCommit.commitOwner` is for owners of this package; the settings say which one."""
+
+_OWNER_ID, _TABLE_ID, _ENDPOINT = "ownerId", "tableId", "endpoint"
+_OWN_PROPERTIES = (MANAGED_COMMIT_OWNER, MANAGED_COMMIT_OWNER_CONF)
+_FOLDED = frozenset(key.lower() for key in _OWN_PROPERTIES)
+_FOLDED_TIME = frozenset((ENABLE_IN_COMMIT_TIMESTAMPS.lower(),))
+_SECRET_WORDS = ("password", "passwd", "secret", "token", "credential", "apikey", "api_key", "privatekey", "accesskey")
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Who owns a table, as its metadata says: `name`, and the settings that are for the owner's client alone."""
+
+    name: str
+    conf: Mapping[str, str]
+
+    @property
+    def owner_id(self) -> str | None:
+        """The identity of an owner of this package."""
+        return self.conf.get(_OWNER_ID)
+
+    @property
+    def table_id(self) -> str | None:
+        """The table's identity with an owner of this package."""
+        return self.conf.get(_TABLE_ID)
+
+    @property
+    def endpoint(self) -> str | None:
+        """Where the owner is served, for people to read: no client calls it unasked."""
+        return self.conf.get(_ENDPOINT)
+
+    @property
+    def description(self) -> str:
+        """The owner for messages."""
+        where = f" at {self.endpoint}" if self.endpoint else ""
+        return f"the commit owner {self.name!r}" + (f" ({self.owner_id})" if self.owner_id else "") + where
+
+
+def own_conf(owner_id: str, table_id: str, endpoint: str | None) -> dict[str, str]:
+    """The settings of a table whose owner is one of this package. Raises InvalidArgument for a secret among them."""
+    conf = {_OWNER_ID: owner_id, _TABLE_ID: table_id} | ({_ENDPOINT: endpoint} if endpoint else {})
+    validate_no_secrets(conf)
+    return conf
+
+
+def validate_no_secrets(conf: Mapping[str, str]) -> None:
+    """Raise InvalidArgument for a key that names a secret, or a URL that holds one: every reader could see it."""
+    for key, value in conf.items():
+        plain = key.replace("-", "").lower()
+        parts = urlsplit(value) if "://" in value else None
+        if any(word in plain for word in _SECRET_WORDS) or (parts is not None and (parts.password or parts.username)):
+            raise InvalidArgument(
+                f"{MANAGED_COMMIT_OWNER_CONF} must not hold a secret, and {key!r} looks like one: everybody who can "
+                "read the table sees it; give secrets to the client instead"
+            )
+
+
+def ownership(protocol: Protocol, metadata: Metadata, where: str) -> Ownership | None:
+    """Who owns the table, None where its commits are made in the file system.
+
+    Raises CorruptTable for a table in an invalid state: the feature without an owner, an owner without the feature,
+    without in-commit timestamps, or with settings that are no JSON object of texts. `where` is the table.
+    """
+    properties = TableProperties(metadata.configuration)
+    name = properties.get(MANAGED_COMMIT_OWNER)
+    is_supported = FEATURE in supported_features(protocol)
+    if name is None and not is_supported:
+        return None
+    if name is None:
+        raise CorruptTable(
+            f"{where} supports the feature {FEATURE}, but {MANAGED_COMMIT_OWNER} names no owner: nobody can say which "
+            "of its commits count; set the owner, or drop the feature, with the engine that made the table"
+        )
+    if not is_supported:
+        raise CorruptTable(
+            f"{where} names the commit owner {name!r}, but does not support the feature {FEATURE}: set the feature, or "
+            f"unset {MANAGED_COMMIT_OWNER}, with the engine that made the table"
+        )
+    if not has_in_commit_timestamps(protocol, properties):
+        raise CorruptTable(
+            f"{where} has a commit owner, but no in-commit timestamps, which {FEATURE} requires: set "
+            f"{ENABLE_IN_COMMIT_TIMESTAMPS} to true with the engine that made the table"
+        )
+    return Ownership(name, _parse_conf(properties.get(MANAGED_COMMIT_OWNER_CONF), where))
+
+
+def with_owner(protocol: Protocol, metadata: Metadata, conf: Mapping[str, str]) -> tuple[Protocol, Metadata]:
+    """The table owned by an owner of this package: features, owner and in-commit timestamps set."""
+    validate_no_secrets(conf)
+    own = {
+        ENABLE_IN_COMMIT_TIMESTAMPS: "true",
+        MANAGED_COMMIT_OWNER: OWNER_NAME,
+        MANAGED_COMMIT_OWNER_CONF: orjson.dumps(dict(conf)).decode(),
+    }
+    folded = {key.lower() for key in own}
+    others = {key: value for key, value in metadata.configuration.items() if key.lower() not in folded}
+    supporting = with_features(protocol, ["inCommitTimestamp", FEATURE])
+    return supporting, replace(metadata, configuration={**others, **own})
+
+
+def validate_not_by_hand(features: Iterable[str]) -> None:
+    """Raise OperationNotAllowed where the feature is among those that a user asks for: it comes with an owner."""
+    if any(canonical_feature(name) == FEATURE for name in features):
+        raise OperationNotAllowed(
+            f"the feature {FEATURE} comes with a commit owner: create the table in a lake with Lake.create_table, or "
+            "bring an existing one in with Lake.adopt"
+        )
+
+
+def keeping_owner(before: Metadata, after: Metadata) -> Metadata:
+    """`after`, which takes the place of `before`, with the owner that the table has."""
+    kept = {key: value for key, value in before.configuration.items() if key.lower() in _FOLDED}
+    if not kept:
+        return after
+    own = {key: value for key, value in before.configuration.items() if key.lower() in _FOLDED_TIME}
+    folded = {key.lower() for key in (*kept, *own)}
+    others = {key: value for key, value in after.configuration.items() if key.lower() not in folded}
+    return replace(after, configuration={**others, **own, **kept})
+
+
+def without_owner(protocol: Protocol, metadata: Metadata) -> tuple[Protocol, Metadata]:
+    """The table handed back to the file system; in-commit timestamps stay."""
+    configuration = {key: value for key, value in metadata.configuration.items() if key.lower() not in _FOLDED}
+    features = tuple(name for name in protocol.writer_features or () if canonical_feature(name) != FEATURE)
+    return replace(protocol, writer_features=features), replace(metadata, configuration=configuration)
+
+
+def validate_same_owner(before: Metadata | None, after: Metadata) -> None:
+    """Raise InvalidArgument where a change of the metadata would change the owner, which only the owner itself does."""
+    old, new = TableProperties(before.configuration if before else {}), TableProperties(after.configuration)
+    for key in _OWN_PROPERTIES:
+        if old.get(key) != new.get(key):
+            raise InvalidArgument(
+                f"{key} is not for users to set: create the table in a lake with Lake.create_table, bring an existing "
+                "one in with Lake.adopt, and hand it back with Lake.release"
+            )
+
+
+def _parse_conf(text: str | None, where: str) -> Mapping[str, str]:
+    if text is None:
+        return {}
+    try:
+        conf = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise CorruptTable(f"{where}: {MANAGED_COMMIT_OWNER_CONF} is not JSON: {error}") from error
+    if not isinstance(conf, dict) or not all(isinstance(value, str) for value in conf.values()):
+        raise CorruptTable(f"{where}: {MANAGED_COMMIT_OWNER_CONF} must be a JSON object of texts, found {text[:80]!r}")
+    return conf

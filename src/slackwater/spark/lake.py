@@ -1,0 +1,114 @@
+"""`Lake`: named tables under one commit owner, as DeltaTables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as spark_types
+from typing_extensions import Self
+
+from slackwater.errors import InvalidArgument
+from slackwater.lake.lake import LogLake
+from slackwater.owner.api import CommitOwner
+from slackwater.protocol.schema import StructType
+from slackwater.spark.session_defaults import default_properties
+from slackwater.spark.table import DeltaTable
+from slackwater.spark.types import from_spark_schema
+
+
+class Lake(LogLake):
+    """The tables of one commit owner.
+
+        lake = slackwater.Lake.open("/data/lake")
+        lake.create_table("flights", "day DATE, carrier STRING", partitioned_by=["day"])
+        df.write.format("delta").mode("append").save(lake.location("flights"))
+        lake.table("flights").delete("carrier = 'XX'")
+
+    `spark` is the active session unless it is given. While a lake is open, its tables are read and written by their
+    path as well, with `spark.read.format("delta")` and all else.
+    """
+
+    def __init__(
+        self,
+        owner: CommitOwner,
+        root: str | None,
+        storage_options: Mapping[str, str] | None = None,
+        spark: SparkSession | None = None,
+    ) -> None:
+        super().__init__(owner, root, storage_options)
+        self._spark = spark
+
+    @classmethod
+    def open(
+        cls,
+        root: str | os.PathLike[str],
+        database: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        spark: SparkSession | None = None,
+    ) -> Self:
+        """As `LogLake.open`, for the session `spark`."""
+        lake = super().open(root, database, storage_options)
+        lake._spark = spark
+        return lake
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        token: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+        allow_http: bool = False,
+        spark: SparkSession | None = None,
+    ) -> Self:
+        """As `LogLake.connect`, for the session `spark`."""
+        lake = super().connect(url, token, storage_options, timeout_s, allow_http)
+        lake._spark = spark
+        return lake
+
+    def table(self, name: str) -> DeltaTable:
+        """The table of that name. Raises TableNotFound."""
+        store = self._store(name)
+        return DeltaTable(self._session(), store.local_root or store.root_url, self._storage_options)
+
+    def location(self, name: str) -> str:
+        """The path or URL of a table, for `load` and `save`. Raises TableNotFound."""
+        store = self._store(name)
+        return store.local_root or store.root_url
+
+    def create_table(
+        self,
+        name: str,
+        schema: spark_types.StructType | StructType | str,
+        partitioned_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        description: str | None = None,
+        location: str | os.PathLike[str] | None = None,
+    ) -> DeltaTable:
+        """Create an empty table; `schema` is Spark's type, or DDL text (`id BIGINT, day DATE`).
+
+        `location` is by default the name below the lake's root. Raises TableAlreadyExists for a name or a place that
+        is taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
+        """
+        given = dict(properties or {})
+        defaults = default_properties(self._session(), given)
+        self.create_log(name, _schema(schema), partitioned_by, cluster_by, {**defaults, **given}, description, location)
+        return self.table(name)
+
+    def _session(self) -> SparkSession:
+        session = self._spark or SparkSession.getActiveSession()
+        if session is None:
+            raise InvalidArgument("there is no active Spark session: give the lake one, with spark=")
+        return session
+
+
+def _schema(given: spark_types.StructType | StructType | str) -> StructType:
+    if isinstance(given, StructType):
+        return given
+    parsed = spark_types.StructType.fromDDL(given) if isinstance(given, str) else given
+    if not isinstance(parsed, spark_types.StructType):
+        raise InvalidArgument(f"schema must be a StructType or DDL text, found {given!r}")
+    return from_spark_schema(parsed)
