@@ -573,6 +573,7 @@ def test_a_commit_that_landed_although_a_conflict_was_reported_keeps_its_vectors
             self.true = FilesystemCommitter(before.store)
             self.commits_after = self.true.commits_after
             self.publishes_at_once = True
+            self.published_version = self.true.published_version
 
         def commit(self, version: int, actions: Any, may_move: bool = False) -> Any:
             self.true.commit(version, actions)

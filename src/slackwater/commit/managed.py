@@ -31,9 +31,10 @@ class ManagedCommitter:
     def publishes_at_once(self) -> bool:
         return False
 
-    def publish(self, version: int) -> None:
-        """As `Committer.publish`: the owner backfills."""
-        self._owned.owner.backfill_to_version(self._owned.table_id, version)
+    def published_version(self, version: int) -> int:
+        """As `Committer.published_version`; nothing is waited for."""
+        # What is asked for is there already, so the owner only says how far it has come.
+        return min(version, self._owned.owner.backfill_to_version(self._owned.table_id, 0))
 
     def commit(
         self, version: int, actions: Sequence[Mapping[str, Any]], may_move: bool = False
@@ -73,8 +74,9 @@ class TakingCommitter:
     def publishes_at_once(self) -> bool:
         return True
 
-    def publish(self, version: int) -> None:
-        """As `Committer.publish`: the commit that gives a table away is in the file system."""
+    def published_version(self, version: int) -> int:
+        """As `Committer.published_version`: the commit that gives a table away is in the file system."""
+        return version
 
     def commit(
         self,

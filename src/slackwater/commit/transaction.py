@@ -112,8 +112,11 @@ class Transaction:
         """How far the application has come, by its newest `txn` action; None where it never committed."""
         return self._inner.application_version(app_id)
 
-    def add(self, *files: AddFile, rows_checked: bool = False) -> None:
+    def add(self, *files: AddFile, rows_checked: bool = False, fresh: bool = False) -> None:
         """Stage files that are in place. Paths are URI-encoded, relative to the table's root or absolute.
+
+        `fresh` promises that their names are new to the log, as those that hold a UUID are: nothing has to be compared
+        with what others commit meanwhile then, and a commit owner moves an append behind others by itself.
 
         Partition values and statistics go by physical names. On a table with rules for its rows (NOT NULL, CHECK
         constraints, invariants, generated or identity columns) `rows_checked` must say that the rows satisfy them.
@@ -121,7 +124,7 @@ class Transaction:
         """
         if not rows_checked and any(f.data_change for f in files):
             self._require_no_row_rules()
-        self._inner.add(files)
+        self._inner.add(files, fresh)
 
     def remove(self, *files: RemoveFile | str, data_change: bool = True) -> None:
         """Stage files to remove; a path stands for the live file there. Raises InvalidArgument for one that is not."""

@@ -47,13 +47,17 @@ ALLOCATED, STAGED, RATIFIED = "allocated", "staged", "ratified"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at a commit; `file_id` (a UUID) is its own, and part of its file's name."""
+    """One attempt at a commit; `file_id` (a UUID) is its own, and part of its file's name.
+
+    Up to `searched_version` the log was searched for an earlier result of the request.
+    """
 
     request: CommitRequest
     facts: ContentFacts
     file_id: str
     holder: str
     until_ms: int
+    searched_version: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,18 @@ class InFlight:
     """Whether the version is free depends on commits that are being staged: ask again."""
 
 
-Outcome: TypeAlias = Allocated | InFlight | CommitResponse | CommitConflict | SlackwaterError
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """Of versions up to `version` only the log tells whether one of them is the request's: search it, and ask again.
+
+    `latest_version` is ratified.
+    """
+
+    version: int
+    latest_version: int
+
+
+Outcome: TypeAlias = Allocated | InFlight | Purged | CommitResponse | CommitConflict | SlackwaterError
 
 
 @dataclass(frozen=True)
@@ -79,7 +94,6 @@ class Allocation:
     """Gives out versions; `max_backlog` commits of a table may wait for their backfill."""
 
     now_ms: Callable[[], int]
-    is_dead: Callable[[str], bool]
     max_backlog: int
 
     def allocate(self, connection: Connection, attempts: Sequence[Attempt], is_rerun: bool = False) -> list[Outcome]:
@@ -107,21 +121,22 @@ class Allocation:
             missing = TableNotFound(f"the commit owner has no table {table_id}")
             return [missing] * len(attempts)
         now_ms = max(self.now_ms(), row.floor_ms, row.greatest_ms)
-        if row.allocated_version > row.ratified_version and free_abandoned(connection, row, now_ms, self.is_dead):
-            return self._of_table(connection, table_id, attempts, is_rerun)
         head = _Head.of(row)
         earlier: dict[str, Outcome] = {}
         if is_rerun or any(attempt.request.is_replay for attempt in attempts):
             earlier = _earlier_results(connection, row, attempts)
         outcomes: list[Outcome] = []
-        new: list[dict[str, Any]] = []
+        new: dict[str, dict[str, Any]] = {}
         for attempt in attempts:
-            outcome = earlier.get(attempt.request.commit_id) or self._of_attempt(row, head, attempt, now_ms)
-            if isinstance(outcome, Allocated) and attempt.request.commit_id not in earlier:
-                new.append(head.advance(row.table_id, attempt, outcome))
+            commit_id = attempt.request.commit_id
+            # Equal requests may come together: the second waits for the first.
+            known = InFlight() if commit_id in new else earlier.get(commit_id) or _purged(row, attempt)
+            outcome = known or self._of_attempt(row, head, attempt, now_ms)
+            if isinstance(outcome, Allocated) and commit_id not in earlier:
+                new[commit_id] = head.advance(row.table_id, attempt, outcome)
             outcomes.append(outcome)
         if new:
-            connection.execute(_INSERT_COMMIT, new)
+            connection.execute(_INSERT_COMMIT, list(new.values()))
             connection.execute(_UPDATE_HEAD, {"of_table": table_id, **head.columns()})
         return outcomes
 
@@ -286,6 +301,14 @@ def _earlier_results(connection: Connection, row: Row[Any], attempts: Sequence[A
         else:
             results[commit.commit_id] = InFlight()
     return results
+
+
+def _purged(row: Row[Any], attempt: Attempt) -> Purged | None:
+    """Where the log is yet to be searched for an earlier result: the row that told of it may be gone."""
+    request = attempt.request
+    if not request.is_replay or row.purged_version < max(request.version, attempt.searched_version + 1):
+        return None
+    return Purged(row.purged_version, row.ratified_version)
 
 
 def _shift_of(commit: Row[Any], attempt: Attempt) -> int | None:

@@ -22,6 +22,8 @@ from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, tables
 from slackwater.storage.store import ObjectStore
 
+BACKFILL_DELAY_S = 0.02
+"""How long a commit waits for others that are backfilled together with it."""
 ROWS_KEPT = 1000
 """How many backfilled versions of a table keep their rows: a repeated request is answered from them."""
 
@@ -39,7 +41,7 @@ class Backfill:
         database: Database,
         store_of: Callable[[str], ObjectStore],
         clock: OwnerClock,
-        delay_s: float = 0.02,
+        delay_s: float | None = BACKFILL_DELAY_S,
         rows_kept: int = ROWS_KEPT,
     ) -> None:
         self._database = database
@@ -64,7 +66,7 @@ class Backfill:
     def soon(self, table_id: str) -> None:
         """Have the table's ratified commits backfilled in a moment, by this process unless another is at it."""
         with self._state:
-            if self._is_closed:
+            if self._is_closed or self._delay_s is None:
                 return
             self._wanted.add(table_id)
             if self._thread is None:
@@ -91,7 +93,7 @@ class Backfill:
                 if self._is_closed:
                     return
             # Commits that come one after the other are copied together.
-            self._clock.sleep(self._delay_s)
+            self._clock.sleep(self._delay_s or 0.0)
             with self._state:
                 wanted, self._wanted = self._wanted, set()
             failed = {table_id for table_id in sorted(wanted) if not self._try(table_id, alone=True)}

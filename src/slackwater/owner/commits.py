@@ -5,12 +5,12 @@ Source: design §5; managed-commits.md "Commit Protocol".
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
@@ -23,14 +23,13 @@ from slackwater.errors import (
     StorageError,
 )
 from slackwater.owner import allocation, ratification
-from slackwater.owner.allocation import Allocated, Allocation, Attempt
+from slackwater.owner.allocation import Allocated, Allocation, Attempt, Purged
 from slackwater.owner.api import Commit, CommitConflict, CommitRequest, CommitResponse
 from slackwater.owner.batches import Batches
 from slackwater.owner.clock import OwnerClock, is_dead
 from slackwater.owner.commit_content import content, facts_of, timestamp_of
 from slackwater.owner.commit_files import backfilled_path, stage, staged_path, transaction_at
 from slackwater.owner.database import Database
-from slackwater.owner.database_schema import tables
 from slackwater.owner.ratification import Freed, Pending, Staged
 from slackwater.storage.store import ObjectStore
 
@@ -42,7 +41,8 @@ MAX_BACKLOG = 10_000
 _LEASE_BYTES_PER_MS = 1000
 _FIRST_WAIT_S = 0.001
 _LONGEST_WAIT_S = 0.02
-_DOUBT_AFTER_S = 0.1
+# Whether those who come first are dead is asked when they have been waited for so often.
+_DOUBT_EVERY = 10
 _PATIENCE_S = 120.0
 
 
@@ -61,7 +61,7 @@ class Commits:
         self._store_of = store_of
         self._clock = clock
         self._lease_ms = lease_ms
-        self._allocation = Allocation(clock.now_ms, is_dead, max_backlog)
+        self._allocation = Allocation(clock.now_ms, max_backlog)
         self._allocate: Batches[Attempt, allocation.Outcome] = Batches(self._allocate_batch)
         self._ratify: Batches[Staged, ratification.Outcome] = Batches(self._ratify_batch)
         self._changed = threading.Condition()
@@ -69,18 +69,21 @@ class Commits:
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """As `CommitOwner.commit`."""
         facts = facts_of(request.actions, request.commit_id)
-        started, waits = time.monotonic(), 0
+        started, waits, searched = time.monotonic(), 0, -1
         while True:
             lease_ms = self._lease_ms + _rough_size(request) // _LEASE_BYTES_PER_MS
             until_ms = self._clock.now_ms() + lease_ms
-            attempt = Attempt(request, facts, self._clock.new_id(), self._clock.holder, until_ms)
+            attempt = Attempt(request, facts, self._clock.new_id(), self._clock.holder, until_ms, searched)
             outcome = self._allocate(attempt)
             if isinstance(outcome, SlackwaterError):
                 raise outcome
             if isinstance(outcome, CommitResponse | CommitConflict):
-                return self._known_or(outcome, request)
-            if isinstance(outcome, Allocated):
-                answer = self._stage_and_ratify(request, outcome)
+                return outcome
+            if isinstance(outcome, Allocated | Purged):
+                if isinstance(outcome, Purged):
+                    answer, searched = self._told_by_log(request, outcome, searched), outcome.version
+                else:
+                    answer = self._stage_and_ratify(request, outcome)
                 if answer is not None:
                     return answer
             elif time.monotonic() - started > _PATIENCE_S:
@@ -90,7 +93,9 @@ class Commits:
                 )
             else:
                 waits += 1
-                self._wait(waits)
+                if waits % _DOUBT_EVERY == 0:
+                    self._free_abandoned(request.table_id)
+                self._wait(_FIRST_WAIT_S * waits)
 
     def _stage_and_ratify(self, request: CommitRequest, given: Allocated) -> CommitResponse | None:
         """The answer, None where the version was taken away: then the commit does not count, and is tried again."""
@@ -121,43 +126,55 @@ class Commits:
     def _settled(self, staged: Staged) -> CommitResponse | Freed:
         try:
             outcome = self._ratify(staged)
-            waits, started = 0, time.monotonic()
+            waits = 0
             while isinstance(outcome, Pending):
                 waits += 1
-                self._wait(waits)
-                if time.monotonic() - started > _DOUBT_AFTER_S:
+                if waits % _DOUBT_EVERY == 0:
                     self._free_abandoned(staged.table_id)
-                    started = time.monotonic()
+                self._wait(_FIRST_WAIT_S * (outcome.num_before + waits))
                 outcome = self._database.read(lambda c: ratification.outcome_of(c, staged))
         except CommitOwnerUnavailable as error:
             raise CommitUnknown(
                 f"version {staged.version} of table {staged.table_id} is staged, and whether it counts only the commit "
                 f"owner's database can say, which does not answer: {error}"
             ) from error
+        except BaseException:
+            # Of whatever broke off here others must not wait for the end of the lease.
+            self._give_back(staged)
+            raise
         return outcome
 
-    def _known_or(
-        self, outcome: CommitResponse | CommitConflict, request: CommitRequest
-    ) -> CommitResponse | CommitConflict:
+    def _told_by_log(self, request: CommitRequest, purged: Purged, searched: int) -> CommitResponse | None:
         """The first result of a request that was carried out before, where no row tells of it any more."""
-        if isinstance(outcome, CommitResponse) or not request.is_replay:
-            return outcome
-        purged = self._database.read(lambda c: _purged_version(c, request.table_id))
         store = self._store_of(request.table_id)
-        for version in range(request.version, purged + 1):
-            if transaction_at(store, version) == request.commit_id:
-                # Its file is the backfilled one; how the staged one was called nobody knows any more.
-                data = store.read(backfilled_path(version))
-                return CommitResponse(Commit(version, "", timestamp_of(data), len(data), data), outcome.latest_version)
-        return outcome
+        last = purged.version if request.may_move else request.version
+        try:
+            for version in range(max(request.version, searched + 1), last + 1):
+                if transaction_at(store, version) == request.commit_id:
+                    # Its file is the backfilled one; how the staged one was called nobody knows any more.
+                    data = store.read(backfilled_path(version))
+                    commit = Commit(version, "", timestamp_of(data), len(data), data)
+                    return CommitResponse(commit, purged.latest_version)
+        except StorageError as error:
+            raise CommitUnknown(
+                f"{store.root_url}: whether an earlier, equal request was carried out only the log tells, which could "
+                f"not be read: {error}; ask again"
+            ) from error
+        return None
 
     def _allocate_batch(self, attempts: Sequence[Attempt]) -> list[allocation.Outcome]:
+        runs = itertools.count()
+
+        def allocate(connection: Connection) -> list[allocation.Outcome]:
+            # A run whose answer was lost may have counted.
+            return self._allocation.allocate(connection, attempts, is_rerun=next(runs) > 0)
+
         # A power cut that undoes it undoes nothing that anybody has seen.
         try:
-            return self._database.write(lambda c: self._allocation.allocate(c, attempts), durable=False)
+            return self._database.write(allocate, durable=False)
         except IntegrityError:
-            # A run whose answer was lost has counted, or a request comes twice without saying so.
-            return self._database.write(lambda c: self._allocation.allocate(c, attempts, is_rerun=True), durable=False)
+            # A request comes again without saying so.
+            return self._database.write(allocate, durable=False)
 
     def _ratify_batch(self, staged: Sequence[Staged]) -> list[ratification.Outcome]:
         outcomes = self._database.write(lambda c: ratification.ratify(c, staged))
@@ -178,15 +195,10 @@ class Commits:
 
         self._database.write(free, durable=False)
 
-    def _wait(self, waits: int) -> None:
+    def _wait(self, seconds: float) -> None:
         """Until this process has ratified something, or another may have."""
         with self._changed:
-            self._changed.wait(min(_LONGEST_WAIT_S, _FIRST_WAIT_S * waits))
-
-
-def _purged_version(connection: Connection, table_id: str) -> int:
-    found = connection.execute(sa.select(tables.c.purged_version).where(tables.c.table_id == table_id)).scalar()
-    return -1 if found is None else int(found)
+            self._changed.wait(min(_LONGEST_WAIT_S, seconds))
 
 
 def _rough_size(request: CommitRequest) -> int:

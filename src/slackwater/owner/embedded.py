@@ -26,7 +26,7 @@ from slackwater.owner.api import (
     OwnershipProposal,
     TableState,
 )
-from slackwater.owner.backfill import Backfill
+from slackwater.owner.backfill import BACKFILL_DELAY_S, ROWS_KEPT, Backfill
 from slackwater.owner.clock import OwnerClock, is_dead
 from slackwater.owner.commits import LEASE_MS, MAX_BACKLOG, Commits
 from slackwater.owner.database import Database
@@ -55,18 +55,24 @@ class EmbeddedOwner:
         keeps_tables: bool = False,
         max_backlog: int = MAX_BACKLOG,
         lease_ms: int = LEASE_MS,
+        backfill_delay_s: float | None = BACKFILL_DELAY_S,
+        rows_kept: int = ROWS_KEPT,
     ) -> None:
-        """`endpoint`: where this owner is served. `keeps_tables`: it does not hand them back."""
+        """`endpoint`: where this owner is served. `keeps_tables`: it does not hand them back.
+
+        A commit is backfilled after `backfill_delay_s`, with those that came meanwhile; None: on request only. The
+        latest `rows_kept` commits of a table are told by the database, older ones by the log.
+        """
         self._database = database
         self._places = places
         self._clock = clock or OwnerClock()
         self._endpoint = endpoint
         self._owner_id = database.write(self._identity)
         self._locations: dict[str, str] = {}
-        self._backfill = Backfill(database, self._store, self._clock)
+        self._backfill = Backfill(database, self._store, self._clock, backfill_delay_s, rows_kept)
         self._commits = Commits(database, self._store, self._clock, max_backlog, lease_ms)
-        self._recent = RecentCommits(database, self._store)
         self._transfers = Transfers(database, places, self._backfill, self._clock, keeps_tables)
+        self._recent = RecentCommits(database, self._store, self._transfers.resume)
         # A process that just ends leaves a table that everybody reads.
         self._at_exit = _closer(self)
         atexit.register(self._at_exit)

@@ -30,6 +30,21 @@ _STAGE = (
     )
     .values(state=sa.bindparam("state"), size_bytes=sa.bindparam("size_bytes"))
 )
+_OF_TABLE = commits.c.table_id == sa.bindparam("of_table")
+_WAITING = (
+    sa.select(commits.c.version, commits.c.state, commits.c.timestamp_ms, commits.c.mark, commits.c.is_change)
+    .where(_OF_TABLE, commits.c.version > sa.bindparam("after"))
+    .order_by(commits.c.version)
+)
+_FLIP = (
+    sa.update(commits)
+    .where(_OF_TABLE, commits.c.version > sa.bindparam("after"), commits.c.version <= sa.bindparam("up_to"))
+    .values(state=RATIFIED)
+)
+_OF_VERSIONS = sa.select(commits).where(_OF_TABLE, commits.c.version.in_(sa.bindparam("versions", expanding=True)))
+_RATIFIED_TO = sa.select(tables.c.ratified_version, tables.c.purged_version).where(
+    tables.c.table_id == sa.bindparam("of_table")
+)
 _RATIFIED = ("ratified_version", "ratified_ms", "ratified_mark", "ratified_change")
 _UPDATE_RATIFIED = (
     sa.update(tables)
@@ -51,7 +66,9 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The commit counts as soon as those before it do."""
+    """The commit counts as soon as the `num_before` versions before it do, which do not count yet."""
+
+    num_before: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +100,7 @@ def ratify(connection: Connection, staged: Sequence[Staged]) -> list[Outcome]:
 
 def outcome_of(connection: Connection, commit: Staged) -> Outcome:
     """What became of a commit that was pending."""
-    row = connection.execute(
-        sa.select(tables.c.ratified_version, tables.c.purged_version).where(tables.c.table_id == commit.table_id)
-    ).first()
+    row = connection.execute(_RATIFIED_TO, {"of_table": commit.table_id}).first()
     if row is None:
         return Freed()
     outcomes = _outcomes(connection, [commit], row.ratified_version, row.purged_version)
@@ -141,7 +156,7 @@ def _ratify_at_once(connection: Connection, row: Any, staged: Sequence[Staged]) 
 def _ratify_in_turn(connection: Connection, row: Any, staged: Sequence[Staged]) -> dict[tuple[str, str], Outcome]:
     """The outcomes where others are being staged before, between or behind."""
     connection.execute(_STAGE, [_parameters(commit, STAGED) for commit in staged])
-    ratified_version = _flip(connection, row.table_id, row.ratified_version)
+    ratified_version = _flip(connection, row)
     return _outcomes(connection, staged, ratified_version, row.purged_version)
 
 
@@ -155,36 +170,29 @@ def _parameters(commit: Staged, state: str) -> dict[str, Any]:
     }
 
 
-def _flip(connection: Connection, table_id: str, ratified_version: int) -> int:
-    """Ratify what is staged right behind `ratified_version`; the newest version that counts then."""
-    waiting = connection.execute(
-        sa.select(commits.c.version, commits.c.state, commits.c.timestamp_ms, commits.c.mark, commits.c.is_change)
-        .where(commits.c.table_id == table_id, commits.c.version > ratified_version)
-        .order_by(commits.c.version)
-    ).all()
+def _flip(connection: Connection, row: Any) -> int:
+    """Ratify what is staged right behind what counts; the newest version that counts then."""
+    table_id, ratified_version = row.table_id, row.ratified_version
+    waiting = connection.execute(_WAITING, {"of_table": table_id, "after": ratified_version}).all()
     ready: list[Any] = []
     for commit in waiting:
         if commit.state != STAGED or commit.version != ratified_version + 1 + len(ready):
             break
         ready.append(commit)
     if not ready:
-        return ratified_version
+        return int(ratified_version)
     newest = ready[-1]
-    connection.execute(
-        sa.update(commits)
-        .where(commits.c.table_id == table_id, commits.c.version.between(ready[0].version, newest.version))
-        .values(state=RATIFIED)
-    )
+    connection.execute(_FLIP, {"of_table": table_id, "after": ratified_version, "up_to": newest.version})
     changes = [commit.version for commit in ready if commit.is_change]
     connection.execute(
-        sa.update(tables)
-        .where(tables.c.table_id == table_id)
-        .values(
-            ratified_version=newest.version,
-            ratified_ms=newest.timestamp_ms,
-            ratified_mark=newest.mark,
-            **({"ratified_change": changes[-1]} if changes else {}),
-        )
+        _UPDATE_RATIFIED,
+        {
+            "of_table": row.table_id,
+            "ratified_version": newest.version,
+            "ratified_ms": newest.timestamp_ms,
+            "ratified_mark": newest.mark,
+            "ratified_change": changes[-1] if changes else row.ratified_change,
+        },
     )
     return int(newest.version)
 
@@ -193,12 +201,8 @@ def _outcomes(
     connection: Connection, staged: Sequence[Staged], ratified_version: int, purged_version: int
 ) -> dict[tuple[str, str], Outcome]:
     """What became of each of `staged`, all of one table, by table and file."""
-    rows = connection.execute(
-        sa.select(commits).where(
-            commits.c.table_id == staged[0].table_id,
-            commits.c.version.in_(sorted({commit.version for commit in staged})),
-        )
-    ).all()
+    versions = sorted({commit.version for commit in staged})
+    rows = connection.execute(_OF_VERSIONS, {"of_table": staged[0].table_id, "versions": versions}).all()
     found = {row.file_name: row for row in rows}
     outcomes: dict[tuple[str, str], Outcome] = {}
     for commit in staged:
@@ -206,6 +210,10 @@ def _outcomes(
         if row is None:
             outcome: Outcome = Freed(is_purged=commit.version <= purged_version)
         else:
-            outcome = CommitResponse(commit_of(row), ratified_version) if row.state == RATIFIED else Pending()
+            outcome = (
+                CommitResponse(commit_of(row), ratified_version)
+                if row.state == RATIFIED
+                else (Pending(commit.version - ratified_version - 1))
+            )
         outcomes[commit.table_id, commit.file_name] = outcome
     return outcomes

@@ -13,26 +13,40 @@ from sqlalchemy import Connection
 
 from slackwater.errors import ObjectNotFound, TableNotFound
 from slackwater.owner.allocation import RATIFIED, commit_of
-from slackwater.owner.api import LATEST, Commit, GetCommitsResponse
+from slackwater.owner.api import LATEST, Commit, GetCommitsResponse, TableState
 from slackwater.owner.commit_files import backfilled_path, staged_path
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, tables
 from slackwater.storage.store import ObjectStore
 
+_STATE = sa.select(tables.c.state, tables.c.ratified_version, tables.c.backfilled_version).where(
+    tables.c.table_id == sa.bindparam("of_table")
+)
 _LARGEST_INLINE_BYTES = 1 << 20
 _MOST_INLINE_BYTES = 16 << 20
 
 
 class RecentCommits:
-    """Answers `get_commits`; the contents of files come from the table's store."""
+    """Answers `get_commits`; the contents of files come from the table's store.
 
-    def __init__(self, database: Database, store_of: Callable[[str], ObjectStore]) -> None:
+    `resume` finishes the transfer of a table: whether its last version counts is known only then.
+    """
+
+    def __init__(
+        self, database: Database, store_of: Callable[[str], ObjectStore], resume: Callable[[str], object]
+    ) -> None:
         self._database = database
         self._store_of = store_of
+        self._resume = resume
 
     def get(self, table_id: str, start: int, end: int, with_data: bool) -> GetCommitsResponse:
         """As `CommitOwner.get_commits`."""
         response = self._database.read(lambda c: _ratified(c, table_id, start, end))
+        if response is None:
+            self._resume(table_id)
+            response = self._database.read(lambda c: _ratified(c, table_id, start, end, in_transfer=True))
+        if response is None:
+            raise TableNotFound(f"the commit owner has no table {table_id}")
         if not with_data or not response.commits:
             return response
         return GetCommitsResponse(self._with_data(table_id, list(response.commits)), response.latest_version)
@@ -64,12 +78,15 @@ def _either(store: ObjectStore, commit: Commit) -> bytes:
         return store.read(backfilled_path(commit.version))
 
 
-def _ratified(connection: Connection, table_id: str, start: int, end: int) -> GetCommitsResponse:
-    row = connection.execute(
-        sa.select(tables.c.ratified_version, tables.c.backfilled_version).where(tables.c.table_id == table_id)
-    ).first()
-    if row is None:
+def _ratified(
+    connection: Connection, table_id: str, start: int, end: int, in_transfer: bool = False
+) -> GetCommitsResponse | None:
+    """The answer; None for a table that is on its way, unless `in_transfer`. Raises TableNotFound."""
+    row = connection.execute(_STATE, {"of_table": table_id}).first()
+    if row is None or row.state == TableState.RELEASED.value:
         raise TableNotFound(f"the commit owner has no table {table_id}")
+    if row.state != TableState.ACTIVE.value and not in_transfer:
+        return None
     last = row.ratified_version if end == LATEST else min(end, row.ratified_version)
     first = max(start, row.backfilled_version + 1)
     if first > last:

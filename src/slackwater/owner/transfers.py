@@ -7,8 +7,8 @@ can finish it. Source: managed-commits.md "Converting an existing filesystem bas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,7 +16,8 @@ from sqlalchemy import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
 from slackwater.errors import (
-    CommitFailed,
+    CommitOwnerBusy,
+    CommitOwnerUnavailable,
     CommitUnknown,
     InvalidArgument,
     ObjectExists,
@@ -29,7 +30,7 @@ from slackwater.errors import (
     TableNotFound,
     UnratifiedCommit,
 )
-from slackwater.owner.allocation import locked_table, why_refused
+from slackwater.owner.allocation import InFlight, free_abandoned, locked_table, why_refused
 from slackwater.owner.api import (
     Action,
     Commit,
@@ -40,7 +41,7 @@ from slackwater.owner.api import (
     TableState,
 )
 from slackwater.owner.backfill import Backfill
-from slackwater.owner.clock import OwnerClock
+from slackwater.owner.clock import OwnerClock, is_dead
 from slackwater.owner.commit_content import ContentFacts, content, facts_of, timestamp_of
 from slackwater.owner.commit_files import backfilled_path, stage, staged_path, transaction_at
 from slackwater.owner.database import Database
@@ -54,6 +55,8 @@ from slackwater.storage.store import ObjectStore
 _FUTURE_MS = 300_000
 _MAX_PUTS = 4
 _FIRST_WAIT_S = 0.05
+_WAIT_S = 0.01
+_PATIENCE_S = 120.0
 _CONFLICT, _DONE = "conflict", "done"
 
 
@@ -86,16 +89,17 @@ class Transfers:
         data = content(proposal.actions, proposal.version, timestamp_ms)
         # The file is there before the promise: whoever finds the promise can keep it.
         stage(store, file_name, data)
-        try:
-            self._database.write(lambda c: self._promise(c, proposal, facts, written, file_name, timestamp_ms))
-        except IntegrityError as error:
-            with suppress(StorageError):
-                store.delete([staged_path(file_name)])
-            raise TableAlreadyExists(
-                f"the commit owner has a table named {proposal.name!r}, or one at {proposal.location}, already: choose "
-                "another name, or use the one there is"
-            ) from error
-        return self._finish_take(proposal.table_id)
+        with _in_doubt(proposal.location):
+            try:
+                self._database.write(lambda c: self._promise(c, proposal, facts, written, file_name, timestamp_ms))
+            except IntegrityError as error:
+                with suppress(StorageError):
+                    store.delete([staged_path(file_name)])
+                raise TableAlreadyExists(
+                    f"the commit owner has a table named {proposal.name!r}, or one at {proposal.location}, already: "
+                    "choose another name, or use the one there is"
+                ) from error
+            return self._finish_take(proposal.table_id, proposal.version)
 
     def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """As `CommitOwner.release`."""
@@ -114,14 +118,25 @@ class Transfers:
         timestamp_ms = self._choose_time(row.allocated_ms)
         data = content(request.actions, request.version, timestamp_ms)
         stage(store, file_name, data)
-        refused = self._database.write(lambda c: self._stop_commits(c, request, file_name, timestamp_ms))
-        if refused is not None:
-            with suppress(StorageError):
-                store.delete([staged_path(file_name)])
-            if isinstance(refused, SlackwaterError):
-                raise refused
-            return refused
-        return self._finish_release(request.table_id)
+        with _in_doubt(store.root_url):
+            refused = self._database.write(lambda c: self._stop_commits(c, request, file_name, timestamp_ms))
+            waited_s = 0.0
+            while isinstance(refused, InFlight) and waited_s < _PATIENCE_S:
+                self._clock.sleep(_WAIT_S)
+                waited_s += _WAIT_S
+                refused = self._database.write(lambda c: self._stop_commits(c, request, file_name, timestamp_ms))
+            if refused is None:
+                return self._finish_release(request.table_id, request.version)
+        with suppress(StorageError):
+            store.delete([staged_path(file_name)])
+        if isinstance(refused, InFlight):
+            raise CommitOwnerBusy(
+                f"{store.root_url}: versions before {request.version} were being staged for {_PATIENCE_S} seconds; the "
+                "table was not handed back: try again"
+            )
+        if isinstance(refused, SlackwaterError):
+            raise refused
+        return refused
 
     def resume(self, table_id: str) -> str | None:
         """Finish the transfer of a table that is on its way; what was done, None where there was nothing to do."""
@@ -129,7 +144,8 @@ class Transfers:
         if row is None or row.transfer_version is None:
             return None
         taking = row.state == TableState.PROPOSED.value
-        outcome = self._finish_take(table_id) if taking else self._finish_release(table_id)
+        finish = self._finish_take if taking else self._finish_release
+        outcome = finish(table_id, row.transfer_version)
         what = "ownership" if taking else "release"
         if isinstance(outcome, CommitConflict):
             return f"{row.name}: the {what} was forgotten, version {row.transfer_version} is another writer's"
@@ -141,29 +157,33 @@ class Transfers:
         if row is None:
             return None
         if row.transfer_commit_id == commit_id:
-            is_taken = row.state == TableState.PROPOSED.value
-            return self._finish_take(table_id) if is_taken else self._finish_release(table_id)
+            finish = self._finish_take if row.state == TableState.PROPOSED.value else self._finish_release
+            with _in_doubt(self._places.url(row.location)):
+                return finish(table_id, version)
         store = self._places.store(row.location)
         return self._response(row, version) if transaction_at(store, version) == commit_id else None
 
-    def _finish_take(self, table_id: str) -> CommitResponse | CommitConflict:
+    def _finish_take(self, table_id: str, version: int) -> CommitResponse | CommitConflict:
         """Make the promise real by put-if-absent, or forget it: the point at which the table is owned is in its log."""
-        row = self._row(table_id)
+        row = self._database.read(lambda c: _row_of(c, table_id))
+        if row is None:
+            # Somebody else found the promise, and that it came too late.
+            return CommitConflict(version)
         if row.transfer_version is None:
-            return self._response(row, row.ratified_version)
+            return self._response(row, version)
         store = self._places.store(row.location)
         if self._put(store, row) is _CONFLICT:
-            self._database.write(lambda c: c.execute(sa.delete(tables).where(tables.c.table_id == table_id)))
+            self._database.write(lambda c: _forget(c, table_id, row.transfer_file))
             with suppress(StorageError):
                 store.delete([staged_path(row.transfer_file)])
             return CommitConflict(row.transfer_version)
         self._database.write(lambda c: self._activate(c, table_id))
-        return self._response(row, row.transfer_version)
+        return self._response(row, version)
 
-    def _finish_release(self, table_id: str) -> CommitResponse | CommitConflict:
+    def _finish_release(self, table_id: str, version: int) -> CommitResponse:
         row = self._row(table_id)
         if row.transfer_version is None:
-            return self._response(row, row.ratified_version)
+            return self._response(row, version)
         self._backfill.now(table_id)
         store = self._places.store(row.location)
         if self._put(store, row) is _CONFLICT:
@@ -191,15 +211,16 @@ class Transfers:
             except ObjectExists:
                 return self._found(store, row)
             except StorageRefused as error:
-                if last is None:
-                    raise CommitFailed(f"{store.root_url}/{path} was not written: {error}; run it again") from error
+                # Whoever finds the transfer carries it out, so nobody may be told that nothing comes of it.
                 last = error
+                break
             except StorageError as error:
                 last = error
             else:
                 return _DONE
         raise CommitUnknown(
-            f"{store.root_url}/{path} may or may not have been written ({last}): `slackwater lake repair` settles it"
+            f"{store.root_url}/{path} may or may not have been written ({last}), and is written where it was not by "
+            "`slackwater lake repair`, or whoever uses the table next"
         ) from last
 
     def _found(self, store: ObjectStore, row: Row[Any]) -> str:
@@ -208,8 +229,9 @@ class Transfers:
 
     def _choose_time(self, previous_ms: int | None) -> int:
         def choose(connection: Connection) -> int:
-            last_ms: int = connection.execute(sa.select(owner.c.last_ms).with_for_update()).scalar_one()
-            chosen = max(self._clock.now_ms(), last_ms, -1 if previous_ms is None else previous_ms + 1)
+            last_ms = connection.execute(sa.select(owner.c.last_ms).with_for_update()).scalar_one()
+            greatest_ms = connection.execute(sa.select(sa.func.max(tables.c.allocated_ms))).scalar()
+            chosen = max(self._clock.now_ms(), last_ms, greatest_ms or 0, 0 if previous_ms is None else previous_ms + 1)
             connection.execute(sa.update(owner).values(last_ms=chosen))
             return chosen
 
@@ -247,7 +269,7 @@ class Transfers:
 
     def _stop_commits(
         self, connection: Connection, request: CommitRequest, file_name: str, timestamp_ms: int
-    ) -> SlackwaterError | CommitConflict | None:
+    ) -> SlackwaterError | CommitConflict | InFlight | None:
         """Take no more commits; what keeps the table from being released, None where nothing does."""
         row = locked_table(connection, request.table_id)
         if row is None:
@@ -257,10 +279,16 @@ class Transfers:
         refusal = why_refused(row)
         if refusal is not None:
             return refusal
-        if request.version > row.allocated_version + 1:
+        if request.version <= row.ratified_version:
+            return CommitConflict(row.ratified_version)
+        if row.allocated_version > row.ratified_version:
+            # Those who stage commits decide whose the version is; the dead are not waited for.
+            free_abandoned(connection, row, self._clock.now_ms(), is_dead)
+            return InFlight()
+        if request.version > row.ratified_version + 1:
             return InvalidArgument(f"{row.location}: version {request.version - 1} does not exist")
-        if request.version <= row.allocated_version or row.allocated_ms >= timestamp_ms:
-            return CommitConflict(row.allocated_version)
+        if row.allocated_ms >= timestamp_ms:
+            return CommitConflict(row.ratified_version)
         _set(
             connection, request.table_id, state=TableState.RELEASING.value, allocated_ms=timestamp_ms,
             transfer_version=request.version, transfer_file=file_name, transfer_commit_id=request.commit_id,
@@ -273,8 +301,8 @@ class Transfers:
             version = row.transfer_version
             _set(
                 connection, table_id, state=TableState.RELEASED.value, allocated_version=version,
-                ratified_version=version, backfilled_version=version, transfer_version=None, transfer_file=None,
-                transfer_commit_id=None, problem="",
+                ratified_version=version, backfilled_version=version, purged_version=version, transfer_version=None,
+                transfer_file=None, transfer_commit_id=None, problem="",
             )  # fmt: skip
             connection.execute(sa.delete(commits).where(commits.c.table_id == table_id))
 
@@ -313,6 +341,29 @@ def _validate_follows(store: ObjectStore, version: int) -> None:
         raise InvalidArgument(
             f"{store.root_url}: version {version} cannot be committed, since version {version - 1} does not exist"
         )
+
+
+@contextmanager
+def _in_doubt(where: str) -> Iterator[None]:
+    """From here on what was begun is carried out by whoever finds it, so an error does not say that nothing comes."""
+    try:
+        yield
+    except (CommitOwnerUnavailable, StorageError) as error:
+        raise CommitUnknown(
+            f"{where}: whether the table is the commit owner's `slackwater lake repair` settles, or whoever uses the "
+            f"table next: {error}"
+        ) from error
+
+
+def _forget(connection: Connection, table_id: str, transfer_file: str) -> None:
+    """Forget this very promise, not one that was made since."""
+    connection.execute(
+        sa.delete(tables).where(
+            tables.c.table_id == table_id,
+            tables.c.transfer_file == transfer_file,
+            tables.c.state == TableState.PROPOSED.value,
+        )
+    )
 
 
 def _row_of(connection: Connection, table_id: str) -> Row[Any] | None:

@@ -36,8 +36,8 @@ class Committer(Protocol):
         """Whether a commit is in `_delta_log` as soon as it counts, rather than after a backfill."""
         ...
 
-    def publish(self, version: int) -> None:
-        """Have every version up to `version` in `_delta_log`, as maintenance needs it. Raises SlackwaterError."""
+    def published_version(self, version: int) -> int:
+        """The newest version up to `version`, which counts, that is in `_delta_log`. Raises SlackwaterError."""
         ...
 
     def commit(

@@ -18,7 +18,7 @@ from slackwater.log.cleanup import delete_versions_before
 from slackwater.log.history import format_ms
 from slackwater.log.last_checkpoint import write_last_checkpoint
 from slackwater.log.write_checkpoint import write_checkpoint
-from slackwater.protocol import clustering, row_tracking
+from slackwater.protocol import clustering, managed_commits, row_tracking
 from slackwater.protocol.actions import DomainMetadata, Metadata
 from slackwater.protocol.column_mapping import NONE
 from slackwater.protocol.feature_support import required_features, without_feature
@@ -62,6 +62,10 @@ def drop_feature(
         raise InvalidArgument(f"there is no table feature {name!r}")
     if truncate_history and not known.reader:
         raise InvalidArgument(f"the feature {feature} does not concern readers: leave truncateHistory out")
+    if feature == managed_commits.FEATURE:
+        raise OperationNotAllowed(
+            f"{snapshot.store.root_url}: who owns the table is not changed so: hand it back with Lake.release"
+        )
     protocol = without_feature(snapshot.protocol, feature)
     metadata, domains = _turned_off(snapshot, feature)
     _require_unused(snapshot, feature, metadata)

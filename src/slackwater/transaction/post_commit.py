@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from slackwater.log.cleanup import clean_up_log
 from slackwater.log.commits import ParsedCommit
-from slackwater.log.last_checkpoint import write_last_checkpoint
+from slackwater.log.last_checkpoint import read_last_checkpoint, write_last_checkpoint
 from slackwater.log.version_checksum import (
     VersionChecksum,
     checksum_of,
@@ -50,8 +50,8 @@ class PostCommit:
         """Do what is due after `commit`, which made `after` of `before`; never raises. What was done, what failed.
 
         `adds_are_new`: no file that it adds was live in `before`, and every file that it removes was. Where commits
-        are backfilled later, that is waited for, and nothing is done after most of them: only what is in `_delta_log`
-        may have a checkpoint. Source: managed-commits.md "Maintenance operations on managed-commit tables".
+        are backfilled later, a checkpoint is of the newest version that is due and is in `_delta_log`; nothing is
+        waited for. Source: managed-commits.md "Maintenance operations on managed-commit tables".
         """
         done: list[str] = []
         failed: list[str] = []
@@ -65,17 +65,12 @@ class PostCommit:
                 done.extend([found] if found else [])
 
         is_due = self.checkpoints and is_checkpoint_due(after.version, after.properties)
-        if not committer.publishes_at_once:
-            if not is_due:
-                return done, failed
-            attempt("the backfill", lambda: committer.publish(after.version))
-            if failed:
-                return done, failed
-        if self.checksums:
+        if self.checksums and committer.publishes_at_once:
             attempt("the version checksum", lambda: _write_checksum(before, after, commit, adds_are_new))
         if is_due:
-            attempt("the checkpoint", lambda: _write_checkpoint(after, now_ms))
-            if self.cleanup:
+            before_it = len(done)
+            attempt("the checkpoint", lambda: _write_due_checkpoint(after, committer, now_ms))
+            if self.cleanup and len(done) > before_it:
                 attempt("the cleanup of the log", lambda: _clean_up(after, now_ms))
         return done, failed
 
@@ -112,6 +107,18 @@ def _checksum(
 def _is_small(snapshot: Snapshot) -> bool:
     checkpoint = snapshot.segment.checkpoint
     return checkpoint is None or checkpoint.size_bytes <= _MOST_FILES_COUNTED * 100
+
+
+def _write_due_checkpoint(after: Snapshot, committer: Committer, now_ms: int) -> str | None:
+    """The checkpoint of `after`, or of the newest version before that is due, published, and without one."""
+    published = committer.published_version(after.version)
+    if published == after.version:
+        return _write_checkpoint(after, now_ms)
+    due = published - published % _interval(after.properties)
+    last = read_last_checkpoint(after.store)
+    if due <= 0 or (last is not None and last.version >= due):
+        return None
+    return _write_checkpoint(Snapshot.open(after.store, due), now_ms)
 
 
 def _write_checkpoint(snapshot: Snapshot, now_ms: int) -> str:

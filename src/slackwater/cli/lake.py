@@ -1,0 +1,201 @@
+"""The commands of a lake: `slackwater lake tables | commits | backfill | adopt | release | repair`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slackwater.cli.key_values import key_values
+from slackwater.cli.render import format_bytes, print_human, print_json, print_note, table
+from slackwater.errors import TableNotFound
+from slackwater.storage.location import LOCAL, parse_location
+
+if TYPE_CHECKING:
+    from slackwater.lake.lake import LogLake
+    from slackwater.owner.api import ManagedTable
+
+lake_app = typer.Typer(help="Named tables under a commit owner.", no_args_is_help=True)
+
+_Lake = Annotated[
+    str, typer.Argument(metavar="PATH", help="The lake's directory or URL, or its server's URL.", show_default=False)
+]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the table.", show_default=False)]
+_AnyName = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="One table; without it all of them.", show_default=False)
+]
+_Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        envvar="SLACKWATER_DATABASE",
+        help="The database of the lake's owner; by default a file below a local lake.",
+    ),
+]
+_Token = Annotated[
+    str | None,
+    typer.Option("--token", metavar="TOKEN", envvar="SLACKWATER_TOKEN", help="For a served owner.", show_default=False),
+]
+_StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
+]
+_Json = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
+
+
+@lake_app.command()
+def tables(
+    path: _Lake,
+    database: _Database = None,
+    token: _Token = None,
+    storage_option: _StorageOptions = None,
+    as_json: _Json = False,
+) -> None:
+    """The tables, and how far each has come."""
+    with _open(path, database, token, storage_option) as lake:
+        found = lake.tables()
+    if as_json:
+        print_json([_record(each) for each in found])
+        return
+    headers = ("table", "version", "backfilled", "last commit (UTC)", "state", "location")
+    rows = [
+        (t.name, t.ratified_version, t.backfilled_version, _moment(t.timestamp_ms), t.problem or t.state.value,
+         t.location)
+        for t in found
+    ]  # fmt: skip
+    print_human(table(headers, rows, right=("version", "backfilled")))
+
+
+@lake_app.command()
+def commits(
+    path: _Lake,
+    name: _Name,
+    database: _Database = None,
+    token: _Token = None,
+    storage_option: _StorageOptions = None,
+    as_json: _Json = False,
+) -> None:
+    """The commits of a table that count and are not backfilled yet."""
+    with _open(path, database, token, storage_option) as lake:
+        found = lake.owner.get_commits(lake.owner.table(name).table_id, 0)
+    if as_json:
+        print_json(
+            {
+                "latestVersion": found.latest_version,
+                "commits": [
+                    {
+                        "version": c.version,
+                        "timestamp": _moment(c.timestamp_ms),
+                        "fileName": c.file_name,
+                        "sizeInBytes": c.size_bytes,
+                    }
+                    for c in found.commits
+                ],
+            }
+        )
+        return
+    rows = [(c.version, _moment(c.timestamp_ms), format_bytes(c.size_bytes), c.file_name) for c in found.commits]
+    print_human(table(("version", "timestamp (UTC)", "size", "file"), rows, right=("version", "size")))
+    print_note(f"latest version: {found.latest_version}")
+
+
+@lake_app.command()
+def backfill(
+    path: _Lake,
+    name: _AnyName = None,
+    database: _Database = None,
+    token: _Token = None,
+    storage_option: _StorageOptions = None,
+) -> None:
+    """Copies every commit that counts to the log that everybody reads."""
+    with _open(path, database, token, storage_option) as lake:
+        for each in [name] if name is not None else [t.name for t in lake.tables()]:
+            typer.echo(f"{each}: backfilled to version {lake.backfill(each)}")
+
+
+@lake_app.command()
+def adopt(
+    path: _Lake,
+    name: _Name,
+    location: Annotated[str, typer.Argument(metavar="TABLE", help="Directory or URL of the table.")],
+    database: _Database = None,
+    token: _Token = None,
+    storage_option: _StorageOptions = None,
+) -> None:
+    """Takes over a table of the file system: it is written through the lake from then on."""
+    with _open(path, database, token, storage_option) as lake:
+        lake.adopt(name, location)
+
+
+@lake_app.command()
+def release(
+    path: _Lake,
+    name: _Name,
+    database: _Database = None,
+    token: _Token = None,
+    storage_option: _StorageOptions = None,
+) -> None:
+    """Hands a table back to the file system."""
+    with _open(path, database, token, storage_option) as lake:
+        lake.release(name)
+
+
+@lake_app.command()
+def repair(
+    path: _Lake,
+    name: _AnyName = None,
+    database: _Database = None,
+    token: _Token = None,
+    storage_option: _StorageOptions = None,
+) -> None:
+    """Finishes what was cut short, removes what nobody needs, reports what it cannot mend, and says all it did."""
+    with _open(path, database, token, storage_option) as lake:
+        done = lake.repair(name)
+    for line in done or ["there was nothing to repair"]:
+        typer.echo(line)
+
+
+@contextmanager
+def _open(path: str, database: str | None, token: str | None, storage_option: list[str] | None) -> Iterator[LogLake]:
+    from slackwater.lake.lake import LogLake
+
+    options = key_values(storage_option or [], "--storage-option")
+    if path.lower().startswith(("http://", "https://")):
+        with LogLake.connect(path, token, options) as lake:
+            yield lake
+        return
+    location = parse_location(path)
+    if database is None and location.scheme == LOCAL:
+        _require_database(location.key)
+    with LogLake.open(path, database, options) as lake:
+        yield lake
+
+
+def _require_database(key: str) -> None:
+    """Looking at a lake must not make one."""
+    from slackwater.owner.embedded import DATABASE_FILE
+
+    if not (Path("/") / key / DATABASE_FILE).is_file():
+        raise TableNotFound(f"/{key} is not a lake: it has no {DATABASE_FILE}; slackwater.Lake.open makes one")
+
+
+def _record(found: ManagedTable) -> dict[str, object]:
+    return {
+        "tableId": found.table_id,
+        "name": found.name,
+        "location": found.location,
+        "state": found.state.value,
+        "ratifiedVersion": found.ratified_version,
+        "backfilledVersion": found.backfilled_version,
+        "timestamp": _moment(found.timestamp_ms),
+        "problem": found.problem,
+    }
+
+
+def _moment(ms: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(ms / 1000, dt.timezone.utc)
