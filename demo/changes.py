@@ -17,7 +17,7 @@ CORRECTED, CANCELLED, REPORTED = "corrected", "cancelled", "reported late"
 
 def change_rows(spark: SparkSession, path: Path) -> None:
     """Merge, delete and update; no data file is rewritten."""
-    console.print("\n[bold]7. Change single rows, and read the changes")
+    console.print("\n[bold]8. Change single rows, and read the changes")
     table = slackwater.DeltaTable.forPath(spark, str(path))
     table.setProperties({"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"})
     console.print("   properties delta.enableDeletionVectors and delta.enableChangeDataFeed: true")

