@@ -9,11 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.harness import Row, show
+from benchmarks.managed import MANAGED_CASES
 from benchmarks.reading import LOG_CASES
 from benchmarks.scales import SCALES, Scale
 from benchmarks.writing import WRITING_CASES
 
-WITHOUT_SPARK = {**LOG_CASES, **WRITING_CASES}
+WITHOUT_SPARK = {**LOG_CASES, **WRITING_CASES, **MANAGED_CASES}
 SPARK_CASES = (
     "scan", "scan-partitioned", "deletion-vectors", "deletion-vector-bound", "many-files",
     "append", "append-partitioned", "append-small",

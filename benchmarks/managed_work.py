@@ -1,7 +1,8 @@
-"""Commits to a managed table in a process of its own: `python -m benchmarks.managed_work SIDE LAKE WRITER COUNT DELAY`.
+"""Work on managed tables in a process of its own: `python -m benchmarks.managed_work SIDE …`.
 
-SIDE is `embedded`, where LAKE is a directory, or `served`, where it is a URL. Says `ready`, waits for a line, and prints
-the seconds that each commit took, as JSON. DELAY is in seconds, of every put to the object store: a store far away.
+`embedded DIRECTORY WRITER COUNT` and `served URL WRITER COUNT` say `ready`, wait for a line, and print the seconds that
+each commit took, as JSON. `server ROOT DATABASE DELAY` serves the owner of a lake, and says at which URL; DELAY, in
+seconds, is what every put takes longer: a store far away.
 """
 
 from __future__ import annotations
@@ -11,29 +12,33 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness import timed
 from benchmarks.log_tables import METADATA
 from benchmarks.write_work import actions_of
 from slackwater import AddFile, Snapshot, Transaction
 from slackwater.lake.lake import LogLake
 from slackwater.owner import places
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.served.server import Binding, OwnerServer
 from slackwater.storage.local_store import LocalObjectStore
+from slackwater.transaction.transaction import CommitResult
 
 TABLE = "t"
 
 
-def make_table(root: Path) -> Path:
+def make_table(root: Path, database: str | None = None) -> Path:
     """A lake at `root` with one table, without files; where the table is."""
-    with LogLake.open(root) as lake:
+    with LogLake.open(root, database) as lake:
         lake.create_log(TABLE, METADATA["schemaString"], METADATA["partitionColumns"])
     return root / TABLE
 
 
-def append(snapshot: Snapshot, action: dict[str, Any]) -> int:
-    """Commit one `add`; the version that it became."""
+def append(snapshot: Snapshot, action: dict[str, Any]) -> CommitResult:
+    """Commit one `add`."""
     transaction = Transaction(snapshot)
     file = AddFile(
         action["path"], action["partitionValues"], action["size"], action["modificationTime"], stats=action["stats"]
@@ -41,15 +46,14 @@ def append(snapshot: Snapshot, action: dict[str, Any]) -> int:
     transaction.add(file, fresh=True)
     result = transaction.commit("WRITE")
     assert not result.upkeep_errors, result.upkeep_errors
-    return result.version
+    return result
 
 
 def append_all(lake: LogLake, count: int) -> None:
     """`count` commits one after the other, each on the version that the one before made."""
     known = lake.snapshot(TABLE)
     for action in actions_of(0, count):
-        append(known, action)
-        known = known.update()
+        known = append(known, action).snapshot
 
 
 def unbackfilled(root: Path) -> LogLake:
@@ -91,23 +95,28 @@ class _Slow:
         return late
 
 
-def _open(side: str, where: str) -> LogLake:
-    return LogLake.connect(where) if side == "served" else LogLake.open(where)
+def _appends(side: str, where: str, writer: int, count: int) -> list[float]:
+    with LogLake.connect(where) if side == "served" else LogLake.open(where) as lake:
+        snapshot = lake.snapshot(TABLE)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        # What others commit meanwhile is none of an appender's business.
+        return [timed(partial(append, snapshot, action))[0] for action in actions_of(writer, count)]
+
+
+def _serve(root: str, database: str, delay_s: float) -> None:
+    with slow_puts(delay_s):
+        owner = EmbeddedOwner.open(root, database)
+        OwnerServer(owner, None, Binding(port=0)).run(lambda url: print(url, flush=True))
 
 
 def main(arguments: list[str]) -> None:
     """Do the work that `arguments` name, and print what it took."""
-    side, where, writer, count, delay_s = arguments
-    with slow_puts(float(delay_s)), _open(side, where) as lake:
-        snapshot = lake.snapshot(TABLE)
-        print("ready", flush=True)
-        sys.stdin.readline()
-        seconds = []
-        for action in actions_of(int(writer), int(count)):
-            start = time.perf_counter()
-            append(snapshot, action)
-            seconds.append(time.perf_counter() - start)
-        print(json.dumps(seconds), flush=True)
+    side, where, *rest = arguments
+    if side == "server":
+        _serve(where, rest[0], float(rest[1]))
+    else:
+        print(json.dumps(_appends(side, where, *map(int, rest))), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from pathlib import Path
 class Scale:
     """Sizes of the tables in files, commits and rows, and the repetitions of log work and of Spark work.
 
-    `single_commits` are made one after another, `appends` by each of `writers` at the same time. Rows are changed in
+    `single_commits` are made one after another, `appends` by each of `writers`, or of
+    `managed_writers` through an owner, at the same time. Rows are changed in
     tables of `target_rows` in `target_files`.
     """
 
@@ -31,6 +32,7 @@ class Scale:
     single_commits: int
     writers: int
     appends: int
+    managed_writers: int
     large_write_repetitions: int
     large_write_warmups: int
     target_rows: int
@@ -40,9 +42,9 @@ class Scale:
 
 
 FULL = Scale(
-    "full", 1_000_000, 50, 100, 5_000, 10_000_000, 8, 50, 10_000, 5, 15, 4, 200, 8, 50, 7, 2, 10_000_000, 100, 3, 1
+    "full", 1_000_000, 50, 100, 5_000, 10_000_000, 8, 50, 10_000, 5, 15, 4, 200, 8, 50, 16, 7, 2, 10_000_000, 100, 3, 1
 )
-SMALL = Scale("small", 2_000, 5, 10, 50, 100_000, 4, 5, 200, 1, 3, 1, 12, 3, 4, 1, 0, 200_000, 20, 1, 0)
+SMALL = Scale("small", 2_000, 5, 10, 50, 100_000, 4, 5, 200, 1, 3, 1, 12, 3, 4, 4, 1, 0, 200_000, 20, 1, 0)
 SCALES = {scale.name: scale for scale in (FULL, SMALL)}
 
 

@@ -29,8 +29,8 @@ def commits(data: Path, scale: Scale) -> list[Row]:
     count = scale.single_commits
     # Where the table does not say, deltalake makes a checkpoint every 100 commits, delta-spark and we every 10.
     every_100 = {"delta.checkpointInterval": "100"}
-    sides = {side: partial(_one_after_another, side, data / "commits", count, {}) for side in APPENDS} | {
-        f"{side} at 100": partial(_one_after_another, side, data / "commits", count, every_100)
+    sides = {side: partial(one_after_another, side, data / "commits", count, {}) for side in APPENDS} | {
+        f"{side} at 100": partial(one_after_another, side, data / "commits", count, every_100)
         for side in ("ours_appends", "deltalake_appends")
     }
     found = interleaved(sides, scale.log_repetitions, 1)
@@ -104,7 +104,7 @@ def require_all(root: Path, expected: list[str]) -> None:
         )
 
 
-def _one_after_another(side: str, root: Path, count: int, configuration: dict[str, str]) -> float:
+def one_after_another(side: str, root: Path, count: int, configuration: dict[str, str]) -> float:
     """Seconds for `count` commits to a new table."""
     actions = actions_of(0, count)
     append = APPENDS[side](str(empty_table(root, configuration)))
@@ -120,17 +120,19 @@ def _one_after_another(side: str, root: Path, count: int, configuration: dict[st
 
 
 def _at_once(side: str, root: Path, scale: Scale) -> tuple[float, int]:
+    return at_once(side, root, scale.writers, scale.appends)
+
+
+def at_once(side: str, root: Path, writers: int, appends: int) -> tuple[float, int]:
     """Seconds until every process has made its commits to a new table, and how many files landed exactly once.
 
     Raises CommitsLost where ours are not all there, once each.
     """
     empty_table(root)
-    commands = [command_of(_MODULE, side, root, writer, scale.appends) for writer in range(scale.writers)]
-    with _started(commands) as processes:
-        for process in processes:
-            _expect(process, "ready")
-        seconds, _ = timed(partial(_go, processes, scale.appends))
-    expected = [action["path"] for writer in range(scale.writers) for action in actions_of(writer, scale.appends)]
+    seconds, said = race([command_of(_MODULE, side, root, writer, appends) for writer in range(writers)])
+    if said != [str(appends)] * writers:
+        raise RuntimeError(f"every writer was to say {appends}: {said}")
+    expected = paths_of(writers, appends)
     if side.startswith("ours"):
         require_all(root, expected)
     found = Counter(committed_paths(root))
@@ -138,8 +140,21 @@ def _at_once(side: str, root: Path, scale: Scale) -> tuple[float, int]:
     return seconds, sum(found[path] == 1 for path in expected)
 
 
+def paths_of(writers: int, appends: int) -> list[str]:
+    """The paths that so many writers add."""
+    return [action["path"] for writer in range(writers) for action in actions_of(writer, appends)]
+
+
+def race(commands: list[list[str]]) -> tuple[float, list[str]]:
+    """Seconds until processes that begin together are done, and the line that each says then."""
+    with started(commands) as processes:
+        for process in processes:
+            _expect(process, "ready")
+        return timed(partial(_go, processes))
+
+
 @contextmanager
-def _started(commands: list[list[str]]) -> Iterator[list[subprocess.Popen[str]]]:
+def started(commands: list[list[str]]) -> Iterator[list[subprocess.Popen[str]]]:
     processes = [
         subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for command in commands
@@ -153,17 +168,20 @@ def _started(commands: list[list[str]]) -> Iterator[list[subprocess.Popen[str]]]
             process.communicate()
 
 
-def _go(processes: list[subprocess.Popen[str]], appends: int) -> None:
+def _go(processes: list[subprocess.Popen[str]]) -> list[str]:
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    for process in processes:
-        _expect(process, str(appends))
+    return [_said(process) for process in processes]
 
 
 def _expect(process: subprocess.Popen[str], line: str) -> None:
-    assert process.stdout is not None
-    found = process.stdout.readline().strip()
+    found = _said(process)
     if found != line:
         raise RuntimeError(f"a writer was to say {line!r} and said {found!r}: {process.args}")
+
+
+def _said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
