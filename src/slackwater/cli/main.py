@@ -12,6 +12,8 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from slackwater.cli.files import account, list_files
+from slackwater.cli.key_values import key_values
+from slackwater.cli.lake import lake_app
 from slackwater.cli.render import (
     compact,
     format_bytes,
@@ -25,6 +27,7 @@ from slackwater.cli.render import (
     visible,
 )
 from slackwater.cli.schema import schema_tree
+from slackwater.cli.serve import serve, token_app
 from slackwater.errors import CheckpointFallbackWarning, InvalidArgument, SlackwaterError
 from slackwater.log.describe import describe_detail, describe_history
 from slackwater.log.history import to_ms
@@ -56,6 +59,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(serve)
+app.add_typer(token_app, name="token")
+app.add_typer(lake_app, name="lake")
 
 _Path = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)]
 _Version = Annotated[int | None, typer.Option("--version", min=0, metavar="N", help="This version, not the newest.")]
@@ -183,17 +189,4 @@ def _load(path: str, version: int | None, timestamp: str | None, storage_option:
         timestamp_ms = None if timestamp is None else to_ms(timestamp)
     except InvalidArgument as error:
         raise typer.BadParameter(str(error), param_hint="--timestamp") from error
-    return Snapshot.load(path, version, timestamp_ms, _parsed(storage_option or []))
-
-
-def _parsed(storage_option: list[str]) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for text in storage_option:
-        # The text stays out of the message: it may be a secret.
-        key, separator, value = text.partition("=")
-        if not (key and separator):
-            raise typer.BadParameter(
-                "expected KEY=VALUE, found one without its key or its =", param_hint="--storage-option"
-            )
-        options[key] = value
-    return options
+    return Snapshot.load(path, version, timestamp_ms, key_values(storage_option or [], "--storage-option"))

@@ -1,0 +1,215 @@
+"""The commands that serve a commit owner: `slackwater serve`, and `slackwater token` for who may use it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib.util
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slackwater.cli.key_values import key_values
+from slackwater.cli.render import print_human, print_json, print_note, table
+from slackwater.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from slackwater.owner.served.server import Binding
+    from slackwater.owner.served.tokens import Tokens
+
+token_app = typer.Typer(help="Tokens of a served commit owner: create, list and revoke them.", no_args_is_help=True)
+
+_MS_PER_DAY = 86_400_000
+_NEEDED = ("fastapi", "uvicorn", "prometheus_client")
+
+_Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        envvar="SLACKWATER_DATABASE",
+        help="PostgreSQL or SQLite that holds the owner's state; by default a file below a local root.",
+    ),
+]
+_Root = Annotated[str | None, typer.Option("--root", metavar="DIR", help="The lake whose owner it is.")]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.", show_default=False)]
+
+
+def serve(
+    root: Annotated[
+        list[str],
+        typer.Option(
+            "--root",
+            metavar="DIR|URL",
+            help="Where tables may be, repeatable; the first is the lake's root.",
+            show_default=False,
+        ),
+    ],
+    database: _Database = None,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="0 for any that is free.")] = 8080,
+    certfile: Annotated[
+        Path | None, typer.Option("--certfile", metavar="PEM", help="Certificate chain, for https.")
+    ] = None,
+    keyfile: Annotated[Path | None, typer.Option("--keyfile", metavar="PEM", help="Its private key.")] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option("--public-url", metavar="URL", help="Where clients find it, if not at its host and port."),
+    ] = None,
+    no_auth: Annotated[
+        bool, typer.Option("--no-auth", help="Without tokens; only where no other machine can connect.")
+    ] = False,
+    public_metrics: Annotated[
+        bool, typer.Option("--public-metrics", help="/metrics without a token; it names the tables.")
+    ] = False,
+    max_body_mib: Annotated[
+        int, typer.Option("--max-body-mib", min=1, metavar="N", help="The largest request, in MiB.")
+    ] = 64,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", min=0.01, metavar="N", help="Requests a second of one token; any number by default."),
+    ] = None,
+    storage_option: Annotated[
+        list[str] | None,
+        typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
+    ] = None,
+) -> None:
+    """Serves the commit owner of a lake over HTTP, until SIGTERM or SIGINT.
+
+    Then requests are finished and commits backfilled. The log is on stderr, one JSON object a line.
+    """
+    _require_server()
+    from slackwater.owner.embedded import EmbeddedOwner
+    from slackwater.owner.served.access_log import log_to
+    from slackwater.owner.served.addresses import is_in_the_clear
+    from slackwater.owner.served.server import Binding, OwnerServer
+    from slackwater.owner.served.settings import MIB, ServedSettings
+    from slackwater.owner.served.tokens import Tokens
+
+    options = key_values(storage_option or [], "--storage-option")
+    max_body_bytes = max_body_mib * MIB
+    settings = ServedSettings(
+        max_body_bytes=max_body_bytes,
+        max_bytes_in_flight=8 * max_body_bytes,
+        rate_per_s=rate,
+        public_metrics=public_metrics,
+    )
+    binding = Binding(host, port, _text(certfile), _text(keyfile))
+    endpoint = _endpoint(binding, public_url)
+    with ExitStack() as stack:
+        owner = EmbeddedOwner.open(root[0], database, options, root, endpoint=endpoint)
+        stack.callback(owner.close)
+        tokens = None if no_auth else Tokens(owner.database)
+        server = OwnerServer(owner, tokens, binding, settings)
+        if tokens is not None and not tokens.records():
+            print_note("there is no token yet, and nobody can connect without one: slackwater token create")
+        # From here on the server closes it.
+        stack.pop_all()
+    if tokens is not None and is_in_the_clear(binding.url()):
+        print_note("tokens travel in the clear: give --certfile and --keyfile, or let a proxy speak https")
+    log_to()
+    server.run(lambda url: typer.echo(f"serving {owner.root_url} at {url}"))
+
+
+@token_app.command()
+def create(
+    name: _Name,
+    scope: Annotated[
+        list[str],
+        typer.Option("--scope", metavar="read|commit|admin", help="Each includes those before it; repeatable."),
+    ],
+    expires_days: Annotated[
+        int | None, typer.Option("--expires-days", min=1, metavar="N", help="Good for so many days; else for ever.")
+    ] = None,
+    root: _Root = None,
+    database: _Database = None,
+) -> None:
+    """Prints a new token, once: only its hash is kept."""
+    expires_ms = None if expires_days is None else time.time_ns() // 1_000_000 + expires_days * _MS_PER_DAY
+    with _tokens(root, database) as tokens:
+        typer.echo(tokens.create(name, scope, expires_ms))
+
+
+@token_app.command("list")
+def list_tokens(
+    root: _Root = None,
+    database: _Database = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")] = False,
+) -> None:
+    """The tokens there are, without their secrets."""
+    with _tokens(root, database) as tokens:
+        records = tokens.records()
+    rows = [
+        {
+            "name": record.name,
+            "scopes": sorted(scope.value for scope in record.scopes),
+            "created": _moment(record.created_ms),
+            "expires": None if record.expires_ms is None else _moment(record.expires_ms),
+        }
+        for record in records
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_human(table(("name", "scopes", "created (UTC)", "expires (UTC)"), [tuple(row.values()) for row in rows]))
+
+
+@token_app.command()
+def revoke(name: _Name, root: _Root = None, database: _Database = None) -> None:
+    """Ends a token; servers that run notice within seconds."""
+    with _tokens(root, database) as tokens:
+        tokens.revoke(name)
+
+
+@contextmanager
+def _tokens(root: str | None, database: str | None) -> Iterator[Tokens]:
+    if root is None and database is None:
+        raise typer.BadParameter("say whose tokens: give --root or --database", param_hint="--root / --database")
+    from slackwater.owner.database import Database
+    from slackwater.owner.embedded import EmbeddedOwner
+    from slackwater.owner.served.tokens import Tokens
+
+    if database is not None:
+        found = Database(database)
+        try:
+            yield Tokens(found)
+        finally:
+            found.close()
+        return
+    owner = EmbeddedOwner.open(root or "")
+    try:
+        yield Tokens(owner.database)
+    finally:
+        owner.close()
+
+
+def _endpoint(binding: Binding, public_url: str | None) -> str:
+    """Where clients find the server: tables will name it."""
+    from slackwater.owner.served.addresses import checked_url, is_unspecified
+
+    if public_url is not None:
+        return checked_url(public_url)
+    if binding.port == 0 or is_unspecified(binding.host):
+        raise typer.BadParameter(
+            f"nobody can connect to {binding.url()}: say where clients find the server", param_hint="--public-url"
+        )
+    return binding.url()
+
+
+def _require_server() -> None:
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InvalidArgument(
+            f"a server needs {', '.join(missing)}, which is not installed: pip install 'slackwater[server]'"
+        )
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _moment(ms: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(ms / 1000, dt.timezone.utc)

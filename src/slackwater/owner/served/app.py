@@ -1,0 +1,89 @@
+"""The ASGI application that serves a commit owner, and its OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from slackwater.errors import UnsupportedFeature
+from slackwater.owner.api import CommitOwner
+from slackwater.owner.served.access_log import log_request
+from slackwater.owner.served.answers import Refusal
+from slackwater.owner.served.gate import Gate, answered
+from slackwater.owner.served.metrics import Metrics
+from slackwater.owner.served.observation import Observed
+from slackwater.owner.served.routes import BEARER, Service, owner_router
+from slackwater.owner.served.schemas import LOG_VALUE, LOG_VALUE_SCHEMA
+from slackwater.owner.served.settings import ServedSettings
+from slackwater.owner.served.tokens import Tokens
+from slackwater.owner.served.wire import API_VERSION, GREATEST_VERSION
+from slackwater.owner.served.workers import Workers
+
+_METHOD_NOT_ALLOWED = 405
+
+_TITLE = "Slackwater commit owner"
+
+
+def create_app(owner: CommitOwner, tokens: Tokens | None, settings: ServedSettings | None = None) -> FastAPI:
+    """The application that serves `owner`, which stays the caller's to close.
+
+    Requests need a token of `tokens` with the route's scope; with None everybody may do everything who reaches it under
+    a name of this machine: bind it to a loopback address. The OpenAPI document is at `/openapi.json`.
+    """
+    chosen = settings or ServedSettings()
+    metrics = Metrics(owner.tables)
+    service = Service(owner, Workers(chosen), metrics, chosen.public_metrics)
+    # Documentation pages would load scripts from elsewhere.
+    app = FastAPI(title=_TITLE, version=str(API_VERSION), docs_url=None, redoc_url=None, redirect_slashes=False)
+    router = owner_router(service, Gate(tokens, chosen))
+    app.include_router(router)
+
+    async def not_there(request: Request, error: Exception) -> Response:
+        return answered(request, _not_there(router, request, error))
+
+    app.add_exception_handler(HTTPException, not_there)
+    app.add_middleware(Observed, observers=(metrics.observe, log_request))
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    return app
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        components = document.setdefault("components", {})
+        components["securitySchemes"] = {BEARER: {"type": "http", "scheme": "bearer"}}
+        components["schemas"][LOG_VALUE] = LOG_VALUE_SCHEMA
+        app.openapi_schema = _with_exact_bounds(document)
+    return app.openapi_schema
+
+
+def _with_exact_bounds(document: Any) -> Any:
+    """`document` whose greatest number is the greatest version again, which no float can hold."""
+    if isinstance(document, list):
+        return [_with_exact_bounds(item) for item in document]
+    if not isinstance(document, dict):
+        return document
+    return {
+        key: GREATEST_VERSION if key == "maximum" and value == float(GREATEST_VERSION) else _with_exact_bounds(value)
+        for key, value in document.items()
+    }
+
+
+def _not_there(router: APIRouter, request: Request, error: Exception) -> Exception:
+    """What to answer where there is no such route, or none with that method: perhaps a newer version has it."""
+    if not isinstance(error, HTTPException):
+        return error
+    # The path is not repeated: it may hold anything.
+    message = f"this commit owner has nothing there: {error.detail}; compare the versions of client and server"
+    headers = None
+    if error.status_code == _METHOD_NOT_ALLOWED:
+        path = request.scope["path"]
+        fitting = [route for route in router.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
+        headers = {"Allow": ", ".join(sorted({method for route in fitting for method in route.methods or ()}))}
+    return Refusal(error.status_code, UnsupportedFeature(message), headers)

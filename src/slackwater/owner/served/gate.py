@@ -1,0 +1,154 @@
+"""What every request passes before the owner is asked: who asks, how often, how much; and how errors are answered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+from anyio import to_thread
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from slackwater.errors import InvalidArgument, NotAuthorized, SlackwaterError
+from slackwater.owner.served.addresses import is_loopback
+from slackwater.owner.served.answers import Refusal, error_response
+from slackwater.owner.served.error_wire import INTERNAL
+from slackwater.owner.served.limits import BodyLimits, RateLimits
+from slackwater.owner.served.observation import observation
+from slackwater.owner.served.settings import ServedSettings
+from slackwater.owner.served.tokens import Granted, Scope, Tokens
+
+SCOPE = "x-required-scope"
+"""The key in a route's OpenAPI entry that names the scope it needs; a route without it needs no token."""
+
+_MOST_FAULTS = 5
+_ANYBODY = Granted("anybody", frozenset({Scope.ADMIN}))
+_log = logging.getLogger(__name__)
+
+
+class Gate:
+    """Admits requests. Without `tokens` everybody on this machine may do everything."""
+
+    def __init__(self, tokens: Tokens | None, settings: ServedSettings) -> None:
+        self._tokens = tokens
+        self._rates = RateLimits(settings.rate_per_s)
+        self.bodies = BodyLimits(settings)
+
+    async def admit(self, request: Request, scope: Scope) -> Granted:
+        """Who asks. Raises Refusal: 401 without a good token, 403 for one without `scope`, 429 for one too fast."""
+        granted = _local(request) if self._tokens is None else await _authorized(request, self._tokens)
+        self._rates.take(granted.name)
+        if not granted.allows(scope):
+            raise Refusal(
+                403,
+                NotAuthorized(f"the token {granted.name!r} lacks the scope {scope.value!r}: ask for one that has it"),
+            )
+        return granted
+
+
+def guarded_route(gate: Gate) -> type[APIRoute]:
+    """The routes of an application whose requests pass `gate`, before their body is read."""
+
+    class GuardedRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            answer = super().get_route_handler()
+            needed = (self.openapi_extra or {}).get(SCOPE)
+            scope = None if needed is None else Scope(needed)
+            has_body = self.body_field is not None
+
+            async def pass_gate(request: Request) -> Response:
+                if scope is not None:
+                    observation(request.scope).caller = (await gate.admit(request, scope)).name
+                if not has_body:
+                    return await answer(request)
+                async with gate.bodies.body(request) as body:
+                    return await answer(_ReadRequest(request, body))
+
+            async def handle(request: Request) -> Response:
+                observation(request.scope).route = self.path
+                try:
+                    return await pass_gate(request)
+                except Exception as error:  # noqa: BLE001 - each has its answer
+                    return answered(request, error)
+
+            return handle
+
+    return GuardedRoute
+
+
+def answered(request: Request, error: Exception) -> Response:
+    """The answer to `request` that went wrong; of what is no error of ours only the log says more."""
+    status, headers = None, None
+    if isinstance(error, Refusal):
+        ours, status, headers = error.error, error.status, error.headers
+    elif isinstance(error, RequestValidationError):
+        ours, status = InvalidArgument(_faults(error)), 422
+    elif isinstance(error, SlackwaterError):
+        ours = error
+    else:
+        _log.error("a request failed", exc_info=error)
+        ours, status = SlackwaterError("the commit owner failed: its log says why"), INTERNAL
+    observation(request.scope).error = type(ours).__name__
+    return error_response(ours, status, headers)
+
+
+class _ReadRequest(Request):
+    """A request whose body was read and parsed: numbers that JSON cannot carry exactly are no JSON."""
+
+    def __init__(self, request: Request, body: bytes) -> None:
+        super().__init__(request.scope, request.receive)
+        self._read = body
+        try:
+            self._parsed = orjson.loads(body) if body else None
+        except orjson.JSONDecodeError as error:
+            raise Refusal(422, InvalidArgument(f"the request's body is no JSON: {error}")) from error
+
+    async def body(self) -> bytes:
+        return self._read
+
+    async def json(self) -> Any:
+        return self._parsed
+
+
+async def _authorized(request: Request, tokens: Tokens) -> Granted:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise Refusal(
+            401,
+            NotAuthorized("the request has no token: send it as 'Authorization: Bearer …'"),
+            {"WWW-Authenticate": "Bearer"},
+        )
+    granted = tokens.recent(token)
+    if granted is None:
+        granted = await to_thread.run_sync(tokens.authorize, token)
+    if granted is None:
+        raise Refusal(
+            401,
+            NotAuthorized("the token is unknown, revoked or expired: ask for another one"),
+            {"WWW-Authenticate": 'Bearer error="invalid_token"'},
+        )
+    return granted
+
+
+def _local(request: Request) -> Granted:
+    # A page in a browser on this machine may reach it under a name of its own.
+    try:
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    except ValueError:
+        host = ""
+    if not is_loopback(host):
+        raise Refusal(403, NotAuthorized("a server without tokens answers only to localhost"))
+    return _ANYBODY
+
+
+def _faults(error: RequestValidationError) -> str:
+    """What is wrong and where, without what was sent."""
+    found = error.errors()
+    said = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in found[:_MOST_FAULTS]]
+    more = f" and {len(found) - _MOST_FAULTS} more" if len(found) > _MOST_FAULTS else ""
+    return f"the request cannot be understood: {'; '.join(said)}{more}"

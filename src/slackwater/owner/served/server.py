@@ -1,0 +1,164 @@
+"""Serves a commit owner until it is told to stop: then requests are finished, and what was ratified is backfilled."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import uvicorn
+
+from slackwater.errors import InvalidArgument
+from slackwater.owner.api import CommitOwner
+from slackwater.owner.served.addresses import is_loopback
+from slackwater.owner.served.app import create_app
+from slackwater.owner.served.settings import ServedSettings
+from slackwater.owner.served.tokens import Tokens
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8080
+
+_GREATEST_PORT = 65535
+_KEEP_ALIVE_S = 60
+_BACKLOG = 2048
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Where the server listens; `port` 0 is any free one. With a certificate and its key (PEM files) it speaks TLS.
+
+    `grace_s` is how long requests may take to finish once the server is told to stop.
+    """
+
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    certfile: str | None = None
+    keyfile: str | None = None
+    grace_s: int = 60
+
+    def url(self, port: int | None = None) -> str:
+        """The URL of the server, at `port` where that came out as another one."""
+        scheme = "http" if self.certfile is None else "https"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{self.port if port is None else port}"
+
+
+class OwnerServer:
+    """A server that listens from its making on, and answers while `run` runs."""
+
+    def __init__(
+        self,
+        owner: CommitOwner,
+        tokens: Tokens | None,
+        binding: Binding | None = None,
+        settings: ServedSettings | None = None,
+    ) -> None:
+        """`owner` is closed at the end of `run`.
+
+        Raises InvalidArgument for a place where it cannot listen, a certificate that cannot be read, and without
+        `tokens` for a host that other machines reach.
+        """
+        binding = binding or Binding()
+        if tokens is None and not is_loopback(binding.host):
+            raise InvalidArgument(
+                f"without tokens everybody who reaches {binding.host} may do everything: bind to 127.0.0.1, or use "
+                "tokens"
+            )
+        _check_certificate(binding)
+        self._owner = owner
+        self._socket = _listening(binding)
+        config = uvicorn.Config(
+            create_app(owner, tokens, settings),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=binding.grace_s,
+            backlog=_BACKLOG,
+            ssl_certfile=binding.certfile,
+            ssl_keyfile=binding.keyfile,
+        )
+        self._server = uvicorn.Server(config)
+        self.url = binding.url(self._socket.getsockname()[1])
+
+    def run(self, on_ready: Callable[[str], None] | None = None) -> None:
+        """Serve until `stop`, SIGTERM or SIGINT; then finish what was asked, and close the owner.
+
+        `on_ready` is told the URL: requests may come from then on.
+        """
+        with self._stopped_by_signals():
+            try:
+                if on_ready is not None:
+                    on_ready(self.url)
+                self._server.run(sockets=[self._socket])
+            finally:
+                self._socket.close()
+                _log.info("closing the owner")
+                self._owner.close()
+
+    def stop(self) -> None:
+        """Let `run` end, in whichever thread it is."""
+        self._server.should_exit = True
+
+    @contextmanager
+    def _stopped_by_signals(self) -> Iterator[None]:
+        """Signals stop the server and end nothing else: uvicorn raises them again, while the owner is yet to close."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        handled = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, lambda *_: self.stop()) for number in handled}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _listening(binding: Binding) -> socket.socket:
+    if not 0 <= binding.port <= _GREATEST_PORT:
+        raise InvalidArgument(f"a port is a number from 0 to {_GREATEST_PORT}, found {binding.port}")
+    try:
+        found = socket.getaddrinfo(binding.host, binding.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, _, _, address = found[0]
+        # Only with its protocol named does asyncio turn off Nagle's algorithm, which would delay every answer.
+        listening = socket.socket(family, kind, socket.IPPROTO_TCP)
+    except OSError as error:
+        raise _cannot_listen(binding, error) from error
+    try:
+        if os.name == "posix":
+            # The port is free for the next server at once; elsewhere the option would share it.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise _cannot_listen(binding, error) from error
+    return listening
+
+
+def _cannot_listen(binding: Binding, error: Exception) -> InvalidArgument:
+    return InvalidArgument(f"cannot listen on {binding.host} port {binding.port}: {error}")
+
+
+def _check_certificate(binding: Binding) -> None:
+    if (binding.certfile is None) != (binding.keyfile is None):
+        raise InvalidArgument("TLS needs both, a certificate and its key: give neither or both")
+    if binding.certfile is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(binding.certfile, binding.keyfile)
+    except OSError as error:
+        raise InvalidArgument(
+            f"the certificate {binding.certfile} with the key {binding.keyfile} cannot be used: {error}"
+        ) from error

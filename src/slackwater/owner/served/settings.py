@@ -1,0 +1,35 @@
+"""What whoever serves an owner may choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slackwater.errors import InvalidArgument
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ServedSettings:
+    """Limits of a served owner; sizes in bytes, times in seconds. Raises InvalidArgument where one is not positive.
+
+    `rate_per_s` requests a second are taken of each token, None for any number. `concurrent_commits` wait for the owner
+    at once, and `concurrent_reads` beside them; `waiting_calls` queue behind each. With `public_metrics` no token is
+    needed for `/metrics`, which names the tables.
+    """
+
+    max_body_bytes: int = 64 * MIB
+    max_bytes_in_flight: int = 512 * MIB
+    rate_per_s: float | None = None
+    concurrent_commits: int = 64
+    concurrent_reads: int = 32
+    waiting_calls: int = 1024
+    body_timeout_s: float = 60.0
+    health_timeout_s: float = 5.0
+    public_metrics: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None and name != "public_metrics" and not value > 0:
+                raise InvalidArgument(f"the setting {name} is to be greater than 0, found {value!r}")

@@ -1,0 +1,191 @@
+"""Tokens of a served commit owner: who may ask for what. Only their hashes are kept.
+
+Source: design §5.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from slackwater.errors import InvalidArgument
+from slackwater.owner.clock import OwnerClock
+from slackwater.owner.database import Database
+from slackwater.owner.database_schema import tokens as tokens_table
+from slackwater.owner.served.wire import checked_name
+
+CACHED_S = 3.0
+"""For so long a token that was revoked may still be taken for good."""
+
+_PREFIX = "slw_"
+_BYTES = 32
+_FORM = re.compile(_PREFIX + r"[A-Za-z0-9_-]{43}")
+_MOST_CACHED = 4096
+
+
+class Scope(str, Enum):
+    """What a token is good for; each includes those before it."""
+
+    READ = "read"
+    """Tables and commits can be looked at."""
+    COMMIT = "commit"
+    """Tables can be written to."""
+    ADMIN = "admin"
+    """Tables can be taken, released and repaired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What a caller may do: the name of its token, its scopes, and when that ends (ms since the epoch)."""
+
+    name: str
+    scopes: frozenset[Scope]
+    expires_ms: int | None = None
+
+    def allows(self, scope: Scope) -> bool:
+        """Whether the scopes include `scope`."""
+        order = list(Scope)
+        return any(order.index(own) >= order.index(scope) for own in self.scopes)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """A token as it is listed, without its secret; times in ms since the epoch."""
+
+    name: str
+    scopes: frozenset[Scope]
+    created_ms: int
+    expires_ms: int | None
+
+
+class Tokens:
+    """The tokens in the owner's database; thread-safe."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: OwnerClock | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        cached_s: float = CACHED_S,
+    ) -> None:
+        """`cached_s` bounds for how long a revoked token is good in this process, in seconds."""
+        self._database = database
+        self._now_ms = (clock or OwnerClock()).now_ms
+        self._monotonic = monotonic
+        self._cached_s = cached_s
+        self._cache: dict[str, tuple[Granted, float]] = {}
+
+    def create(self, name: str, scopes: Collection[Scope | str], expires_ms: int | None = None) -> str:
+        """A new token, which is shown nowhere again.
+
+        Raises InvalidArgument for a name that is taken or malformed, no or unknown scopes, an end that has passed.
+        """
+        checked_name(name)
+        granted = _parsed(scopes)
+        now_ms = self._now_ms()
+        if expires_ms is not None and expires_ms <= now_ms:
+            raise InvalidArgument(f"the token {name!r} would expire at {expires_ms} ms, which has passed ({now_ms} ms)")
+        token = _PREFIX + secrets.token_urlsafe(_BYTES)
+        row = {
+            "token_hash": _hash(token),
+            "name": name,
+            "scopes": _joined(granted),
+            "created_ms": now_ms,
+            "expires_ms": expires_ms,
+        }
+
+        def insert(connection: Connection) -> None:
+            taken = connection.execute(
+                sa.select(tokens_table.c.token_hash).where(tokens_table.c.name == name)
+            ).scalar_one_or_none()
+            if taken is None:
+                connection.execute(sa.insert(tokens_table).values(row))
+            elif taken != row["token_hash"]:
+                raise InvalidArgument(f"there is a token named {name!r}: revoke it first, or choose another name")
+
+        self._database.write(insert)
+        return token
+
+    def revoke(self, name: str) -> None:
+        """From now on the token is good for nothing, elsewhere within `CACHED_S`. Raises InvalidArgument for none."""
+        named = tokens_table.c.name == name
+        known = self._database.read(
+            lambda connection: connection.execute(sa.select(tokens_table.c.name).where(named)).all()
+        )
+        if not known:
+            raise InvalidArgument(f"there is no token named {name!r}")
+        self._database.write(lambda connection: connection.execute(sa.delete(tokens_table).where(named)) and None)
+        self._cache.clear()
+
+    def records(self) -> list[TokenRecord]:
+        """All tokens, by name, those too that have expired."""
+        statement = sa.select(tokens_table).order_by(tokens_table.c.name)
+        rows = self._database.read(lambda connection: connection.execute(statement).all())
+        return [TokenRecord(row.name, _split(row.scopes), row.created_ms, row.expires_ms) for row in rows]
+
+    def authorize(self, token: str) -> Granted | None:
+        """What `token` grants, None for one that is unknown, revoked or expired; may ask the database.
+
+        Raises CommitOwnerUnavailable.
+        """
+        recent = self.recent(token)
+        if recent is not None:
+            return recent
+        if not _FORM.fullmatch(token):
+            return None
+        hashed = _hash(token)
+        asked = self._monotonic()
+        statement = sa.select(tokens_table).where(tokens_table.c.token_hash == hashed)
+        row = self._database.read(lambda connection: connection.execute(statement).one_or_none())
+        if row is None or not hmac.compare_digest(row.token_hash, hashed):
+            return None
+        granted = Granted(row.name, _split(row.scopes), row.expires_ms)
+        if len(self._cache) >= _MOST_CACHED:
+            self._cache.clear()
+        self._cache[hashed] = (granted, asked)
+        return self._unexpired(granted)
+
+    def recent(self, token: str) -> Granted | None:
+        """What `token` was found to grant a moment ago, without asking the database; None where it has to be asked."""
+        granted, asked = self._cache.get(_hash(token), (None, 0.0))
+        if granted is None or self._monotonic() - asked >= self._cached_s:
+            return None
+        return self._unexpired(granted)
+
+    def _unexpired(self, granted: Granted) -> Granted | None:
+        return granted if granted.expires_ms is None or self._now_ms() < granted.expires_ms else None
+
+
+def _hash(token: str) -> str:
+    # A token has 256 random bits: nothing slower than SHA-256 is needed to hide it.
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def _parsed(scopes: Collection[Scope | str]) -> frozenset[Scope]:
+    known = ", ".join(scope.value for scope in Scope)
+    try:
+        granted = frozenset(Scope(scope) for scope in scopes)
+    except ValueError as error:
+        raise InvalidArgument(f"the scopes of a token are {known}: {error}") from error
+    if not granted:
+        raise InvalidArgument(f"a token has at least one scope of {known}")
+    return granted
+
+
+def _joined(scopes: Collection[Scope]) -> str:
+    return ",".join(scope.value for scope in Scope if scope in scopes)
+
+
+def _split(text: str) -> frozenset[Scope]:
+    # A scope of a newer version is none here.
+    known = {scope.value for scope in Scope}
+    return frozenset(Scope(part) for part in text.split(",") if part in known)

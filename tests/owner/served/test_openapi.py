@@ -1,0 +1,100 @@
+"""The OpenAPI document, fuzzed: what it allows is taken, what it does not is refused, and answers are as it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.schemas import APIOperation
+
+from slackwater.owner.database import Database
+from slackwater.owner.served.app import create_app
+from slackwater.owner.served.tokens import Scope, Tokens
+from slackwater.owner.served.wire import GREATEST_VERSION
+from tests.owner.served.memory_owner import MemoryOwner
+from tests.owner.served.serving import commit_request, proposal, taken
+
+OPERATIONS = [
+    ("/v1/owner", "GET"),
+    ("/v1/tables", "GET"),
+    ("/v1/tables", "POST"),
+    ("/v1/tables/{name}", "GET"),
+    ("/v1/tables/{table_id}/commits", "GET"),
+    ("/v1/tables/{table_id}/commits", "POST"),
+    ("/v1/tables/{table_id}/backfill", "POST"),
+    ("/v1/tables/{table_id}/release", "POST"),
+    ("/v1/repair", "POST"),
+    ("/healthz", "GET"),
+    ("/metrics", "GET"),
+]
+# What a good request meets may forbid it all the same: a version that is not there, a table that nobody knows.
+CONFIG = {"checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", 400, 404, 409]}}}
+
+
+@pytest.fixture(scope="module")
+def authorized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Tokens, dict[str, str]]]:
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('tokens')}/owner.db")
+    tokens = Tokens(database)
+    yield tokens, {"Authorization": f"Bearer {tokens.create('fuzzer', [Scope.ADMIN])}"}
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def schema(authorized: tuple[Tokens, dict[str, str]]) -> schemathesis.BaseSchema:
+    owner = MemoryOwner()
+    owner.commit(commit_request(taken(owner), 1))
+    owner.take(proposal("later", version=7))
+    app = create_app(owner, authorized[0])
+    return schemathesis.openapi.from_asgi("/openapi.json", app, config=schemathesis.Config.from_dict(CONFIG))
+
+
+def test_the_operations_below_are_all_there_are(schema: schemathesis.BaseSchema) -> None:
+    documented = {(found.ok().path, found.ok().method.upper()) for found in schema.get_all_operations()}
+    assert documented == set(OPERATIONS)
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
+def test_requests_and_answers_are_as_the_document_says(
+    schema: schemathesis.BaseSchema,
+    authorized: tuple[Tokens, dict[str, str]],
+    path: str,
+    method: str,
+    mode: GenerationMode,
+    request: pytest.FixtureRequest,
+) -> None:
+    operation: APIOperation = schema[path][method]
+    if (
+        mode is GenerationMode.NEGATIVE
+        and path in ("/v1/owner", "/healthz", "/metrics", "/v1/tables")
+        and method == "GET"
+    ):
+        # Nothing can be wrong with a request that says nothing.
+        mode = GenerationMode.POSITIVE
+    examples = 400 if request.config.getoption("--long") else 15
+
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def each(case: schemathesis.Case) -> None:
+        case.call_and_validate(headers=authorized[1])
+
+    each()
+
+
+def test_the_document_names_the_scope_of_each_operation_and_its_greatest_version(
+    schema: schemathesis.BaseSchema,
+) -> None:
+    paths = schema.raw_schema["paths"]
+    scopes = {
+        (path, method.upper()): operation.get("x-required-scope")
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+    }
+    assert scopes["/v1/tables/{table_id}/commits", "POST"] == "commit"
+    assert scopes["/v1/tables", "POST"] == "admin"
+    assert [key for key, scope in scopes.items() if scope is None] == [("/healthz", "GET")]
+    version = schema.raw_schema["components"]["schemas"]["CommitBody"]["properties"]["version"]
+    assert version["maximum"] == GREATEST_VERSION
