@@ -77,15 +77,17 @@ class LogLake:
         storage_options: Mapping[str, str] | None = None,
         timeout_s: float = 60.0,
         allow_http: bool = False,
+        ca_file: str | None = None,
     ) -> Self:
         """The lake whose owner is served at `url`; data and logs are read and written from here.
 
-        A `token` is sent to `https:` addresses and this machine only, unless `allow_http`. Raises InvalidArgument,
-        NotAuthorized, CommitOwnerUnavailable.
+        A `token` is sent to `https:` addresses and this machine only, unless `allow_http`. `ca_file`: the certificates
+        to trust (PEM), where the server's is signed by none that is known. Raises InvalidArgument, NotAuthorized,
+        CommitOwnerUnavailable.
         """
         from slackwater.owner.served.client import HttpOwner
 
-        return cls(HttpOwner(url, token, timeout_s, allow_http=allow_http), None, storage_options)
+        return cls(HttpOwner(url, token, timeout_s, allow_http=allow_http, ca_file=ca_file), None, storage_options)
 
     @property
     def owner(self) -> CommitOwner:
@@ -125,8 +127,8 @@ class LogLake:
     ) -> CommitResult:
         """Create an empty table; `schema` is a value or its `schemaString`.
 
-        `location` is by default the name below the lake's root. Raises TableAlreadyExists for a name or a place that is taken, InvalidArgument and UnsupportedFeature for a
-        table that cannot be.
+        `location` is by default the name below the lake's root. Raises TableAlreadyExists for a name or a place that is
+        taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
         """
         store = self._place(name, location)
         self._require_free(name)
@@ -193,6 +195,8 @@ class LogLake:
         owned = OwnedTable(self._owner, table.table_id)
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             learn_owner(store.root_url, owned)
+            # The less is left to backfill, the less time others have to get ahead.
+            self._owner.backfill_to_version(table.table_id)
             snapshot = Snapshot.open(store)
             protocol, metadata = without_owner(snapshot.protocol, snapshot.metadata)
             transaction = TableTransaction(store, ReleasingCommitter(store, owned), snapshot, self._clock)
@@ -214,7 +218,11 @@ class LogLake:
 
     def repair(self, name: str | None = None) -> list[str]:
         """As `CommitOwner.repair`, for one table by its name, or for all."""
-        return self._owner.repair(None if name is None else self._owner.table(name).table_id)
+        if name is None:
+            return self._owner.repair()
+        # Whoever asks for the table itself finishes what was cut short, and nobody would be told.
+        known = next((table.table_id for table in self._owner.tables() if table.name == name), None)
+        return self._owner.repair(known or self._owner.table(name).table_id)
 
     def _store(self, name: str) -> ObjectStore:
         """The store of a table, which is known as the owner's from then on."""

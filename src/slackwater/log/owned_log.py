@@ -123,5 +123,6 @@ def _merged(
     merged = replace(listing, commits=dict(sorted({**listing.commits, **recent}.items())))
     latest = merged.latest_version
     reaches = start_version - 1 if latest is None else latest
-    gap = any(v not in merged.commits for v in range((backfilled or start_version - 1) + 1, reaches + 1))
+    listed_to = start_version - 1 if backfilled is None else backfilled
+    gap = any(v not in merged.commits for v in range(listed_to + 1, reaches + 1))
     return None if gap or reaches < response.latest_version >= start_version else merged

@@ -89,6 +89,7 @@ class LogSnapshot:
 
         Raises as `load` does.
         """
+        learns_owner(self._store, self.protocol, self.metadata)
         listing = list_whole_log(self._store, self.version + 1)
         newest = listing.latest_version
         if newest is None or newest <= self.version:
@@ -99,7 +100,8 @@ class LogSnapshot:
         commits = tuple(listing.commits[v] for v in range(self.version + 1, newest + 1))
         state = advance(self._state, commits, self._store)
         segment = LogSegment(newest, self._segment.checkpoint, self._segment.commits + commits)
-        return type(self)(self._store, segment, state, self._base)
+        found = type(self)(self._store, segment, state, self._base)
+        return found.update() if learns_owner(self._store, state.protocol, state.metadata) else found
 
     def after(self, commits: Sequence[ParsedCommit]) -> Self:
         """The snapshot that `commits` lead to, which follow this version without a gap; nothing is read.

@@ -61,10 +61,11 @@ class Lake(LogLake):
         storage_options: Mapping[str, str] | None = None,
         timeout_s: float = 60.0,
         allow_http: bool = False,
+        ca_file: str | None = None,
         spark: SparkSession | None = None,
     ) -> Self:
         """As `LogLake.connect`, for the session `spark`."""
-        lake = super().connect(url, token, storage_options, timeout_s, allow_http)
+        lake = super().connect(url, token, storage_options, timeout_s, allow_http, ca_file)
         lake._spark = spark
         return lake
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from slackwater.log.cleanup import clean_up_log
 from slackwater.log.commits import ParsedCommit
@@ -23,6 +24,8 @@ from slackwater.protocol.features import supported_features
 from slackwater.protocol.properties import CHECKPOINT_INTERVAL, CHECKPOINT_POLICY, TableProperties
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Committer
+
+T = TypeVar("T")
 
 _DEFAULT_INTERVAL = 10
 _CLASSIC_EVERY = 10
@@ -49,30 +52,68 @@ class PostCommit:
     ) -> tuple[list[str], list[str]]:
         """Do what is due after `commit`, which made `after` of `before`; never raises. What was done, what failed.
 
-        `adds_are_new`: no file that it adds was live in `before`, and every file that it removes was. Where commits
-        are backfilled later, a checkpoint is of the newest version that is due and is in `_delta_log`; nothing is
-        waited for. Source: managed-commits.md "Maintenance operations on managed-commit tables".
+        `adds_are_new`: no file that it adds was live in `before`, and every file that it removes was.
         """
-        done: list[str] = []
-        failed: list[str] = []
-
-        def attempt(what: str, work: Callable[[], str | None]) -> None:
-            try:
-                found = work()
-            except Exception as error:  # noqa: BLE001  (the commit stands, whatever fails after it)
-                failed.append(f"{what} failed: {type(error).__name__}: {error}")
-            else:
-                done.extend([found] if found else [])
-
-        is_due = self.checkpoints and is_checkpoint_due(after.version, after.properties)
+        upkeep = _Upkeep()
         if self.checksums and committer.publishes_at_once:
-            attempt("the version checksum", lambda: _write_checksum(before, after, commit, adds_are_new))
-        if is_due:
-            before_it = len(done)
-            attempt("the checkpoint", lambda: _write_due_checkpoint(after, committer, now_ms))
-            if self.cleanup and len(done) > before_it:
-                attempt("the cleanup of the log", lambda: _clean_up(after, now_ms))
-        return done, failed
+            upkeep.attempt("the version checksum", lambda: _write_checksum(before, after, commit, adds_are_new))
+        if self.checkpoints and is_checkpoint_due(after.version, after.properties):
+            if committer.publishes_at_once:
+                upkeep.attempt("the checkpoint", lambda: _write_checkpoint(after, now_ms))
+                if self.cleanup:
+                    upkeep.attempt("the cleanup of the log", lambda: _clean_up(after, now_ms))
+            else:
+                self._keep_up_with_backfill(upkeep, after, after.version, committer, now_ms)
+        return upkeep.done, upkeep.failed
+
+    def run_behind(
+        self, known: Snapshot, version: int, committer: Committer, now_ms: int
+    ) -> tuple[list[str], list[str]]:
+        """As `run` after the commit `version`, of which only an earlier snapshot is `known`."""
+        upkeep = _Upkeep()
+        if self.checkpoints and is_checkpoint_due(version, known.properties):
+            self._keep_up_with_backfill(upkeep, known, version, committer, now_ms)
+        return upkeep.done, upkeep.failed
+
+    def _keep_up_with_backfill(
+        self, upkeep: _Upkeep, known: Snapshot, version: int, committer: Committer, now_ms: int
+    ) -> None:
+        """A checkpoint of the newest version up to `version` that is due and in `_delta_log`; nothing is waited for.
+
+        Source: managed-commits.md "Maintenance operations on managed-commit tables".
+        """
+
+        def checkpointed() -> Snapshot | None:
+            published = committer.published_version(version)
+            due = published - published % _interval(known.properties)
+            last = read_last_checkpoint(known.store)
+            if due <= 0 or (last is not None and last.version >= due):
+                return None
+            snapshot = known if known.version == due else Snapshot.open(known.store, due)
+            upkeep.done.append(_write_checkpoint(snapshot, now_ms))
+            return snapshot
+
+        snapshot = upkeep.attempt("the checkpoint", checkpointed)
+        if snapshot is not None and self.cleanup:
+            upkeep.attempt("the cleanup of the log", lambda: _clean_up(snapshot, now_ms))
+
+
+class _Upkeep:
+    """What was done after a commit, and what failed."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.failed: list[str] = []
+
+    def attempt(self, what: str, work: Callable[[], T]) -> T | None:
+        try:
+            found = work()
+        except Exception as error:  # noqa: BLE001  (the commit stands, whatever fails after it)
+            self.failed.append(f"{what} failed: {type(error).__name__}: {error}")
+            return None
+        if isinstance(found, str):
+            self.done.append(found)
+        return found
 
 
 def is_checkpoint_due(version: int, properties: TableProperties) -> bool:
@@ -107,18 +148,6 @@ def _checksum(
 def _is_small(snapshot: Snapshot) -> bool:
     checkpoint = snapshot.segment.checkpoint
     return checkpoint is None or checkpoint.size_bytes <= _MOST_FILES_COUNTED * 100
-
-
-def _write_due_checkpoint(after: Snapshot, committer: Committer, now_ms: int) -> str | None:
-    """The checkpoint of `after`, or of the newest version before that is due, published, and without one."""
-    published = committer.published_version(after.version)
-    if published == after.version:
-        return _write_checkpoint(after, now_ms)
-    due = published - published % _interval(after.properties)
-    last = read_last_checkpoint(after.store)
-    if due <= 0 or (last is not None and last.version >= due):
-        return None
-    return _write_checkpoint(Snapshot.open(after.store, due), now_ms)
 
 
 def _write_checkpoint(snapshot: Snapshot, now_ms: int) -> str:

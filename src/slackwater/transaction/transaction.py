@@ -9,7 +9,7 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -36,7 +36,7 @@ from slackwater.transaction.assembly import assemble
 from slackwater.transaction.committer import Committed, Committer, Conflict
 from slackwater.transaction.conflicts import ConflictCheck
 from slackwater.transaction.isolation import IsolationLevel, isolation_level
-from slackwater.transaction.post_commit import PostCommit, is_checkpoint_due
+from slackwater.transaction.post_commit import PostCommit
 from slackwater.transaction.preparation import (
     effective_table,
     prepare,
@@ -325,24 +325,23 @@ class TableTransaction:
         stamp = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
         result = CommitResult(self.store, commit.version, int(stamp) if stamp is not None else 0, attempts)
         left_behind = self._delete_superseded_vectors(commit)
-        is_moved = before is not None and commit.version != before.version + 1
-        if before is not None and is_moved and not is_checkpoint_due(commit.version, before.properties):
+        if before is not None and commit.version != before.version + 1:
             # What others committed in between is read when it is asked for.
-            return replace(result, upkeep_errors=tuple(left_behind))
+            done, failed = self.post_commit.run_behind(before, commit.version, self.committer, self.clock.now_ms())
+            return self._kept_up(result, done, [*left_behind, *failed])
         try:
-            if before is None:
-                after = Snapshot.of_first_commit(self.store, commit)
-            else:
-                after = Snapshot.open(self.store, commit.version) if is_moved else before.after([commit])
+            after = Snapshot.of_first_commit(self.store, commit) if before is None else before.after([commit])
         except Exception as error:  # noqa: BLE001  (the commit stands, even if what it made could not be read)
             return replace(result, upkeep_errors=(*left_behind, f"reading the version back failed: {error}"))
         done, failed = self.post_commit.run(
-            None if is_moved else before, after, commit, self.committer, not self.staged.restates, self.clock.now_ms()
+            before, after, commit, self.committer, not self.staged.restates, self.clock.now_ms()
         )
-        failed = [*left_behind, *failed]
+        return self._kept_up(replace(result, known=after), done, [*left_behind, *failed])
+
+    def _kept_up(self, result: CommitResult, done: Sequence[str], failed: Sequence[str]) -> CommitResult:
         for problem in failed:
-            _log.warning("%s: version %d is committed; afterwards %s", self.store.root_url, commit.version, problem)
-        return replace(result, upkeep=tuple(done), upkeep_errors=tuple(failed), known=after)
+            _log.warning("%s: version %d is committed; afterwards %s", self.store.root_url, result.version, problem)
+        return replace(result, upkeep=tuple(done), upkeep_errors=tuple(failed))
 
     def _delete_superseded_vectors(self, commit: ParsedCommit) -> list[str]:
         """Delete the vector files of lost attempts that no action of `commit`, which landed, refers to: what failed."""
