@@ -3,52 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
-import slackwater
-from slackwater import DeltaTable, Snapshot, errors
+from slackwater import Snapshot, errors
+from tests.spark.changed import FEED, MAPPING, VECTORS, ids, info, make
 from tests.spark.written import actions, changes, data_files, listing, read, rows, save
 
-pytestmark = pytest.mark.spark
-
-VECTORS, FEED, MAPPING = "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.columnMapping.mode"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
-@pytest.fixture(params=["false", "true"], ids=["rewritten", "vectors"])
-def vectors(request: pytest.FixtureRequest) -> str:
-    value: str = request.param
-    return value
-
-
-def make(spark: SparkSession, path: str, sql: str, *partition_by: str, **properties: str) -> DeltaTable:
-    """A table with the rows of `sql`, one file for each partition."""
-    writer = spark.sql(sql).coalesce(1).write.format("delta").options(**properties)
-    (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
-    return DeltaTable.forPath(spark, path)
-
-
-def ids(spark: SparkSession, path: str) -> list[int]:
-    return sorted(row[0] for row in read(spark, path).select("id").collect())
-
-
-def info(path: str) -> dict[str, Any]:
-    (found,) = actions(path, Snapshot.load(path).version, "commitInfo")
-    return dict(found)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 def test_rows_for_which_the_condition_is_true_go_and_others_stay(spark: SparkSession, path: str, vectors: str) -> None:

@@ -13,40 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
-import slackwater
 from slackwater import DeltaTable, IdentityGenerator, Snapshot, errors
-from slackwater.spark.merge_builder import DeltaMergeBuilder
 from slackwater.spark.modes import with_settings
+from tests.spark.changed import FEED, MAPPING, VECTORS, counts, make
 from tests.spark.committed import column_metadata, live_paths, parquet_schema
 from tests.spark.written import actions, changes, column, listing, read, rows, save, table_log
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
-VECTORS, FEED, MAPPING = "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.columnMapping.mode"
 APPEND_ONLY = "delta.appendOnly"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
-@pytest.fixture(params=["false", "true"], ids=["rewritten", "vectors"])
-def vectors(request: pytest.FixtureRequest) -> str:
-    value: str = request.param
-    return value
-
-
-def make(spark: SparkSession, path: str, sql: str, *partition_by: str, **properties: str) -> DeltaTable:
-    """A table with the rows of `sql`, one file for each partition."""
-    writer = spark.sql(sql).coalesce(1).write.format("delta").options(**properties)
-    (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
-    return DeltaTable.forPath(spark, path)
 
 
 def create(spark: SparkSession, path: str, *columns: tuple[Any, ...], **properties: str) -> DeltaTable:
@@ -61,12 +36,6 @@ def create(spark: SparkSession, path: str, *columns: tuple[Any, ...], **properti
     for key, value in properties.items():
         builder.property(key, value)
     return builder.execute()
-
-
-def counts(merge: DeltaMergeBuilder) -> tuple[int, ...]:
-    """The numbers of affected, updated, deleted and inserted rows."""
-    (row,) = merge.execute().collect()
-    return tuple(row)
 
 
 # Rules of rows.

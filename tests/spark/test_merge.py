@@ -10,51 +10,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
-import slackwater
-from slackwater import DeltaTable, Snapshot, errors
-from slackwater.spark.merge_builder import DeltaMergeBuilder
+from slackwater import Snapshot, errors
+from tests.spark.changed import FEED, MAPPING, VECTORS, counts, info, make
 from tests.spark.written import actions, changes, data_files, listing, read, rows
 
-pytestmark = pytest.mark.spark
-
-VECTORS, FEED, MAPPING = "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.columnMapping.mode"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
-@pytest.fixture(params=["false", "true"], ids=["rewritten", "vectors"])
-def vectors(request: pytest.FixtureRequest) -> str:
-    value: str = request.param
-    return value
-
-
-def make(spark: SparkSession, path: str, sql: str, **properties: str) -> DeltaTable:
-    """A table with the rows of `sql`, in one file."""
-    spark.sql(sql).coalesce(1).write.format("delta").options(**properties).save(path)
-    return DeltaTable.forPath(spark, path)
-
-
-def counts(merge: DeltaMergeBuilder) -> tuple[int, ...]:
-    """The numbers of affected, updated, deleted and inserted rows."""
-    (row,) = merge.execute().collect()
-    return tuple(row)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 def values(spark: SparkSession, text: str, names: str) -> DataFrame:
     return spark.sql(f"select * from values {text} as ({names})")  # noqa: S608  (fixed text of these tests)
-
-
-def info(path: str) -> dict[str, Any]:
-    (found,) = actions(path, Snapshot.load(path).version, "commitInfo")
-    return dict(found)
 
 
 # Clauses.

@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
-import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.merge_builder import DeltaMergeBuilder
+from tests.spark.changed import FEED, MAPPING, VECTORS, counts, make
 from tests.spark.committed import column_metadata
 from tests.spark.written import actions, changes, listing, read, rows
 
-pytestmark = pytest.mark.spark
-
-VECTORS, FEED, MAPPING = "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.columnMapping.mode"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
-@pytest.fixture(params=["false", "true"], ids=["rewritten", "vectors"])
-def vectors(request: pytest.FixtureRequest) -> str:
-    value: str = request.param
-    return value
-
-
-def make(spark: SparkSession, path: str, sql: str, **properties: str) -> DeltaTable:
-    """A table with the rows of `sql`, in one file."""
-    spark.sql(sql).coalesce(1).write.format("delta").options(**properties).save(path)
-    return DeltaTable.forPath(spark, path)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 def merging(spark: SparkSession, table: DeltaTable, source: str) -> DeltaMergeBuilder:
     """A MERGE by id, with schema evolution, of what the SQL text `source` gives."""
     return table.alias("t").merge(spark.sql(source).alias("s"), "t.id = s.id").withSchemaEvolution()
-
-
-def counts(merge: DeltaMergeBuilder) -> tuple[int, ...]:
-    """The numbers of affected, updated, deleted and inserted rows."""
-    (row,) = merge.execute().collect()
-    return tuple(row)
 
 
 def ddl(path: str) -> str:

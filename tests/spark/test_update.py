@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,41 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
-import slackwater
-from slackwater import DeltaTable, Snapshot, errors
-from tests.spark.written import actions, changes, listing, read, rows
+from slackwater import Snapshot, errors
+from tests.spark.changed import FEED, MAPPING, VECTORS, info, make
+from tests.spark.written import changes, listing, read, rows
 
-pytestmark = pytest.mark.spark
-
-VECTORS, FEED, MAPPING = "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.columnMapping.mode"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
-@pytest.fixture(params=["false", "true"], ids=["rewritten", "vectors"])
-def vectors(request: pytest.FixtureRequest) -> str:
-    value: str = request.param
-    return value
-
-
-def make(spark: SparkSession, path: str, sql: str, *partition_by: str, **properties: str) -> DeltaTable:
-    """A table with the rows of `sql`, one file for each partition."""
-    writer = spark.sql(sql).coalesce(1).write.format("delta").options(**properties)
-    (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
-    return DeltaTable.forPath(spark, path)
-
-
-def info(path: str) -> dict[str, Any]:
-    (found,) = actions(path, Snapshot.load(path).version, "commitInfo")
-    return dict(found)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 def test_values_are_of_the_row_as_it_was(spark: SparkSession, path: str, vectors: str) -> None:
