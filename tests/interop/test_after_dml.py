@@ -14,7 +14,8 @@ import pytest
 from .delta_spark import DeltaSpark
 from .dml_cases import DML_CASES, Change, Delete, DmlCase, Merge, Update
 from .log_checks import actions, commits_of
-from .peers import PEERS, why_absent
+from .once import once
+from .peers import PEERS, require_same_rows, why_absent
 from .rows import Rows, expected_rows, rows_of
 
 if TYPE_CHECKING:
@@ -40,25 +41,16 @@ Changed = Callable[[DmlCase], ChangedTable]
 @pytest.fixture(scope="module")
 def changed(ours: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Changed:
     """Makes the table of a case and its first round of changes, once."""
-    known: dict[str, ChangedTable | Exception] = {}
 
     def change(case: DmlCase) -> ChangedTable:
-        if case.name not in known:
-            path = str(tmp_path_factory.mktemp("changed") / "table")
-            try:
-                case.feature.create_ours(ours, path)
-                if case.plan.rows is not None:
-                    ours.sql(case.plan.rows).write.format("delta").mode("append").save(path)
-                _run(ours, path, case.plan.first)
-                known[case.name] = ChangedTable(path, _read(ours, path))
-            except Exception as error:  # noqa: BLE001  (every test of the case fails with it)
-                known[case.name] = error
-        found = known[case.name]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        path = str(tmp_path_factory.mktemp("changed") / "table")
+        case.feature.create_ours(ours, path)
+        if case.plan.rows is not None:
+            ours.sql(case.plan.rows).write.format("delta").mode("append").save(path)
+        _run(ours, path, case.plan.first)
+        return ChangedTable(path, _read(ours, path))
 
-    return change
+    return once(change)
 
 
 def _cases(condition: Callable[[DmlCase], bool] = lambda case: True) -> list[Any]:
@@ -89,14 +81,7 @@ def test_another_engine_reads_what_we_changed(case: DmlCase, peer: str, changed:
         pytest.skip(absent)
     table = changed(case)
     unreadable = {**case.feature.unreadable, **case.unreadable}
-    if peer not in unreadable:
-        assert rows_of(PEERS[peer](table.path)) == rows_of(table.rows)
-        return
-    try:
-        agrees = rows_of(PEERS[peer](table.path)) == rows_of(table.rows)
-    except Exception:  # noqa: BLE001  (each engine fails with its own kinds)
-        agrees = False
-    assert not agrees, f"{peer} reads it now, although: {unreadable[peer]}"
+    require_same_rows(lambda: PEERS[peer](table.path), table.rows, unreadable.get(peer))
 
 
 @pytest.mark.parametrize("case", _cases(lambda case: case.has_feed))
@@ -107,14 +92,7 @@ def test_deltalake_tells_the_changes_that_we_made(case: DmlCase, changed: Change
     path = changed(case).path
     # deltalake's times are those that writers state in commitInfo, not the ones of the commits.
     expected = _feed_table(ours, path).drop_columns("_commit_timestamp")
-    if case.changes_unreadable is None:
-        assert rows_of(_feed_of_deltalake(path, expected.column_names)) == rows_of(expected)
-        return
-    try:
-        agrees = rows_of(_feed_of_deltalake(path, expected.column_names)) == rows_of(expected)
-    except Exception:  # noqa: BLE001  (it fails with kinds of its own)
-        agrees = False
-    assert not agrees, f"deltalake reads it now, although: {case.changes_unreadable}"
+    require_same_rows(lambda: _feed_of_deltalake(path, expected.column_names), expected, case.changes_unreadable)
 
 
 @pytest.mark.parametrize("case", _cases(lambda case: case.has_feed))
