@@ -24,7 +24,7 @@ from tests.interop.install_delta_spark import HOW_TO_INSTALL, find
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
 _SCALE = replace(SMALL, target_rows=10_000, target_files=20)
 _SETTINGS = {

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from slackwater import DeltaTable, Snapshot, errors
 from tests.spark.committed import append, read, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 DAY_MS = 24 * 3600 * 1000
 DDL = "id INT, name STRING, part STRING"

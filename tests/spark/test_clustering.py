@@ -12,7 +12,7 @@ from pyspark.sql import types as spark_types
 from slackwater import DeltaTable, Snapshot, errors
 from tests.spark.committed import actions, append, column_metadata, operation, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 DDL = "id INT, s struct<a: int, b: string>, arr array<int>, flag BOOLEAN, at TIMESTAMP"
 

@@ -13,7 +13,7 @@ from pyspark.sql import types as spark_types
 from slackwater import DeltaTable, Snapshot, errors
 from tests.spark.committed import actions, append, column_metadata, live_paths, parquet_schema, read, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 ID, PHYSICAL, MAX_ID = (f"delta.columnMapping.{name}" for name in ("id", "physicalName", "maxColumnId"))
 DDL = "id INT, s struct<a: int, l: array<struct<x: string>>>, m map<string, struct<y: int>>, part STRING"

@@ -18,7 +18,7 @@ from slackwater import DeltaTable, Snapshot, errors
 from slackwater.protocol.schema import StructField, parse_schema, walk_fields
 from tests.spark.committed import actions, append, column_metadata, live_paths, read, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 V1, V2 = "delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2"
 MODE = "delta.columnMapping.mode"

@@ -15,7 +15,7 @@ from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark import write
 from tests.spark.committed import append, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 ENABLE = "delta.enableInCommitTimestamps"
 SINCE_VERSION, SINCE_MS = (f"delta.inCommitTimestampEnablement{what}" for what in ("Version", "Timestamp"))

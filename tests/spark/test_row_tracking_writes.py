@@ -12,7 +12,7 @@ from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark import write
 from tests.spark.committed import actions, append, operation, read, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 ENABLED = "delta.enableRowTracking"
 NAMES = ("delta.rowTracking.materializedRowIdColumnName", "delta.rowTracking.materializedRowCommitVersionColumnName")

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from slackwater import Snapshot, errors
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 DEFAULTS = "spark.databricks.delta.properties.defaults."
 
