@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,10 +53,15 @@ def changed(ours: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Cha
     return once(change)
 
 
-def _cases(condition: Callable[[DmlCase], bool] = lambda case: True) -> list[Any]:
-    chosen = [case for case in DML_CASES if condition(case)]
-    assert chosen
-    return [pytest.param(case, id=case.name) for case in chosen]
+def _cases(condition: Callable[[DmlCase], bool] = lambda case: True, variations: Collection[str] = ()) -> list[Any]:
+    """The cases for which `condition` holds; variations, and those that are named as such, run with `--long`."""
+    chosen = {case.name: case for case in DML_CASES if condition(case)}
+    assert chosen.keys() >= set(variations)
+    long = {name for name, case in chosen.items() if case.is_variation or name in variations}
+    assert long < chosen.keys()
+    return [
+        pytest.param(case, id=name, marks=[pytest.mark.long] if name in long else []) for name, case in chosen.items()
+    ]
 
 
 @pytest.mark.parametrize("case", _cases())
@@ -129,7 +134,11 @@ def test_delta_spark_finds_the_row_ids_that_we_kept(
     assert _their_row_ids(delta_spark, path) == _row_ids(ours, path)
 
 
-@pytest.mark.parametrize("case", _cases())
+# They are in `_BY_TURNS`, or one that has all of theirs and more is here.
+_CHANGED_ELSEWHERE = ("plain", "change feed of partitions", "deletion vectors in a change feed")
+
+
+@pytest.mark.parametrize("case", _cases(variations=_CHANGED_ELSEWHERE))
 def test_delta_spark_changes_our_rows_after_us_and_we_after_it(
     case: DmlCase, changed: Changed, ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
@@ -146,13 +155,14 @@ def test_delta_spark_changes_our_rows_after_us_and_we_after_it(
         case.feature.check(_whole_files(commits_of(path)))
 
 
+_FEWER_AT_ONCE = ("plain", "deletion vectors in a change feed")
 _BY_TURNS = (
-    *("plain", "changeDataFeed", "rowTracking", "deletionVectors", "deletion vectors in a change feed"),
+    *("changeDataFeed", "change feed of partitions", "rowTracking", "deletionVectors", *_FEWER_AT_ONCE),
     "deletion vectors in a change feed of mapped, tracked, partitioned rows",
 )
 
 
-@pytest.mark.parametrize("case", _cases(lambda case: case.name in _BY_TURNS))
+@pytest.mark.parametrize("case", _cases(lambda case: case.name in _BY_TURNS, variations=_FEWER_AT_ONCE))
 def test_we_change_the_rows_of_delta_spark_after_it_and_it_after_us(
     case: DmlCase, changed: Changed, ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
@@ -176,7 +186,7 @@ def test_we_change_the_rows_of_delta_spark_after_it_and_it_after_us(
     _all_alike(case, ours, delta_spark, path)
 
 
-@pytest.mark.parametrize("first", ["ours", "theirs"])
+@pytest.mark.parametrize("first", ["ours", pytest.param("theirs", marks=pytest.mark.long)])
 def test_deletion_vectors_are_united_by_turns(
     first: str, ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot
@@ -11,6 +12,11 @@ from slackwater.spark.merge_builder import DeltaMergeBuilder
 from tests.spark.written import actions, read
 
 VECTORS, FEED, MAPPING = "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.columnMapping.mode"
+
+# For tests of which rows and values are meant, which is settled before it matters how changed rows are written.
+WRITTEN_ALIKE = pytest.mark.parametrize(
+    "vectors", ["true", pytest.param("false", marks=pytest.mark.long)], ids=["vectors", "rewritten"]
+)
 
 
 def make(spark: SparkSession, path: str, sql: str, *partition_by: str, **properties: str) -> DeltaTable:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater import Snapshot, errors
-from tests.spark.changed import FEED, MAPPING, VECTORS, ids, info, make
+from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, ids, info, make
 from tests.spark.written import actions, changes, data_files, listing, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -53,6 +53,7 @@ def test_without_a_condition_every_row_goes_and_no_data_is_read(spark: SparkSess
     assert Snapshot.load(path).version == 3, "there was nothing left to delete"
 
 
+@WRITTEN_ALIKE
 def test_whole_partitions_go_by_the_log_alone(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, nullif(concat('p ', id % 3), 'p 2') p from range(9)"
     table = make(spark, path, sql, "p", **{VECTORS: vectors})
@@ -81,6 +82,7 @@ def test_columns_are_named_with_and_without_the_alias(spark: SparkSession, path:
     assert ids(spark, path) == [0, 8]
 
 
+@WRITTEN_ALIKE
 def test_names_of_columns_may_be_anything(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, id `a.b`, id `c d`, id `tick``s`, id `größe;=`, id `日本`, struct(id as `x.y`) st from range(8)"
     table = make(spark, path, sql, **{VECTORS: vectors, MAPPING: "name"}).alias("t")
@@ -99,6 +101,7 @@ def test_a_condition_may_ask_for_the_time(spark: SparkSession, path: str, vector
     assert ids(spark, path) == [4]
 
 
+@WRITTEN_ALIKE
 def test_values_of_every_kind_decide(spark: SparkSession, path: str, vectors: str) -> None:
     sql = """
         select 1 id, date'1582-10-04' d, timestamp_ntz'1712-01-01 00:00:00' n, 1.5BD c, X'00ff' b, array(1, null) l,

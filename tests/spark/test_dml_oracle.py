@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from slackwater import DeltaTable, Snapshot, errors
-from tests.spark.changed import FEED, VECTORS, ids
+from tests.spark.changed import FEED, VECTORS, WRITTEN_ALIKE, ids
 from tests.spark.dml_oracle import (
     COLUMNS,
     Delete,
@@ -262,6 +262,7 @@ def test_vectors_of_one_delete_share_a_file(spark: SparkSession, tmp_path: Path)
     ("condition", "gone"),
     [("p = 1", 20), ("p % 2 = 1", 20), ("id < 20", 20), ("p = 0 OR id >= 30", 30), ("s IS NOT NULL", 40), (None, 40)],
 )
+@WRITTEN_ALIKE
 def test_what_the_log_decides_is_deleted_without_reading_data(
     spark: SparkSession, tmp_path: Path, vectors: str, condition: str | None, gone: int
 ) -> None:
@@ -338,6 +339,7 @@ def doubled(spark: SparkSession) -> Any:
     return spark.createDataFrame([(3, 1), (3, 9), (50, 2)], "id LONG, n LONG").alias("src")
 
 
+@WRITTEN_ALIKE
 def test_one_row_modified_by_two_source_rows_is_refused(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
     path = numbers(spark, tmp_path / "t", **{VECTORS: vectors})
     before = sorted(Path(path).rglob("*"))
@@ -373,6 +375,7 @@ def test_two_source_rows_may_mean_one_row_that_one_of_them_modifies(
 # A source that is different each time.
 
 
+@WRITTEN_ALIKE
 def test_a_source_of_chance_is_read_once(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
     path = numbers(spark, tmp_path / "t", **{VECTORS: vectors, FEED: "true"})
     source = spark.range(0, 40, 1, 3).selectExpr(
@@ -415,6 +418,7 @@ def test_what_a_python_function_gives_is_asked_for_once(spark: SparkSession, tmp
     assert sorted(map(int, calls.read_text().split())) == list(range(30, 50))
 
 
+@WRITTEN_ALIKE
 def test_a_table_is_merged_with_itself(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
     path = numbers(spark, tmp_path / "t", **{VECTORS: vectors})
     table = DeltaTable.forPath(spark, path).alias("tgt")

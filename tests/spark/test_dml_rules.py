@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater import DeltaTable, IdentityGenerator, Snapshot, errors
 from slackwater.spark.modes import with_settings
-from tests.spark.changed import FEED, MAPPING, VECTORS, counts, make
+from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, counts, make
 from tests.spark.committed import column_metadata, live_paths, parquet_schema
 from tests.spark.written import actions, changes, column, listing, read, rows, save, table_log
 
@@ -41,6 +41,7 @@ def create(spark: SparkSession, path: str, *columns: tuple[Any, ...], **properti
 # Rules of rows.
 
 
+@WRITTEN_ALIKE
 def test_a_row_that_breaks_a_rule_stops_the_whole_change(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
     positive = json.dumps({"expression": {"expression": "c > 0"}})
     fields = [column("id", "long", nullable=False), column("v", "long"), column("c", "long", delta_invariants=positive)]
@@ -114,6 +115,7 @@ def test_generated_columns_follow_the_columns_that_they_are_made_of(
     assert listing(path) == before
 
 
+@WRITTEN_ALIKE
 def test_dates_that_the_session_made_of_timestamps_stay_where_rows_are_not_changed(
     spark: SparkSession, path: str, vectors: str
 ) -> None:
@@ -132,6 +134,7 @@ def test_dates_that_the_session_made_of_timestamps_stay_where_rows_are_not_chang
     assert read(spark, path).select("ts").distinct().count() == 1
 
 
+@WRITTEN_ALIKE
 def test_defaults_fill_what_inserts_leave_out_and_are_set_by_name(spark: SparkSession, path: str, vectors: str) -> None:
     supported = {"delta.feature.allowColumnDefaults": "supported"}
     table = make(spark, path, "select id, 1 n, 'x' v from range(3)", **{VECTORS: vectors}, **supported)
@@ -155,6 +158,7 @@ def test_defaults_fill_what_inserts_leave_out_and_are_set_by_name(spark: SparkSe
     assert (None, 1, "x") in rows(read(spark, path)), "the default of a column without one is null"
 
 
+@WRITTEN_ALIKE
 def test_identity_values_are_made_for_inserts_and_never_updated(spark: SparkSession, path: str, vectors: str) -> None:
     generator = IdentityGenerator(100, 10)
     table = create(

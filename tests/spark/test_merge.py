@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater import Snapshot, errors
-from tests.spark.changed import FEED, MAPPING, VECTORS, counts, info, make
+from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, counts, info, make
 from tests.spark.written import actions, changes, data_files, listing, read, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -74,6 +74,7 @@ def test_the_first_clause_whose_condition_is_true_takes_a_row(spark: SparkSessio
     assert metrics["numTargetRowsInserted"] == 3
 
 
+@WRITTEN_ALIKE
 def test_conditions_that_are_null_take_no_row(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, nullif(id, 1) v from range(4)", **{VECTORS: vectors})
     source = values(spark, "(1, null), (2, 7), (8, null), (9, 9)", "id, n").alias("s")
@@ -90,6 +91,7 @@ def test_conditions_that_are_null_take_no_row(spark: SparkSession, path: str, ve
     assert rows(read(spark, path)) == [(0, 0), (1, None), (2, 7), (3, 3), (9, None)]
 
 
+@WRITTEN_ALIKE
 def test_star_takes_columns_by_name(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'old' v, 1 Rest from range(3)", **{VECTORS: vectors})
     source = spark.sql("select 'more' other, 'new' V, id + 1 as ID, 2 rest from range(3)")
@@ -116,6 +118,7 @@ def test_an_insert_leaves_out_columns_which_become_null(spark: SparkSession, pat
     assert rows(read(spark, path)) == [(1, "old", (1, 2)), (2, None, None)]
 
 
+@WRITTEN_ALIKE
 def test_an_update_sets_fields_of_structs(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, struct(id as a, struct('x' as c, id as d) as b) st from range(3)"
     table = make(spark, path, sql, **{VECTORS: vectors})
@@ -149,6 +152,7 @@ def test_only_the_last_clause_of_a_kind_has_no_condition(spark: SparkSession, pa
 # Which rows match.
 
 
+@WRITTEN_ALIKE
 def test_null_keys_match_nothing_unless_nulls_are_said_to_be_equal(
     spark: SparkSession, path: str, vectors: str
 ) -> None:
@@ -167,6 +171,7 @@ def test_null_keys_match_nothing_unless_nulls_are_said_to_be_equal(
     )
 
 
+@WRITTEN_ALIKE
 def test_rows_match_by_any_condition(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'old' v from range(10)", **{VECTORS: vectors})
     ranges = values(spark, "(0, 2, 'low'), (8, 20, 'high'), (30, 40, 'none')", "a, b, w")
@@ -199,6 +204,7 @@ def test_two_source_rows_must_not_modify_one_target_row(spark: SparkSession, pat
     assert rows(read(spark, path)) == [(0, "old"), (2, "old"), (3, "old"), (9, "c"), (9, "c")]
 
 
+@WRITTEN_ALIKE
 def test_one_source_row_may_modify_many_target_rows(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id % 2 k, id from range(6)", **{VECTORS: vectors, FEED: "true"})
     source = values(spark, "(1, 10)", "s, add")
@@ -266,6 +272,7 @@ def test_a_source_without_an_alias_does_not_hide_the_target(spark: SparkSession,
     assert rows(read(spark, path)) == [(0, "old"), (1, "new"), (2, "old")]
 
 
+@WRITTEN_ALIKE
 def test_a_table_is_merged_with_rows_of_its_own(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, id v from range(6)", **{VECTORS: vectors})
     frame = table.toDF()
@@ -278,6 +285,7 @@ def test_a_table_is_merged_with_rows_of_its_own(spark: SparkSession, path: str, 
     assert rows(read(spark, path)) == [(0, 0), (1, 1), (2, 2)]
 
 
+@WRITTEN_ALIKE
 def test_another_table_is_a_source_as_any_frame(spark: SparkSession, path: str, tmp_path: Path, vectors: str) -> None:
     table = make(spark, path, "select id, 'old' v from range(3)", **{VECTORS: vectors, MAPPING: "name"})
     other = make(spark, str(tmp_path / "s"), "select id, 'new' v from range(4)", **{VECTORS: "true"})
@@ -287,6 +295,7 @@ def test_another_table_is_a_source_as_any_frame(spark: SparkSession, path: str, 
     assert rows(read(spark, path)) == [(0, "new"), (1, "old"), (2, "new"), (3, "new")]
 
 
+@WRITTEN_ALIKE
 def test_names_of_columns_may_be_anything(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id `a.b`, id `c d`, struct(id as `x.y`, id as z) `s t` from range(3)"
     table = make(spark, path, sql, **{VECTORS: vectors, MAPPING: "name"})

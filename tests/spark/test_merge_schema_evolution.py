@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.merge_builder import DeltaMergeBuilder
-from tests.spark.changed import FEED, MAPPING, VECTORS, counts, make
+from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, counts, make
 from tests.spark.committed import column_metadata
 from tests.spark.written import actions, changes, listing, read, rows
 
@@ -55,6 +55,7 @@ def test_stars_add_the_columns_of_the_source(spark: SparkSession, path: str, vec
     assert actions(path, 2, "metaData") == [], "a schema that has everything stays"
 
 
+@WRITTEN_ALIKE
 def test_named_columns_are_added_and_others_are_not(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'old' v from range(3)", **{VECTORS: vectors})
     merge = merging(spark, table, "select id, 7 More, 8 other, 'x' again from range(2, 4)")
@@ -94,6 +95,7 @@ def test_fields_of_structs_are_added_at_every_depth(spark: SparkSession, path: s
     ]
 
 
+@WRITTEN_ALIKE
 def test_what_the_source_lacks_stays_in_updates_and_is_null_in_inserts(
     spark: SparkSession, path: str, vectors: str
 ) -> None:
@@ -126,6 +128,7 @@ def test_without_evolution_the_schema_stays(spark: SparkSession, path: str) -> N
     assert ddl(path) == "id long, st struct<a: integer>" or "b" not in ddl(path)
 
 
+@WRITTEN_ALIKE
 def test_deletes_alone_add_nothing(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id from range(3)", **{VECTORS: vectors})
     merge = merging(spark, table, "select id, 'more' v from range(1, 2)").whenMatchedDelete("s.v = 'more'")

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot
-from tests.spark.changed import FEED, VECTORS
+from tests.spark.changed import FEED, VECTORS, WRITTEN_ALIKE
 from tests.spark.written import actions, changes, read
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -57,6 +57,7 @@ def test_ids_stay_through_one_operation_after_the_other(spark: SparkSession, tmp
         assert info["tags"]["delta.rowTracking.preserved"] == "true"
 
 
+@WRITTEN_ALIKE
 def test_an_id_that_went_never_comes_back(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
     table = numbers(spark, tmp_path, **TRACKED, **{VECTORS: vectors})
     before = tracked(spark, tmp_path)

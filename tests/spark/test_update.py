@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater import Snapshot, errors
-from tests.spark.changed import FEED, MAPPING, VECTORS, info, make
+from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, info, make
 from tests.spark.written import changes, listing, read, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -39,6 +39,7 @@ def test_values_are_of_the_row_as_it_was(spark: SparkSession, path: str, vectors
     assert info(path)["operationMetrics"]["numUpdatedRows"] == "4"
 
 
+@WRITTEN_ALIKE
 def test_a_condition_that_is_true_for_no_row_makes_no_commit(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'x' v from range(3)", **{VECTORS: vectors})
     before = listing(path)
@@ -63,6 +64,7 @@ def test_a_struct_of_the_aliass_name_is_meant_before_the_alias(spark: SparkSessi
     assert rows(read(spark, path)) == [(1, (9,))]
 
 
+@WRITTEN_ALIKE
 def test_names_of_columns_may_be_anything(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, id `a.b`, id `c d`, id `tick``s`, id `größe;=`, struct(id as `x.y`, id as z) st from range(2)"
     table = make(spark, path, sql, **{VECTORS: vectors, MAPPING: "name"})
@@ -79,6 +81,7 @@ def test_names_of_columns_may_be_anything(spark: SparkSession, path: str, vector
     assert rows(read(spark, path)) == [(0, 0, 0, 0, 0, (0, 0)), (1, 2, 3, 4, 5, (6, 1))]
 
 
+@WRITTEN_ALIKE
 def test_values_of_every_kind_are_stored(spark: SparkSession, path: str, vectors: str) -> None:
     sql = """
         select id, date'2024-01-01' d, timestamp'2024-01-01 00:00:00' at, timestamp_ntz'2024-01-01 00:00:00' n,
@@ -180,6 +183,7 @@ def test_the_arguments_are_those_of_delta_spark(spark: SparkSession, path: str) 
     assert rows(read(spark, path)) == [(0, "x"), (1, "y"), (2, "z")]
 
 
+@WRITTEN_ALIKE
 def test_nothing_to_set_changes_no_value(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'x' v from range(3)", **{VECTORS: vectors})
     table.update("id = 1", {})
