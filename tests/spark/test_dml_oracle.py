@@ -298,16 +298,6 @@ def test_the_last_rows_of_a_file_take_it_and_its_vector_along(spark: SparkSessio
     assert ids(spark, path) == [*range(25, 30), *range(35, 40)]
 
 
-def test_a_merge_that_only_inserts_removes_nothing(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
-    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors, FEED: "true"})
-    source = spark.range(35, 45).selectExpr("id", "0L AS k", "'new' AS s", "2L AS p").alias("src")
-    table = DeltaTable.forPath(spark, path).alias("tgt")
-    table.merge(source, "tgt.id = src.id").whenNotMatchedInsertAll().execute()
-    assert actions(path, 1, "remove") == actions(path, 1, "cdc") == []
-    assert sum(json.loads(add["stats"])["numRecords"] for add in actions(path, 1, "add")) == 5
-    assert changes(spark, path, 1, "id") == [("insert", n) for n in range(40, 45)]
-
-
 def test_nothing_to_do_makes_no_commit_and_leaves_no_files(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
     path = numbers(spark, tmp_path / "t", **{VECTORS: vectors, FEED: "true"})
     before = sorted(Path(path).rglob("*"))
@@ -337,22 +327,6 @@ def test_nothing_to_do_makes_no_commit_and_leaves_no_files(spark: SparkSession, 
 def doubled(spark: SparkSession) -> Any:
     """A source that has 3 twice, once with `n` above 5."""
     return spark.createDataFrame([(3, 1), (3, 9), (50, 2)], "id LONG, n LONG").alias("src")
-
-
-@WRITTEN_ALIKE
-def test_one_row_modified_by_two_source_rows_is_refused(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
-    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors})
-    before = sorted(Path(path).rglob("*"))
-    merge = DeltaTable.forPath(spark, path).alias("tgt").merge(doubled(spark), "tgt.id = src.id")
-    ambiguous = [
-        merge.whenMatchedUpdate(set={"k": "src.n"}),
-        merge.whenMatchedDelete("src.n > 0"),
-        merge.whenMatchedUpdate("src.n > 5", {"k": "src.n"}).whenMatchedDelete(),
-    ]
-    for refused in ambiguous:
-        with pytest.raises(errors.MergeCardinalityViolation, match="2 matching pairs of rows modify 1 rows"):
-            refused.execute()
-    assert sorted(Path(path).rglob("*")) == before
 
 
 def test_two_source_rows_may_mean_one_row_that_one_of_them_modifies(
