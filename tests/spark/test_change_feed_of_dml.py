@@ -14,7 +14,7 @@ from slackwater import DeltaTable
 from tests.spark.changed import FEED, VECTORS
 from tests.spark.written import actions, changes, read
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 
 def numbers(spark: SparkSession, path: Path, partitioned: bool = False, **properties: str) -> DeltaTable:

@@ -91,6 +91,7 @@ def test_names_of_columns_may_be_anything(spark: SparkSession, path: str, vector
     assert rows(read(spark, path)) == [(i, i, i, i, i, i, (i,)) for i in (0, 7)]
 
 
+@WRITTEN_ALIKE
 def test_a_condition_may_ask_for_the_time(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, current_timestamp() + make_dt_interval(id - 2) at from range(5)"
     table = make(spark, path, sql, **{VECTORS: vectors, FEED: "true"})

@@ -186,6 +186,7 @@ def test_rows_match_by_any_condition(spark: SparkSession, path: str, vectors: st
     assert sorted(row[0] for row in read(spark, path).collect()) == [0, 1, 1, 2, 3, 4]
 
 
+@WRITTEN_ALIKE
 def test_two_source_rows_must_not_modify_one_target_row(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'old' v from range(4)", **{VECTORS: vectors})
     before = listing(path)
@@ -212,6 +213,7 @@ def test_one_source_row_may_modify_many_target_rows(spark: SparkSession, path: s
     assert rows(read(spark, path)) == [(0, 0), (0, 2), (0, 4), (1, 11), (1, 13), (1, 15)]
 
 
+@WRITTEN_ALIKE
 def test_an_empty_source_or_target_is_no_error(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'old' v from range(2)", **{VECTORS: vectors})
     none = spark.range(0).select("id", F.lit("n").alias("v")).alias("s")

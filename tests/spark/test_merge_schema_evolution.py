@@ -70,6 +70,7 @@ def test_named_columns_are_added_and_others_are_not(spark: SparkSession, path: s
     ]
 
 
+@WRITTEN_ALIKE
 def test_fields_of_structs_are_added_at_every_depth(spark: SparkSession, path: str, vectors: str) -> None:
     sql = """
         select id, struct(id as a, struct('x' as c) as b) st, array(struct(1 as x)) l, map('k', struct(1 as y)) m
@@ -158,6 +159,7 @@ def test_a_column_that_cannot_be_added_changes_nothing(spark: SparkSession, path
     assert listing(path) == before
 
 
+@WRITTEN_ALIKE
 def test_generated_columns_and_checks_hold_with_columns_that_are_new(
     spark: SparkSession, path: str, vectors: str
 ) -> None:

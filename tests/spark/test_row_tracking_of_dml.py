@@ -11,7 +11,7 @@ from slackwater import DeltaTable, Snapshot
 from tests.spark.changed import FEED, VECTORS, WRITTEN_ALIKE
 from tests.spark.written import actions, changes, read
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 TRACKED = {"delta.enableRowTracking": "true"}
 

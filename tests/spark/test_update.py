@@ -122,6 +122,7 @@ def test_values_of_every_kind_are_stored(spark: SparkSession, path: str, vectors
     assert old == [(0, day.date(), day, day, Decimal("1.00"), bytearray(b"\x01"), [(1,)], {"k": 1}, 1, "x")]
 
 
+@WRITTEN_ALIKE
 def test_values_and_conditions_may_ask_for_the_time(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, current_timestamp() + make_dt_interval(id - 1) at, cast(null as timestamp) seen from range(4)"
     table = make(spark, path, sql, **{VECTORS: vectors, FEED: "true"})
@@ -133,6 +134,7 @@ def test_values_and_conditions_may_ask_for_the_time(spark: SparkSession, path: s
     assert kinds == ["update_postimage"] * 2 + ["update_preimage"] * 2
 
 
+@WRITTEN_ALIKE
 def test_values_may_be_made_by_chance(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 0.0D v, '' u from range(20)", **{VECTORS: vectors, FEED: "true"})
     table.update("id < 10", {"v": "rand()", "u": F.expr("uuid()")})
