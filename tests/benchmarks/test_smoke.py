@@ -112,6 +112,7 @@ def test_a_lost_and_a_doubled_commit_end_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.classic
 def test_the_rows_of_writing_through_spark_are_all_there_and_every_row_is_committed(
     spark: SparkSession, tmp_path: Path
 ) -> None:

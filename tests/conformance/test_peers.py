@@ -47,6 +47,7 @@ def peer_reads() -> Mapping[str, PeerRead]:
 
 
 @pytest.mark.spark
+@pytest.mark.classic
 @pytest.mark.parametrize("peer", _PEERS)
 @pytest.mark.parametrize("table", each(t for t in _READABLE if t.id not in _LEFT_OUT))
 def test_another_engine_reads_the_same_rows(

@@ -52,6 +52,7 @@ def test_rows_and_schema_are_those_of_the_index(table: GoldenTable, our_answer: 
     assert _columns(schema) == [(name, collated.get(name, kind)) for name, kind in table.column_kinds]
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("content", each(c for c in expected_contents() if c.table.id not in _REFUSED))
 def test_a_version_holds_what_upstream_says(
     content: ExpectedContent, spark: SparkSession, our_answer: OurAnswer
@@ -83,6 +84,7 @@ def test_what_spark_cannot_read_is_refused_by_name(table: GoldenTable, spark: Sp
     assert refusal["message"] in _fault(spark, table, refusal["error"])
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("table", each(t for t in tables() if t.foreign_features))
 def test_features_outside_the_documents_are_refused_before_a_row_is_read(
     table: GoldenTable, spark: SparkSession
@@ -91,6 +93,7 @@ def test_features_outside_the_documents_are_refused_before_a_row_is_read(
         _load(spark, table.root)
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize(
     "table",
     each(t for t in tables() if t.validity in ("log-only", "incomplete") and not t.foreign_features),
@@ -104,6 +107,7 @@ def test_a_scan_of_files_that_are_not_kept_says_so(table: GoldenTable, spark: Sp
     assert str(table.root) in str(caught.value)
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("table", each(t for t in tables() if t.id in _AMBIGUOUS))
 def test_a_scan_of_an_ambiguous_table_has_one_outcome(table: GoldenTable, spark: SparkSession) -> None:
     outcome = _AMBIGUOUS[table.id]
@@ -113,6 +117,7 @@ def test_a_scan_of_an_ambiguous_table_has_one_outcome(table: GoldenTable, spark:
         assert _load(spark, table.root).count() == outcome["rows"]
 
 
+@pytest.mark.classic
 def test_every_ambiguous_table_has_its_outcome_and_every_expectation_its_table() -> None:
     by_id = {table.id: table for table in tables()}
     ambiguous = {t.id for t in tables() if t.validity == "ambiguous" and not t.foreign_features}

@@ -13,11 +13,19 @@ from .feature import Feature
 from .features import FEATURES
 
 
-def each(test: str, names: Collection[str] = ()) -> list[Any]:
-    """Every feature, or those of these names, for the test called `test`."""
+def each(test: str, names: Collection[str] = (), variations: Collection[str] = ()) -> list[Any]:
+    """Every feature, or those of these names, for the test called `test`; the `variations` run with `--long`."""
     chosen = [feature for feature in FEATURES if not names or feature.name in names]
     assert not names or len(chosen) == len(names)
-    return [pytest.param(feature, id=feature.name, marks=marks(feature, test)) for feature in chosen]
+    assert {feature.name for feature in chosen} > set(variations)
+    return [
+        pytest.param(
+            feature,
+            id=feature.name,
+            marks=[*marks(feature, test), *([pytest.mark.long] if feature.name in variations else [])],
+        )
+        for feature in chosen
+    ]
 
 
 def marks(feature: Feature, test: str) -> list[pytest.MarkDecorator]:

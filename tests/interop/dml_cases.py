@@ -138,6 +138,7 @@ class DmlCase:
 
     `unreadable`: engines that cannot read it after our changes, with the reason. `changes_unreadable`: the same of
     its change feed in deltalake. `upkeep`: statements that delta-spark runs after its own round, `{t}` for the table.
+    `is_variation`: for long runs, as other cases have its features among more, or its rows are changed as theirs are.
     """
 
     feature: Feature
@@ -145,6 +146,7 @@ class DmlCase:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     changes_unreadable: str | None = None
     upkeep: Sequence[str] = ()
+    is_variation: bool = False
 
     @property
     def name(self) -> str:
@@ -451,28 +453,28 @@ _PURGE = ("REORG TABLE {t} APPLY (PURGE)", "OPTIMIZE {t}")
 
 DML_CASES: tuple[DmlCase, ...] = (
     DmlCase(_named("plain"), _plan(star=True), upkeep=_OPTIMIZE),
-    DmlCase(_named("partitioned"), _plan(part="part", star=True), upkeep=_OPTIMIZE),
+    DmlCase(_named("partitioned"), _plan(part="part", star=True), upkeep=_OPTIMIZE, is_variation=True),
     DmlCase(_ALL, _ALL_TYPES),
     DmlCase(_PARTITIONED, _PARTITION_VALUES),
     DmlCase(_named("timestamps without a zone"), _TIMES),
-    DmlCase(_named("checkConstraints"), _plan()),
+    DmlCase(_named("checkConstraints"), _plan(), is_variation=True),
     DmlCase(_named("generatedColumns"), _GENERATED),
     DmlCase(_named("allowColumnDefaults"), _DEFAULTS),
     DmlCase(_named("identityColumns"), _IDENTITIES),
-    DmlCase(_named("columnMapping name"), _ODD),
+    DmlCase(_named("columnMapping name"), _ODD, is_variation=True),
     DmlCase(_named("columnMapping id"), _ODD),
     DmlCase(_named("rowTracking"), _plan(), upkeep=_OPTIMIZE),
-    DmlCase(_named("inCommitTimestamp"), _plan()),
+    DmlCase(_named("inCommitTimestamp"), _plan(), is_variation=True),
     DmlCase(_named("clustering"), _plan(), upkeep=("OPTIMIZE {t} FULL",)),
-    DmlCase(_named("icebergCompatV1"), _plan(part="part", has_two=False)),
+    DmlCase(_named("icebergCompatV1"), _plan(part="part", has_two=False), is_variation=True),
     DmlCase(_named("icebergCompatV2"), _NESTED),
-    DmlCase(_named("changeDataFeed"), _plan(), upkeep=_OPTIMIZE),
+    DmlCase(_named("changeDataFeed"), _plan(), upkeep=_OPTIMIZE, is_variation=True),
     DmlCase(_FEED_OF_PARTITIONS, _plan(part="part"), upkeep=_OPTIMIZE),
     DmlCase(_FEED_OF_MAPPED, _plan(part="part"), changes_unreadable=_NO_MAPPED_CHANGES),
-    DmlCase(_named("deletionVectors"), _plan(), upkeep=_PURGE),
+    DmlCase(_named("deletionVectors"), _plan(), upkeep=_PURGE, is_variation=True),
     DmlCase(_FEED_OF_VECTORS, _plan()),
     DmlCase(_VECTORS_AND_ALL, _plan(part="part"), changes_unreadable=_NO_MAPPED_CHANGES, upkeep=_PURGE),
-    DmlCase(_named("checkpoints with struct statistics"), _plan(part="part", has_two=False)),
-    DmlCase(_named("v2Checkpoint"), _plan()),
+    DmlCase(_named("checkpoints with struct statistics"), _plan(part="part", has_two=False), is_variation=True),
+    DmlCase(_named("v2Checkpoint"), _plan(), is_variation=True),
     DmlCase(_named("many features at once"), _MANY_HELD, changes_unreadable=_NO_MAPPED_CHANGES, upkeep=_PURGE),
 )

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from .rows import rows_of
+
 PeerRead = Callable[[str], pa.Table]
 
 
@@ -62,6 +64,19 @@ def why_absent(peer: str) -> str | None:
     if peer == "duckdb" and _duckdb_extension() is None:
         return "duckdb-extension-delta is not installed in DuckDB's version: pip install 'slackwater[peers]'"
     return None
+
+
+def require_same_rows(read: Callable[[], pa.Table], expected: pa.Table, unreadable: str | None) -> None:
+    """`read` finds the rows expected; where `unreadable` says why it cannot, it finds others or fails."""
+    wanted = rows_of(expected)
+    if unreadable is None:
+        assert rows_of(read()) == wanted
+        return
+    try:
+        agrees = rows_of(read()) == wanted
+    except Exception:  # noqa: BLE001  (each engine fails with its own kinds)
+        agrees = False
+    assert not agrees, f"it is read now, although: {unreadable}"
 
 
 def _duckdb_extension() -> str | None:

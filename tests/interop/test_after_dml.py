@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,8 @@ import pytest
 from .delta_spark import DeltaSpark
 from .dml_cases import DML_CASES, Change, Delete, DmlCase, Merge, Update
 from .log_checks import actions, commits_of
-from .peers import PEERS, why_absent
+from .once import once
+from .peers import PEERS, require_same_rows, why_absent
 from .rows import Rows, expected_rows, rows_of
 
 if TYPE_CHECKING:
@@ -40,31 +41,27 @@ Changed = Callable[[DmlCase], ChangedTable]
 @pytest.fixture(scope="module")
 def changed(ours: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Changed:
     """Makes the table of a case and its first round of changes, once."""
-    known: dict[str, ChangedTable | Exception] = {}
 
     def change(case: DmlCase) -> ChangedTable:
-        if case.name not in known:
-            path = str(tmp_path_factory.mktemp("changed") / "table")
-            try:
-                case.feature.create_ours(ours, path)
-                if case.plan.rows is not None:
-                    ours.sql(case.plan.rows).write.format("delta").mode("append").save(path)
-                _run(ours, path, case.plan.first)
-                known[case.name] = ChangedTable(path, _read(ours, path))
-            except Exception as error:  # noqa: BLE001  (every test of the case fails with it)
-                known[case.name] = error
-        found = known[case.name]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        path = str(tmp_path_factory.mktemp("changed") / "table")
+        case.feature.create_ours(ours, path)
+        if case.plan.rows is not None:
+            ours.sql(case.plan.rows).write.format("delta").mode("append").save(path)
+        _run(ours, path, case.plan.first)
+        return ChangedTable(path, _read(ours, path))
 
-    return change
+    return once(change)
 
 
-def _cases(condition: Callable[[DmlCase], bool] = lambda case: True) -> list[Any]:
-    chosen = [case for case in DML_CASES if condition(case)]
-    assert chosen
-    return [pytest.param(case, id=case.name) for case in chosen]
+def _cases(condition: Callable[[DmlCase], bool] = lambda case: True, variations: Collection[str] = ()) -> list[Any]:
+    """The cases for which `condition` holds; variations, and those that are named as such, run with `--long`."""
+    chosen = {case.name: case for case in DML_CASES if condition(case)}
+    assert chosen.keys() >= set(variations)
+    long = {name for name, case in chosen.items() if case.is_variation or name in variations}
+    assert chosen.keys() > long
+    return [
+        pytest.param(case, id=name, marks=[pytest.mark.long] if name in long else []) for name, case in chosen.items()
+    ]
 
 
 @pytest.mark.parametrize("case", _cases())
@@ -89,14 +86,7 @@ def test_another_engine_reads_what_we_changed(case: DmlCase, peer: str, changed:
         pytest.skip(absent)
     table = changed(case)
     unreadable = {**case.feature.unreadable, **case.unreadable}
-    if peer not in unreadable:
-        assert rows_of(PEERS[peer](table.path)) == rows_of(table.rows)
-        return
-    try:
-        agrees = rows_of(PEERS[peer](table.path)) == rows_of(table.rows)
-    except Exception:  # noqa: BLE001  (each engine fails with its own kinds)
-        agrees = False
-    assert not agrees, f"{peer} reads it now, although: {unreadable[peer]}"
+    require_same_rows(lambda: PEERS[peer](table.path), table.rows, unreadable.get(peer))
 
 
 @pytest.mark.parametrize("case", _cases(lambda case: case.has_feed))
@@ -107,14 +97,7 @@ def test_deltalake_tells_the_changes_that_we_made(case: DmlCase, changed: Change
     path = changed(case).path
     # deltalake's times are those that writers state in commitInfo, not the ones of the commits.
     expected = _feed_table(ours, path).drop_columns("_commit_timestamp")
-    if case.changes_unreadable is None:
-        assert rows_of(_feed_of_deltalake(path, expected.column_names)) == rows_of(expected)
-        return
-    try:
-        agrees = rows_of(_feed_of_deltalake(path, expected.column_names)) == rows_of(expected)
-    except Exception:  # noqa: BLE001  (it fails with kinds of its own)
-        agrees = False
-    assert not agrees, f"deltalake reads it now, although: {case.changes_unreadable}"
+    require_same_rows(lambda: _feed_of_deltalake(path, expected.column_names), expected, case.changes_unreadable)
 
 
 @pytest.mark.parametrize("case", _cases(lambda case: case.has_feed))
@@ -151,7 +134,15 @@ def test_delta_spark_finds_the_row_ids_that_we_kept(
     assert _their_row_ids(delta_spark, path) == _row_ids(ours, path)
 
 
-@pytest.mark.parametrize("case", _cases())
+# Others here have the same and more, rowTracking is in `_BY_TURNS`, and delta-spark changes clustered tables of ours
+# among its other tables.
+_CHANGED_ELSEWHERE = (
+    *("plain", "columnMapping id", "rowTracking", "clustering", "change feed of partitions"),
+    "deletion vectors in a change feed",
+)
+
+
+@pytest.mark.parametrize("case", _cases(variations=_CHANGED_ELSEWHERE))
 def test_delta_spark_changes_our_rows_after_us_and_we_after_it(
     case: DmlCase, changed: Changed, ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
@@ -168,13 +159,15 @@ def test_delta_spark_changes_our_rows_after_us_and_we_after_it(
         case.feature.check(_whole_files(commits_of(path)))
 
 
+_FEWER_AT_ONCE = ("plain", "changeDataFeed", "deletionVectors", "deletion vectors in a change feed")
 _BY_TURNS = (
-    *("plain", "changeDataFeed", "rowTracking", "deletionVectors", "deletion vectors in a change feed"),
+    *_FEWER_AT_ONCE,
+    "rowTracking",
     "deletion vectors in a change feed of mapped, tracked, partitioned rows",
 )
 
 
-@pytest.mark.parametrize("case", _cases(lambda case: case.name in _BY_TURNS))
+@pytest.mark.parametrize("case", _cases(lambda case: case.name in _BY_TURNS, variations=_FEWER_AT_ONCE))
 def test_we_change_the_rows_of_delta_spark_after_it_and_it_after_us(
     case: DmlCase, changed: Changed, ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
@@ -198,7 +191,7 @@ def test_we_change_the_rows_of_delta_spark_after_it_and_it_after_us(
     _all_alike(case, ours, delta_spark, path)
 
 
-@pytest.mark.parametrize("first", ["ours", "theirs"])
+@pytest.mark.parametrize("first", ["ours", pytest.param("theirs", marks=pytest.mark.long)])
 def test_deletion_vectors_are_united_by_turns(
     first: str, ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark import alter
 from tests.spark.committed import actions, append, column_metadata, operation, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 NAME_MAPPING = {"delta.columnMapping.mode": "name"}
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def create(spark: SparkSession, path: str, ddl: str, properties: dict[str, str] | None = None) -> DeltaTable:

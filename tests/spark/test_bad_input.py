@@ -11,16 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-import slackwater
 from slackwater import errors
 from tests.spark.written import column, listing, read, rows, save, table_log
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 def _files(path: Path) -> dict[str, bytes]:

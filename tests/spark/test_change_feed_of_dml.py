@@ -10,53 +10,41 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import DeltaTable
+from tests.spark.changed import FEED, VECTORS
 from tests.spark.written import actions, changes, read
 
-pytestmark = pytest.mark.spark
-
-FEED = {"delta.enableChangeDataFeed": "true"}
-VECTORS = {"delta.enableDeletionVectors": "true"}
-EITHER = pytest.mark.parametrize("way", [{}, VECTORS], ids=["cow", "dv"])
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 
 def numbers(spark: SparkSession, path: Path, partitioned: bool = False, **properties: str) -> DeltaTable:
     """The numbers from 0 to 19 as `id`, ten to a file; `p` is the file's number."""
     data = spark.range(0, 20, 1, 2).selectExpr("id", "id % 5 AS k", "id DIV 10 AS p")
-    writer = data.write.format("delta").options(**FEED, **properties)
+    writer = data.write.format("delta").options(**{FEED: "true", **properties})
     (writer.partitionBy("p") if partitioned else writer).save(str(path))
     return DeltaTable.forPath(spark, str(path)).alias("tgt")
 
 
-@EITHER
 def test_an_update_that_changes_no_value_is_told_all_the_same(
-    spark: SparkSession, tmp_path: Path, way: dict[str, str]
+    spark: SparkSession, tmp_path: Path, vectors: str
 ) -> None:
-    numbers(spark, tmp_path, **way).update("id IN (3, 14)", {"k": "k"})
+    numbers(spark, tmp_path, **{VECTORS: vectors}).update("id IN (3, 14)", {"k": "k"})
     pairs = [(kind, n, n % 5) for kind in ("update_postimage", "update_preimage") for n in (14, 3)]
     assert sorted(changes(spark, tmp_path, 1, "id", "k")) == sorted(pairs)
 
 
-@EITHER
 def test_a_row_that_moves_to_another_partition_is_told_with_both(
-    spark: SparkSession, tmp_path: Path, way: dict[str, str]
+    spark: SparkSession, tmp_path: Path, vectors: str
 ) -> None:
-    table = numbers(spark, tmp_path, partitioned=True, **way)
+    table = numbers(spark, tmp_path, partitioned=True, **{VECTORS: vectors})
     table.update("id = 3", {"p": "p + 7"})
     assert changes(spark, tmp_path, 1, "id", "p") == [("update_postimage", 3, 7), ("update_preimage", 3, 0)]
     assert {c["partitionValues"]["p"] for c in actions(tmp_path, 1, "cdc")} == {"0", "7"}
     assert read(spark, tmp_path).where("p = 7").first()["id"] == 3
 
 
-@EITHER
-def test_rows_deleted_before_are_not_told_again(spark: SparkSession, tmp_path: Path, way: dict[str, str]) -> None:
-    table = numbers(spark, tmp_path, **way)
+def test_rows_deleted_before_are_not_told_again(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    table = numbers(spark, tmp_path, **{VECTORS: vectors})
     table.delete("id % 10 = 1")
     table.delete("id % 10 = 2")
     table.update("id % 10 = 3 AND id > 10", {"k": "-1"})
@@ -67,11 +55,10 @@ def test_rows_deleted_before_are_not_told_again(spark: SparkSession, tmp_path: P
     assert changes(spark, tmp_path, 4, "id") == [("delete", n) for n in (0, 3, 4, 5, 6, 7, 8, 9)]
 
 
-@EITHER
 def test_a_merge_that_takes_whole_files_and_adds_rows_needs_no_change_files(
-    spark: SparkSession, tmp_path: Path, way: dict[str, str]
+    spark: SparkSession, tmp_path: Path, vectors: str
 ) -> None:
-    table = numbers(spark, tmp_path, **way)
+    table = numbers(spark, tmp_path, **{VECTORS: vectors})
     source = spark.range(0, 10).unionAll(spark.range(20, 22)).selectExpr("id", "0L AS k", "2L AS p").alias("src")
     table.merge(source, "tgt.id = src.id").whenMatchedDelete().whenNotMatchedInsertAll().execute()
     assert actions(tmp_path, 1, "cdc") == []
@@ -79,9 +66,8 @@ def test_a_merge_that_takes_whole_files_and_adds_rows_needs_no_change_files(
     assert changes(spark, tmp_path, 1, "id") == expected
 
 
-@EITHER
-def test_a_merge_of_all_kinds_is_told_once_a_row(spark: SparkSession, tmp_path: Path, way: dict[str, str]) -> None:
-    table = numbers(spark, tmp_path, partitioned=True, **way)
+def test_a_merge_of_all_kinds_is_told_once_a_row(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    table = numbers(spark, tmp_path, partitioned=True, **{VECTORS: vectors})
     source = spark.createDataFrame([(1, 10), (2, 20), (15, 30), (40, 40), (41, None)], "id LONG, n LONG").alias("src")
     merge = table.merge(source, "tgt.id = src.id").whenMatchedDelete("src.n = 20")
     merge = merge.whenMatchedUpdate(set={"k": "src.n"}).whenNotMatchedInsert("src.n > 0", {"id": "src.id", "p": "0"})
@@ -102,9 +88,8 @@ def test_a_merge_of_all_kinds_is_told_once_a_row(spark: SparkSession, tmp_path: 
     )
 
 
-@EITHER
-def test_change_files_add_nothing_to_the_table(spark: SparkSession, tmp_path: Path, way: dict[str, str]) -> None:
-    table = numbers(spark, tmp_path, **way)
+def test_change_files_add_nothing_to_the_table(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    table = numbers(spark, tmp_path, **{VECTORS: vectors})
     before = table.toDF().columns
     table.update("id % 7 = 0", {"k": "k + 1"})
     change_files = actions(tmp_path, 1, "cdc")
@@ -117,9 +102,8 @@ def test_change_files_add_nothing_to_the_table(spark: SparkSession, tmp_path: Pa
         assert set(json.loads(add["stats"])["nullCount"]) <= set(before)
 
 
-@EITHER
-def test_the_feed_from_the_start_rebuilds_the_table(spark: SparkSession, tmp_path: Path, way: dict[str, str]) -> None:
-    table = numbers(spark, tmp_path, partitioned=True, **way)
+def test_the_feed_from_the_start_rebuilds_the_table(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    table = numbers(spark, tmp_path, partitioned=True, **{VECTORS: vectors})
     table.delete("id % 6 = 0")
     source = spark.range(15, 25).selectExpr("id", "-1L AS k", "1L AS p").alias("src")
     table.merge(source, "tgt.id = src.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()

@@ -10,24 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from tests.spark.committed import append, read, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 DAY_MS = 24 * 3600 * 1000
 DDL = "id INT, name STRING, part STRING"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def create(spark: SparkSession, path: str, **properties: str) -> DeltaTable:

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from tests.spark.committed import actions, append, column_metadata, operation, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 DDL = "id INT, s struct<a: int, b: string>, arr array<int>, flag BOOLEAN, at TIMESTAMP"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def create(spark: SparkSession, path: str, *cluster_by: str, **properties: str) -> DeltaTable:

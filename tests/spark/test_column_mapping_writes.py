@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,25 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from tests.spark.committed import actions, append, column_metadata, live_paths, parquet_schema, read, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 ID, PHYSICAL, MAX_ID = (f"delta.columnMapping.{name}" for name in ("id", "physicalName", "maxColumnId"))
 DDL = "id INT, s struct<a: int, l: array<struct<x: string>>>, m map<string, struct<y: int>>, part STRING"
 ROW = (1, (2, [("x",)]), {"k": (3,)}, "p")
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def create(spark: SparkSession, path: str, ddl: str, mode: str, *partition_by: str, **properties: str) -> DeltaTable:

@@ -15,11 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-import slackwater
 from slackwater import Snapshot, errors
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 ALL_TYPES = (
     "id long, b byte, s short, i int, f float, d double, t string, x binary, flag boolean, day date, ts timestamp, "
@@ -49,11 +48,6 @@ ROW = (
     {"key": (decimal.Decimal("1.500"),), "none": None},
     {1: [dt.date(9999, 12, 31)], 2: None},
 )
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
 
 
 @pytest.fixture

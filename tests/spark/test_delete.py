@@ -3,52 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
-import slackwater
-from slackwater import DeltaTable, Snapshot, errors
+from slackwater import Snapshot, errors
+from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, ids, info, make
 from tests.spark.written import actions, changes, data_files, listing, read, rows, save
 
-pytestmark = pytest.mark.spark
-
-VECTORS, FEED, MAPPING = "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.columnMapping.mode"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
-@pytest.fixture(params=["false", "true"], ids=["rewritten", "vectors"])
-def vectors(request: pytest.FixtureRequest) -> str:
-    value: str = request.param
-    return value
-
-
-def make(spark: SparkSession, path: str, sql: str, *partition_by: str, **properties: str) -> DeltaTable:
-    """A table with the rows of `sql`, one file for each partition."""
-    writer = spark.sql(sql).coalesce(1).write.format("delta").options(**properties)
-    (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
-    return DeltaTable.forPath(spark, path)
-
-
-def ids(spark: SparkSession, path: str) -> list[int]:
-    return sorted(row[0] for row in read(spark, path).select("id").collect())
-
-
-def info(path: str) -> dict[str, Any]:
-    (found,) = actions(path, Snapshot.load(path).version, "commitInfo")
-    return dict(found)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 def test_rows_for_which_the_condition_is_true_go_and_others_stay(spark: SparkSession, path: str, vectors: str) -> None:
@@ -88,6 +53,7 @@ def test_without_a_condition_every_row_goes_and_no_data_is_read(spark: SparkSess
     assert Snapshot.load(path).version == 3, "there was nothing left to delete"
 
 
+@WRITTEN_ALIKE
 def test_whole_partitions_go_by_the_log_alone(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, nullif(concat('p ', id % 3), 'p 2') p from range(9)"
     table = make(spark, path, sql, "p", **{VECTORS: vectors})
@@ -116,6 +82,7 @@ def test_columns_are_named_with_and_without_the_alias(spark: SparkSession, path:
     assert ids(spark, path) == [0, 8]
 
 
+@WRITTEN_ALIKE
 def test_names_of_columns_may_be_anything(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, id `a.b`, id `c d`, id `tick``s`, id `größe;=`, id `日本`, struct(id as `x.y`) st from range(8)"
     table = make(spark, path, sql, **{VECTORS: vectors, MAPPING: "name"}).alias("t")
@@ -124,6 +91,7 @@ def test_names_of_columns_may_be_anything(spark: SparkSession, path: str, vector
     assert rows(read(spark, path)) == [(i, i, i, i, i, i, (i,)) for i in (0, 7)]
 
 
+@WRITTEN_ALIKE
 def test_a_condition_may_ask_for_the_time(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, current_timestamp() + make_dt_interval(id - 2) at from range(5)"
     table = make(spark, path, sql, **{VECTORS: vectors, FEED: "true"})
@@ -134,6 +102,7 @@ def test_a_condition_may_ask_for_the_time(spark: SparkSession, path: str, vector
     assert ids(spark, path) == [4]
 
 
+@WRITTEN_ALIKE
 def test_values_of_every_kind_decide(spark: SparkSession, path: str, vectors: str) -> None:
     sql = """
         select 1 id, date'1582-10-04' d, timestamp_ntz'1712-01-01 00:00:00' n, 1.5BD c, X'00ff' b, array(1, null) l,

@@ -19,15 +19,10 @@ from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.modes import with_settings
 from tests.spark.written import listing, read, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 VECTORS, FEED = "delta.enableDeletionVectors", "delta.enableChangeDataFeed"
 ANSI = "spark.sql.ansi.enabled"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
 
 
 @pytest.fixture(scope="module")

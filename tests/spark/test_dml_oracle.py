@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-import slackwater
 from slackwater import DeltaTable, Snapshot, errors
+from tests.spark.changed import FEED, VECTORS, WRITTEN_ALIKE, ids
 from tests.spark.dml_oracle import (
     COLUMNS,
     Delete,
@@ -33,7 +33,7 @@ from tests.spark.dml_oracle import (
 )
 from tests.spark.written import actions, changes, read
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 _LONG_RUNS = 12
 
@@ -71,11 +71,6 @@ KINDS = [
     Kind(vectors=False, mapping="id", feed=True, tracking=False, partitioned=False),
     Kind(vectors=True, mapping="id", feed=False, tracking=True, partitioned=True),
 ]
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -206,15 +201,6 @@ def numbers(spark: SparkSession, path: Path, partitioned: bool = False, **proper
     return str(path)
 
 
-VECTORS = {"delta.enableDeletionVectors": "true"}
-FEED = {"delta.enableChangeDataFeed": "true"}
-EITHER = pytest.mark.parametrize("way", [{}, VECTORS], ids=["cow", "dv"])
-
-
-def ids(spark: SparkSession, path: str) -> list[int]:
-    return sorted(row[0] for row in read(spark, path).select("id").collect())
-
-
 def parquet_names(path: str) -> set[str]:
     return {file.relative_to(path).as_posix() for file in Path(path).rglob("*.parquet")}
 
@@ -247,7 +233,7 @@ def test_copy_on_write_replaces_the_one_file_with_a_match(spark: SparkSession, t
 
 @CHANGES_OF_ONE
 def test_with_vectors_only_updated_rows_are_written(spark: SparkSession, tmp_path: Path, change: Any) -> None:
-    path = numbers(spark, tmp_path / "t", **VECTORS)
+    path = numbers(spark, tmp_path / "t", **{VECTORS: "true"})
     before = parquet_names(path)
     change(spark, path)
     (remove,) = actions(path, 1, "remove")
@@ -260,7 +246,7 @@ def test_with_vectors_only_updated_rows_are_written(spark: SparkSession, tmp_pat
 
 
 def test_vectors_of_one_delete_share_a_file(spark: SparkSession, tmp_path: Path) -> None:
-    path = numbers(spark, tmp_path / "t", **VECTORS)
+    path = numbers(spark, tmp_path / "t", **{VECTORS: "true"})
     DeltaTable.forPath(spark, path).delete("id % 10 = 3")
     adds = actions(path, 1, "add")
     assert [add["deletionVector"]["storageType"] for add in adds] == ["u"] * 4
@@ -272,15 +258,15 @@ def test_vectors_of_one_delete_share_a_file(spark: SparkSession, tmp_path: Path)
     assert ids(spark, path) == [n for n in range(40) if n % 10 not in (3, 4)]
 
 
-@EITHER
 @pytest.mark.parametrize(
     ("condition", "gone"),
     [("p = 1", 20), ("p % 2 = 1", 20), ("id < 20", 20), ("p = 0 OR id >= 30", 30), ("s IS NOT NULL", 40), (None, 40)],
 )
+@WRITTEN_ALIKE
 def test_what_the_log_decides_is_deleted_without_reading_data(
-    spark: SparkSession, tmp_path: Path, way: dict[str, str], condition: str | None, gone: int
+    spark: SparkSession, tmp_path: Path, vectors: str, condition: str | None, gone: int
 ) -> None:
-    path = numbers(spark, tmp_path / "t", partitioned=True, **way, **FEED)
+    path = numbers(spark, tmp_path / "t", partitioned=True, **{VECTORS: vectors, FEED: "true"})
     for name in parquet_names(path):
         (Path(path) / name).unlink()
     DeltaTable.forPath(spark, path).delete(condition)
@@ -290,9 +276,8 @@ def test_what_the_log_decides_is_deleted_without_reading_data(
     assert info["operationMetrics"]["numDeletedRows"] == str(gone)
 
 
-@EITHER
-def test_files_whose_every_row_goes_are_removed(spark: SparkSession, tmp_path: Path, way: dict[str, str]) -> None:
-    path = numbers(spark, tmp_path / "t", **way, **FEED)
+def test_files_whose_every_row_goes_are_removed(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors, FEED: "true"})
     before = parquet_names(path)
     DeltaTable.forPath(spark, path).delete("concat('n', id) = s AND id DIV 10 = 2")
     assert actions(path, 1, "add") == actions(path, 1, "cdc") == []
@@ -303,7 +288,7 @@ def test_files_whose_every_row_goes_are_removed(spark: SparkSession, tmp_path: P
 
 
 def test_the_last_rows_of_a_file_take_it_and_its_vector_along(spark: SparkSession, tmp_path: Path) -> None:
-    path = numbers(spark, tmp_path / "t", **VECTORS)
+    path = numbers(spark, tmp_path / "t", **{VECTORS: "true"})
     DeltaTable.forPath(spark, path).delete("id % 10 < 5")
     source = spark.range(0, 40).alias("src")
     table = DeltaTable.forPath(spark, path).alias("tgt")
@@ -313,22 +298,8 @@ def test_the_last_rows_of_a_file_take_it_and_its_vector_along(spark: SparkSessio
     assert ids(spark, path) == [*range(25, 30), *range(35, 40)]
 
 
-@EITHER
-def test_a_merge_that_only_inserts_removes_nothing(spark: SparkSession, tmp_path: Path, way: dict[str, str]) -> None:
-    path = numbers(spark, tmp_path / "t", **way, **FEED)
-    source = spark.range(35, 45).selectExpr("id", "0L AS k", "'new' AS s", "2L AS p").alias("src")
-    table = DeltaTable.forPath(spark, path).alias("tgt")
-    table.merge(source, "tgt.id = src.id").whenNotMatchedInsertAll().execute()
-    assert actions(path, 1, "remove") == actions(path, 1, "cdc") == []
-    assert sum(json.loads(add["stats"])["numRecords"] for add in actions(path, 1, "add")) == 5
-    assert changes(spark, path, 1, "id") == [("insert", n) for n in range(40, 45)]
-
-
-@EITHER
-def test_nothing_to_do_makes_no_commit_and_leaves_no_files(
-    spark: SparkSession, tmp_path: Path, way: dict[str, str]
-) -> None:
-    path = numbers(spark, tmp_path / "t", **way, **FEED)
+def test_nothing_to_do_makes_no_commit_and_leaves_no_files(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors, FEED: "true"})
     before = sorted(Path(path).rglob("*"))
     table = DeltaTable.forPath(spark, path).alias("tgt")
     table.delete("id > 100")
@@ -358,29 +329,10 @@ def doubled(spark: SparkSession) -> Any:
     return spark.createDataFrame([(3, 1), (3, 9), (50, 2)], "id LONG, n LONG").alias("src")
 
 
-@EITHER
-def test_one_row_modified_by_two_source_rows_is_refused(
-    spark: SparkSession, tmp_path: Path, way: dict[str, str]
-) -> None:
-    path = numbers(spark, tmp_path / "t", **way)
-    before = sorted(Path(path).rglob("*"))
-    merge = DeltaTable.forPath(spark, path).alias("tgt").merge(doubled(spark), "tgt.id = src.id")
-    ambiguous = [
-        merge.whenMatchedUpdate(set={"k": "src.n"}),
-        merge.whenMatchedDelete("src.n > 0"),
-        merge.whenMatchedUpdate("src.n > 5", {"k": "src.n"}).whenMatchedDelete(),
-    ]
-    for refused in ambiguous:
-        with pytest.raises(errors.MergeCardinalityViolation, match="2 matching pairs of rows modify 1 rows"):
-            refused.execute()
-    assert sorted(Path(path).rglob("*")) == before
-
-
-@EITHER
 def test_two_source_rows_may_mean_one_row_that_one_of_them_modifies(
-    spark: SparkSession, tmp_path: Path, way: dict[str, str]
+    spark: SparkSession, tmp_path: Path, vectors: str
 ) -> None:
-    path = numbers(spark, tmp_path / "t", **way)
+    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors})
     merge = DeltaTable.forPath(spark, path).alias("tgt").merge(doubled(spark), "tgt.id = src.id")
     counts = merge.whenMatchedUpdate("src.n > 5", {"k": "src.n"}).execute().first()
     assert tuple(counts) == (1, 1, 0, 0)
@@ -397,9 +349,9 @@ def test_two_source_rows_may_mean_one_row_that_one_of_them_modifies(
 # A source that is different each time.
 
 
-@EITHER
-def test_a_source_of_chance_is_read_once(spark: SparkSession, tmp_path: Path, way: dict[str, str]) -> None:
-    path = numbers(spark, tmp_path / "t", **way, **FEED)
+@WRITTEN_ALIKE
+def test_a_source_of_chance_is_read_once(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors, FEED: "true"})
     source = spark.range(0, 40, 1, 3).selectExpr(
         "id * 2 + CAST(rand() * 2 AS LONG) AS id", "CAST(rand() * 10 AS LONG) AS k", "uuid() AS s", "0L AS p"
     )
@@ -422,7 +374,7 @@ def test_a_source_of_chance_is_read_once(spark: SparkSession, tmp_path: Path, wa
 
 
 def test_what_a_python_function_gives_is_asked_for_once(spark: SparkSession, tmp_path: Path) -> None:
-    path = numbers(spark, tmp_path / "t", **FEED)
+    path = numbers(spark, tmp_path / "t", **{FEED: "true"})
     calls = tmp_path / "calls"
     calls.touch()
     log = str(calls)
@@ -440,9 +392,9 @@ def test_what_a_python_function_gives_is_asked_for_once(spark: SparkSession, tmp
     assert sorted(map(int, calls.read_text().split())) == list(range(30, 50))
 
 
-@EITHER
-def test_a_table_is_merged_with_itself(spark: SparkSession, tmp_path: Path, way: dict[str, str]) -> None:
-    path = numbers(spark, tmp_path / "t", **way)
+@WRITTEN_ALIKE
+def test_a_table_is_merged_with_itself(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    path = numbers(spark, tmp_path / "t", **{VECTORS: vectors})
     table = DeltaTable.forPath(spark, path).alias("tgt")
     source = table.toDF().selectExpr("id + 30 AS id", "k", "monotonically_increasing_id() AS n").alias("src")
     merge = table.merge(source, "tgt.id = src.id").whenMatchedDelete("tgt.id % 2 = 0")

@@ -13,40 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
-import slackwater
 from slackwater import DeltaTable, IdentityGenerator, Snapshot, errors
-from slackwater.spark.merge_builder import DeltaMergeBuilder
 from slackwater.spark.modes import with_settings
+from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, counts, make
 from tests.spark.committed import column_metadata, live_paths, parquet_schema
 from tests.spark.written import actions, changes, column, listing, read, rows, save, table_log
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
-VECTORS, FEED, MAPPING = "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.columnMapping.mode"
 APPEND_ONLY = "delta.appendOnly"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
-@pytest.fixture(params=["false", "true"], ids=["rewritten", "vectors"])
-def vectors(request: pytest.FixtureRequest) -> str:
-    value: str = request.param
-    return value
-
-
-def make(spark: SparkSession, path: str, sql: str, *partition_by: str, **properties: str) -> DeltaTable:
-    """A table with the rows of `sql`, one file for each partition."""
-    writer = spark.sql(sql).coalesce(1).write.format("delta").options(**properties)
-    (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
-    return DeltaTable.forPath(spark, path)
 
 
 def create(spark: SparkSession, path: str, *columns: tuple[Any, ...], **properties: str) -> DeltaTable:
@@ -63,15 +38,10 @@ def create(spark: SparkSession, path: str, *columns: tuple[Any, ...], **properti
     return builder.execute()
 
 
-def counts(merge: DeltaMergeBuilder) -> tuple[int, ...]:
-    """The numbers of affected, updated, deleted and inserted rows."""
-    (row,) = merge.execute().collect()
-    return tuple(row)
-
-
 # Rules of rows.
 
 
+@WRITTEN_ALIKE
 def test_a_row_that_breaks_a_rule_stops_the_whole_change(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
     positive = json.dumps({"expression": {"expression": "c > 0"}})
     fields = [column("id", "long", nullable=False), column("v", "long"), column("c", "long", delta_invariants=positive)]
@@ -145,6 +115,7 @@ def test_generated_columns_follow_the_columns_that_they_are_made_of(
     assert listing(path) == before
 
 
+@WRITTEN_ALIKE
 def test_dates_that_the_session_made_of_timestamps_stay_where_rows_are_not_changed(
     spark: SparkSession, path: str, vectors: str
 ) -> None:
@@ -163,6 +134,7 @@ def test_dates_that_the_session_made_of_timestamps_stay_where_rows_are_not_chang
     assert read(spark, path).select("ts").distinct().count() == 1
 
 
+@WRITTEN_ALIKE
 def test_defaults_fill_what_inserts_leave_out_and_are_set_by_name(spark: SparkSession, path: str, vectors: str) -> None:
     supported = {"delta.feature.allowColumnDefaults": "supported"}
     table = make(spark, path, "select id, 1 n, 'x' v from range(3)", **{VECTORS: vectors}, **supported)
@@ -186,6 +158,7 @@ def test_defaults_fill_what_inserts_leave_out_and_are_set_by_name(spark: SparkSe
     assert (None, 1, "x") in rows(read(spark, path)), "the default of a column without one is null"
 
 
+@WRITTEN_ALIKE
 def test_identity_values_are_made_for_inserts_and_never_updated(spark: SparkSession, path: str, vectors: str) -> None:
     generator = IdentityGenerator(100, 10)
     table = create(

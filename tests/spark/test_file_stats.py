@@ -20,7 +20,7 @@ from slackwater.protocol.schema import StructType, schema_to_json
 from slackwater.spark.types import from_spark_schema
 from slackwater.transaction.file_stats import stats_leaves, stats_of_footer
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
 UTC = dt.timezone.utc
 COLUMNS = (

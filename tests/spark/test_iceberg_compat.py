@@ -14,12 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.protocol.schema import StructField, parse_schema, walk_fields
 from tests.spark.committed import actions, append, column_metadata, live_paths, read, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 V1, V2 = "delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2"
 MODE = "delta.columnMapping.mode"
@@ -38,16 +37,6 @@ ROW = (
     {"k": ([dt.date(2020, 1, 2)],), "n": None},
     ({5: bytearray(b"b")},),
 )
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def create(spark: SparkSession, path: str, ddl: str, *partition_by: str, **properties: str) -> DeltaTable:

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import DeltaTable, IdentityGenerator, Snapshot, errors
 from slackwater.spark import write
 from tests.spark.committed import append, column_metadata, names_below, operation, read, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 LARGEST = 2**63 - 1
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def create(

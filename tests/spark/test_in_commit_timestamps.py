@@ -11,25 +11,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark import write
 from tests.spark.committed import append, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 ENABLE = "delta.enableInCommitTimestamps"
 SINCE_VERSION, SINCE_MS = (f"delta.inCommitTimestampEnablement{what}" for what in ("Version", "Timestamp"))
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def create(spark: SparkSession, path: str, **properties: str) -> DeltaTable:

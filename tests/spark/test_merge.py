@@ -10,51 +10,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
-import slackwater
-from slackwater import DeltaTable, Snapshot, errors
-from slackwater.spark.merge_builder import DeltaMergeBuilder
+from slackwater import Snapshot, errors
+from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, counts, info, make
 from tests.spark.written import actions, changes, data_files, listing, read, rows
 
-pytestmark = pytest.mark.spark
-
-VECTORS, FEED, MAPPING = "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.columnMapping.mode"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
-@pytest.fixture(params=["false", "true"], ids=["rewritten", "vectors"])
-def vectors(request: pytest.FixtureRequest) -> str:
-    value: str = request.param
-    return value
-
-
-def make(spark: SparkSession, path: str, sql: str, **properties: str) -> DeltaTable:
-    """A table with the rows of `sql`, in one file."""
-    spark.sql(sql).coalesce(1).write.format("delta").options(**properties).save(path)
-    return DeltaTable.forPath(spark, path)
-
-
-def counts(merge: DeltaMergeBuilder) -> tuple[int, ...]:
-    """The numbers of affected, updated, deleted and inserted rows."""
-    (row,) = merge.execute().collect()
-    return tuple(row)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 def values(spark: SparkSession, text: str, names: str) -> DataFrame:
     return spark.sql(f"select * from values {text} as ({names})")  # noqa: S608  (fixed text of these tests)
-
-
-def info(path: str) -> dict[str, Any]:
-    (found,) = actions(path, Snapshot.load(path).version, "commitInfo")
-    return dict(found)
 
 
 # Clauses.
@@ -110,6 +74,7 @@ def test_the_first_clause_whose_condition_is_true_takes_a_row(spark: SparkSessio
     assert metrics["numTargetRowsInserted"] == 3
 
 
+@WRITTEN_ALIKE
 def test_conditions_that_are_null_take_no_row(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, nullif(id, 1) v from range(4)", **{VECTORS: vectors})
     source = values(spark, "(1, null), (2, 7), (8, null), (9, 9)", "id, n").alias("s")
@@ -126,6 +91,7 @@ def test_conditions_that_are_null_take_no_row(spark: SparkSession, path: str, ve
     assert rows(read(spark, path)) == [(0, 0), (1, None), (2, 7), (3, 3), (9, None)]
 
 
+@WRITTEN_ALIKE
 def test_star_takes_columns_by_name(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'old' v, 1 Rest from range(3)", **{VECTORS: vectors})
     source = spark.sql("select 'more' other, 'new' V, id + 1 as ID, 2 rest from range(3)")
@@ -152,6 +118,7 @@ def test_an_insert_leaves_out_columns_which_become_null(spark: SparkSession, pat
     assert rows(read(spark, path)) == [(1, "old", (1, 2)), (2, None, None)]
 
 
+@WRITTEN_ALIKE
 def test_an_update_sets_fields_of_structs(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, struct(id as a, struct('x' as c, id as d) as b) st from range(3)"
     table = make(spark, path, sql, **{VECTORS: vectors})
@@ -185,6 +152,7 @@ def test_only_the_last_clause_of_a_kind_has_no_condition(spark: SparkSession, pa
 # Which rows match.
 
 
+@WRITTEN_ALIKE
 def test_null_keys_match_nothing_unless_nulls_are_said_to_be_equal(
     spark: SparkSession, path: str, vectors: str
 ) -> None:
@@ -203,6 +171,7 @@ def test_null_keys_match_nothing_unless_nulls_are_said_to_be_equal(
     )
 
 
+@WRITTEN_ALIKE
 def test_rows_match_by_any_condition(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'old' v from range(10)", **{VECTORS: vectors})
     ranges = values(spark, "(0, 2, 'low'), (8, 20, 'high'), (30, 40, 'none')", "a, b, w")
@@ -217,6 +186,7 @@ def test_rows_match_by_any_condition(spark: SparkSession, path: str, vectors: st
     assert sorted(row[0] for row in read(spark, path).collect()) == [0, 1, 1, 2, 3, 4]
 
 
+@WRITTEN_ALIKE
 def test_two_source_rows_must_not_modify_one_target_row(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'old' v from range(4)", **{VECTORS: vectors})
     before = listing(path)
@@ -235,6 +205,7 @@ def test_two_source_rows_must_not_modify_one_target_row(spark: SparkSession, pat
     assert rows(read(spark, path)) == [(0, "old"), (2, "old"), (3, "old"), (9, "c"), (9, "c")]
 
 
+@WRITTEN_ALIKE
 def test_one_source_row_may_modify_many_target_rows(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id % 2 k, id from range(6)", **{VECTORS: vectors, FEED: "true"})
     source = values(spark, "(1, 10)", "s, add")
@@ -242,6 +213,7 @@ def test_one_source_row_may_modify_many_target_rows(spark: SparkSession, path: s
     assert rows(read(spark, path)) == [(0, 0), (0, 2), (0, 4), (1, 11), (1, 13), (1, 15)]
 
 
+@WRITTEN_ALIKE
 def test_an_empty_source_or_target_is_no_error(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'old' v from range(2)", **{VECTORS: vectors})
     none = spark.range(0).select("id", F.lit("n").alias("v")).alias("s")
@@ -260,6 +232,7 @@ def test_inserts_alone_rewrite_nothing(spark: SparkSession, path: str, vectors: 
     merge = table.alias("t").merge(spark.range(1, 5).alias("s"), "t.id = s.id").whenNotMatchedInsertAll()
     assert counts(merge) == (2, 0, 0, 2)
     assert actions(path, 1, "remove") == actions(path, 1, "cdc") == []
+    assert sum(json.loads(add["stats"])["numRecords"] for add in actions(path, 1, "add")) == 2
     assert changes(spark, path, 1, "id") == [("insert", 3), ("insert", 4)]
     assert rows(read(spark, path)) == [(i,) for i in range(5)]
 
@@ -302,6 +275,7 @@ def test_a_source_without_an_alias_does_not_hide_the_target(spark: SparkSession,
     assert rows(read(spark, path)) == [(0, "old"), (1, "new"), (2, "old")]
 
 
+@WRITTEN_ALIKE
 def test_a_table_is_merged_with_rows_of_its_own(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, id v from range(6)", **{VECTORS: vectors})
     frame = table.toDF()
@@ -314,6 +288,7 @@ def test_a_table_is_merged_with_rows_of_its_own(spark: SparkSession, path: str, 
     assert rows(read(spark, path)) == [(0, 0), (1, 1), (2, 2)]
 
 
+@WRITTEN_ALIKE
 def test_another_table_is_a_source_as_any_frame(spark: SparkSession, path: str, tmp_path: Path, vectors: str) -> None:
     table = make(spark, path, "select id, 'old' v from range(3)", **{VECTORS: vectors, MAPPING: "name"})
     other = make(spark, str(tmp_path / "s"), "select id, 'new' v from range(4)", **{VECTORS: "true"})
@@ -323,6 +298,7 @@ def test_another_table_is_a_source_as_any_frame(spark: SparkSession, path: str, 
     assert rows(read(spark, path)) == [(0, "new"), (1, "old"), (2, "new"), (3, "new")]
 
 
+@WRITTEN_ALIKE
 def test_names_of_columns_may_be_anything(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id `a.b`, id `c d`, struct(id as `x.y`, id as z) `s t` from range(3)"
     table = make(spark, path, sql, **{VECTORS: vectors, MAPPING: "name"})
@@ -333,6 +309,7 @@ def test_names_of_columns_may_be_anything(spark: SparkSession, path: str, vector
     assert rows(read(spark, path)) == [(0, 0, (0, 0)), (1, 10, (-1, 1)), (2, 20, (20, 7)), (3, 30, (30, 7))]
 
 
+@WRITTEN_ALIKE
 def test_a_source_that_is_made_by_chance_is_read_once(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, uuid() v from range(4)", **{VECTORS: vectors, FEED: "true"})
     source = spark.range(2, 8).select("id", F.expr("uuid()").alias("v"), F.rand().alias("r")).where("r >= 0")

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import Snapshot, errors
 from tests.spark.written import actions, changes, data_files, listing, read, rows, save
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 FEED = {"delta.enableChangeDataFeed": "true"}
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def conf(spark: SparkSession) -> Iterator[Any]:
-    """Sets settings of the session that are not set otherwise."""
-    keys = []
-
-    def setting(key: str, value: str) -> None:
-        keys.append(key)
-        spark.conf.set(key, value)
-
-    yield setting
-    for key in keys:
-        spark.conf.unset(key)
 
 
 def _partitioned(spark: SparkSession, path: Path, **options: str) -> None:

@@ -10,18 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import errors
 from tests.spark.written import actions, column, listing, read, rows, save, table_log
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 LONG, TEXT = column("id", "long"), column("t", "string")
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
 
 
 def _refused(spark: SparkSession, path: Path, data: str, *parts: str, mode: str = "append", **options: str) -> str:

@@ -7,20 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import DeltaTable, Snapshot
+from tests.spark.changed import FEED, VECTORS, WRITTEN_ALIKE
 from tests.spark.written import actions, changes, read
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 TRACKED = {"delta.enableRowTracking": "true"}
-VECTORS = {"delta.enableDeletionVectors": "true"}
-EITHER = pytest.mark.parametrize("way", [{}, VECTORS], ids=["cow", "dv"])
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
 
 
 def numbers(spark: SparkSession, path: Path, **properties: str) -> DeltaTable:
@@ -38,11 +31,8 @@ def tracked(spark: SparkSession, path: Path) -> dict[int, tuple[int, int]]:
     return found
 
 
-@EITHER
-def test_ids_stay_through_one_operation_after_the_other(
-    spark: SparkSession, tmp_path: Path, way: dict[str, str]
-) -> None:
-    table = numbers(spark, tmp_path, **TRACKED, **way)
+def test_ids_stay_through_one_operation_after_the_other(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    table = numbers(spark, tmp_path, **TRACKED, **{VECTORS: vectors})
     expected = tracked(spark, tmp_path)
     table.delete("id % 10 = 4")
     expected = {n: found for n, found in expected.items() if n % 10 != 4}
@@ -67,9 +57,9 @@ def test_ids_stay_through_one_operation_after_the_other(
         assert info["tags"]["delta.rowTracking.preserved"] == "true"
 
 
-@EITHER
-def test_an_id_that_went_never_comes_back(spark: SparkSession, tmp_path: Path, way: dict[str, str]) -> None:
-    table = numbers(spark, tmp_path, **TRACKED, **way)
+@WRITTEN_ALIKE
+def test_an_id_that_went_never_comes_back(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    table = numbers(spark, tmp_path, **TRACKED, **{VECTORS: vectors})
     before = tracked(spark, tmp_path)
     table.delete("id >= 10")
     source = spark.range(10, 20).selectExpr("id", "0L AS k", "0L AS p").alias("src")
@@ -80,7 +70,7 @@ def test_an_id_that_went_never_comes_back(spark: SparkSession, tmp_path: Path, w
 
 
 def test_a_file_with_a_new_vector_keeps_what_is_said_of_its_rows(spark: SparkSession, tmp_path: Path) -> None:
-    table = numbers(spark, tmp_path, **TRACKED, **VECTORS)
+    table = numbers(spark, tmp_path, **TRACKED, **{VECTORS: "true"})
     said = {a["path"]: (a["baseRowId"], a["defaultRowCommitVersion"]) for a in actions(tmp_path, 0, "add")}
     table.delete("id % 5 = 1")
     table.delete("id % 5 = 2")
@@ -91,11 +81,10 @@ def test_a_file_with_a_new_vector_keeps_what_is_said_of_its_rows(spark: SparkSes
         assert {r["path"]: (r["baseRowId"], r["defaultRowCommitVersion"]) for r in gone} == said
 
 
-@EITHER
 def test_rows_from_before_tracking_was_on_keep_the_ids_they_got_then(
-    spark: SparkSession, tmp_path: Path, way: dict[str, str]
+    spark: SparkSession, tmp_path: Path, vectors: str
 ) -> None:
-    table = numbers(spark, tmp_path, **way)
+    table = numbers(spark, tmp_path, **{VECTORS: vectors})
     table.delete("id = 0")
     table.setProperties(TRACKED)
     since = Snapshot.load(tmp_path).version
@@ -106,18 +95,16 @@ def test_rows_from_before_tracking_was_on_keep_the_ids_they_got_then(
     assert tracked(spark, tmp_path) == expected
 
 
-@EITHER
-def test_ids_that_nobody_reads_are_given_all_the_same(spark: SparkSession, tmp_path: Path, way: dict[str, str]) -> None:
-    table = numbers(spark, tmp_path, **{"delta.feature.rowTracking": "supported"}, **way)
+def test_ids_that_nobody_reads_are_given_all_the_same(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    table = numbers(spark, tmp_path, **{"delta.feature.rowTracking": "supported", VECTORS: vectors})
     table.update("id = 3", {"k": "-1"})
     added = actions(tmp_path, 1, "add")
     assert all(add["baseRowId"] >= (0 if "deletionVector" in add else 20) for add in added)
     assert sorted(row[0] for row in table.toDF().select("id").collect()) == list(range(20))
 
 
-@EITHER
-def test_ids_are_neither_in_the_table_nor_in_its_feed(spark: SparkSession, tmp_path: Path, way: dict[str, str]) -> None:
-    table = numbers(spark, tmp_path, **TRACKED, **{"delta.enableChangeDataFeed": "true"}, **way)
+def test_ids_are_neither_in_the_table_nor_in_its_feed(spark: SparkSession, tmp_path: Path, vectors: str) -> None:
+    table = numbers(spark, tmp_path, **TRACKED, **{FEED: "true", VECTORS: vectors})
     table.update("id % 10 = 3", {"k": "-1"})
     assert table.toDF().columns == ["id", "k", "p"]
     pairs = [("update_postimage", n, -1) for n in (13, 3)] + [("update_preimage", n, 3) for n in (13, 3)]

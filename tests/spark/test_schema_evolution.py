@@ -12,16 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import Snapshot, errors
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 @pytest.fixture

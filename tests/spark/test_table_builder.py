@@ -11,16 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-import slackwater
 from slackwater import DeltaTable, DeltaTableBuilder, IdentityGenerator, Snapshot, errors
 from tests.spark.committed import actions, append, column_metadata, names_below, operation, rows
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 def test_everything_a_builder_can_say_is_in_the_log(spark: SparkSession, tmp_path: Path) -> None:

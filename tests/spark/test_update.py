@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,41 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
-import slackwater
-from slackwater import DeltaTable, Snapshot, errors
-from tests.spark.written import actions, changes, listing, read, rows
+from slackwater import Snapshot, errors
+from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, info, make
+from tests.spark.written import changes, listing, read, rows
 
-pytestmark = pytest.mark.spark
-
-VECTORS, FEED, MAPPING = "delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.columnMapping.mode"
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
-@pytest.fixture(params=["false", "true"], ids=["rewritten", "vectors"])
-def vectors(request: pytest.FixtureRequest) -> str:
-    value: str = request.param
-    return value
-
-
-def make(spark: SparkSession, path: str, sql: str, *partition_by: str, **properties: str) -> DeltaTable:
-    """A table with the rows of `sql`, one file for each partition."""
-    writer = spark.sql(sql).coalesce(1).write.format("delta").options(**properties)
-    (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
-    return DeltaTable.forPath(spark, path)
-
-
-def info(path: str) -> dict[str, Any]:
-    (found,) = actions(path, Snapshot.load(path).version, "commitInfo")
-    return dict(found)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 def test_values_are_of_the_row_as_it_was(spark: SparkSession, path: str, vectors: str) -> None:
@@ -70,6 +39,7 @@ def test_values_are_of_the_row_as_it_was(spark: SparkSession, path: str, vectors
     assert info(path)["operationMetrics"]["numUpdatedRows"] == "4"
 
 
+@WRITTEN_ALIKE
 def test_a_condition_that_is_true_for_no_row_makes_no_commit(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'x' v from range(3)", **{VECTORS: vectors})
     before = listing(path)
@@ -94,6 +64,7 @@ def test_a_struct_of_the_aliass_name_is_meant_before_the_alias(spark: SparkSessi
     assert rows(read(spark, path)) == [(1, (9,))]
 
 
+@WRITTEN_ALIKE
 def test_names_of_columns_may_be_anything(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, id `a.b`, id `c d`, id `tick``s`, id `größe;=`, struct(id as `x.y`, id as z) st from range(2)"
     table = make(spark, path, sql, **{VECTORS: vectors, MAPPING: "name"})
@@ -110,6 +81,7 @@ def test_names_of_columns_may_be_anything(spark: SparkSession, path: str, vector
     assert rows(read(spark, path)) == [(0, 0, 0, 0, 0, (0, 0)), (1, 2, 3, 4, 5, (6, 1))]
 
 
+@WRITTEN_ALIKE
 def test_values_of_every_kind_are_stored(spark: SparkSession, path: str, vectors: str) -> None:
     sql = """
         select id, date'2024-01-01' d, timestamp'2024-01-01 00:00:00' at, timestamp_ntz'2024-01-01 00:00:00' n,
@@ -150,6 +122,7 @@ def test_values_of_every_kind_are_stored(spark: SparkSession, path: str, vectors
     assert old == [(0, day.date(), day, day, Decimal("1.00"), bytearray(b"\x01"), [(1,)], {"k": 1}, 1, "x")]
 
 
+@WRITTEN_ALIKE
 def test_values_and_conditions_may_ask_for_the_time(spark: SparkSession, path: str, vectors: str) -> None:
     sql = "select id, current_timestamp() + make_dt_interval(id - 1) at, cast(null as timestamp) seen from range(4)"
     table = make(spark, path, sql, **{VECTORS: vectors, FEED: "true"})
@@ -161,6 +134,7 @@ def test_values_and_conditions_may_ask_for_the_time(spark: SparkSession, path: s
     assert kinds == ["update_postimage"] * 2 + ["update_preimage"] * 2
 
 
+@WRITTEN_ALIKE
 def test_values_may_be_made_by_chance(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 0.0D v, '' u from range(20)", **{VECTORS: vectors, FEED: "true"})
     table.update("id < 10", {"v": "rand()", "u": F.expr("uuid()")})
@@ -211,6 +185,7 @@ def test_the_arguments_are_those_of_delta_spark(spark: SparkSession, path: str) 
     assert rows(read(spark, path)) == [(0, "x"), (1, "y"), (2, "z")]
 
 
+@WRITTEN_ALIKE
 def test_nothing_to_set_changes_no_value(spark: SparkSession, path: str, vectors: str) -> None:
     table = make(spark, path, "select id, 'x' v from range(3)", **{VECTORS: vectors})
     table.update("id = 1", {})

@@ -8,18 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import Snapshot, errors
 from slackwater.spark.table import DeltaTable
 from tests.spark.tables import write_table
 from tests.spark.written import actions, listing, read, rows, save
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 def test_a_frame_becomes_a_table_and_grows_by_appends(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,19 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import Snapshot, errors
 from slackwater.commit.filesystem import FilesystemCommitter
 from slackwater.spark import write
 from slackwater.storage.local_store import LocalObjectStore
 from tests.spark.written import Interloper, actions, data_files, listing, read, rows, save
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 @pytest.fixture

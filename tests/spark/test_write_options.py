@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,32 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-import slackwater
 from slackwater import Snapshot, errors
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 DEFAULTS = "spark.databricks.delta.properties.defaults."
-
-
-@pytest.fixture(autouse=True)
-def enabled(spark: SparkSession) -> None:
-    slackwater.enable(spark)
-
-
-@pytest.fixture
-def conf(spark: SparkSession) -> Iterator[Any]:
-    """Sets settings of the session that are not set otherwise."""
-    keys = []
-
-    def setting(key: str, value: str) -> None:
-        keys.append(key)
-        spark.conf.set(key, value)
-
-    yield setting
-    for key in keys:
-        spark.conf.unset(key)
 
 
 def test_a_write_that_was_done_before_is_skipped(spark: SparkSession, tmp_path: Path) -> None:
