@@ -24,20 +24,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the long tests too")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "classic: the same in both modes of Spark, hence left out with --connect")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what this run is not for: variations without `--long`, what the modes share with `--connect`."""
     is_long, is_connect = config.getoption("--long"), config.getoption("--connect")
-    left_out = [
-        item
-        for item in items
-        if (not is_long and item.get_closest_marker("long")) or (is_connect and item.get_closest_marker("classic"))
-    ]
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        is_left = (not is_long and item.get_closest_marker("long")) or (
+            is_connect and item.get_closest_marker("classic")
+        )
+        (left_out if is_left else kept).append(item)
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+    items[:] = kept
 
 
 @pytest.fixture(scope="session")

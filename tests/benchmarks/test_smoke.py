@@ -15,6 +15,7 @@ pytest.importorskip("deltalake")
 from benchmarks.__main__ import SPARK_CASES, main, measure
 from benchmarks.harness import Row, SidesDisagree, agree, interleaved
 from benchmarks.log_tables import checkpointed_table
+from benchmarks.managed import MANAGED_CASES
 from benchmarks.reading import LOG_CASES
 from benchmarks.scales import SMALL, once
 from benchmarks.write_work import APPENDS, actions_of, empty_table
@@ -22,6 +23,15 @@ from benchmarks.writing import WRITING_CASES, CommitsLost, require_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def test_the_rows_of_managed_tables_are_all_there_and_nothing_is_lost(tmp_path: Path) -> None:
+    rows = [row for case in MANAGED_CASES.values() for row in case(tmp_path, replace(SMALL, log_repetitions=1))]
+    assert [(row.case, row.mark) for row in rows] == [
+        ("managed-commits", 1.5), ("managed-writers", 0.2), ("managed-writers", 0.2), ("managed-writers", 10.0),
+        ("managed-writers", 10.0), ("managed-writers", 2.0), ("managed-open", 1.2),
+    ]  # fmt: skip
+    assert all(row.ours > 0 and row.rival for row in rows)
 
 
 def test_the_log_rows_are_all_there_and_both_sides_agree_on_the_files(tmp_path: Path) -> None:
