@@ -15,9 +15,9 @@ from sqlalchemy import Connection, Row
 
 from slackwater.errors import ObjectNotFound, SlackwaterError, TableNotFound, UnratifiedCommit
 from slackwater.owner.allocation import RATIFIED
-from slackwater.owner.api import LATEST
+from slackwater.owner.api import LATEST, TableState
 from slackwater.owner.clock import OwnerClock, is_dead
-from slackwater.owner.commit_files import backfilled_path, publish, staged_path
+from slackwater.owner.commit_files import backfilled_path, publish, staged_path, versions_after
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, tables
 from slackwater.storage.store import ObjectStore
@@ -62,6 +62,23 @@ class Backfill:
                 return int(row.backfilled_version)
             done = self._copy(row, pending)
             self._database.write(lambda c, done=done: self._record(c, table_id, done))  # type: ignore[misc]
+
+    def require_ratified(self, table_id: str) -> None:
+        """Raise UnratifiedCommit, and have it known, where `_delta_log` goes on after the latest ratified version."""
+        row, _ = self._database.read(lambda c: _pending(c, table_id, LATEST))
+        store = self._store_of(table_id)
+        listed = versions_after(store, row.backfilled_version)
+        # What was ratified and backfilled since is as it should be.
+        row, _ = self._database.read(lambda c: _pending(c, table_id, LATEST))
+        foreign = [version for version in listed if version > row.ratified_version]
+        if foreign and row.state == TableState.ACTIVE.value:
+            problem = (
+                f"{store.root_url}/{backfilled_path(foreign[0])} is after version {row.ratified_version}, the latest "
+                "that the commit owner ratified: somebody wrote it who did not ask the owner; move it, and what "
+                "follows it, out of the log, then run `slackwater lake repair`"
+            )
+            self._report(table_id, problem)
+            raise UnratifiedCommit(problem)
 
     def soon(self, table_id: str) -> None:
         """Have the table's ratified commits backfilled in a moment, by this process unless another is at it."""

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# States of a process that has ended, but whose parent has not fetched its status.
+_ENDED = ("Z", "X")
+
 
 def this_process() -> str:
     """`host:pid:start`, which no other process has, also where the system gives the number out again."""
@@ -44,10 +47,11 @@ def is_dead(holder: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When the process began, in the system's own unit; `0` where the system does not tell."""
+    """When the process began, in the system's own unit; `0` where the system does not tell, `ended` for a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return "0"
-    # The name may hold anything; what follows its bracket is numbers.
-    return text.rpartition(")")[2].split()[19]
+    # The name may hold anything; what follows its bracket is the state, then numbers.
+    fields = text.rpartition(")")[2].split()
+    return "ended" if fields[0] in _ENDED else fields[19]

@@ -5,9 +5,11 @@ Source: managed-commits.md "Commit Files", "Commit Backfills".
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from slackwater.errors import ObjectExists, ObjectNotFound, StorageError, StorageRefused
 from slackwater.protocol.actions import parse_actions
-from slackwater.protocol.file_names import COMMITS_DIRECTORY, commit_name
+from slackwater.protocol.file_names import COMMITS_DIRECTORY, LogFileKind, commit_name, parse_log_file
 from slackwater.storage.store import ObjectStore
 
 _LOG = "_delta_log"
@@ -69,6 +71,16 @@ def is_published(store: ObjectStore, version: int, file_name: str, commit_id: st
         return found == store.read(staged_path(file_name))
     except ObjectNotFound:
         return transaction_at(store, version) == commit_id
+
+
+def versions_after(store: ObjectStore, version: int) -> list[int]:
+    """The versions after `version` that `_delta_log` holds, ascending."""
+    found = []
+    for meta in store.list_from(_LOG, backfilled_path(version) if version >= 0 else ""):
+        file = parse_log_file(PurePosixPath(meta.path).name)
+        if file is not None and file.kind is LogFileKind.COMMIT:
+            found.append(file.version)
+    return found
 
 
 def transaction_at(store: ObjectStore, version: int) -> str | None:

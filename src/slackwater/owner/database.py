@@ -105,6 +105,9 @@ class Database:
     def _run(self, work: Callable[[Connection], T], begin: str, durable: bool) -> T:
         with self._engine.connect() as connection:
             connection.execution_options(slackwater_begin=begin, slackwater_durable=durable)
+            if begin == "BEGIN" and not self.is_sqlite:
+                # Statements of one transaction would each see what others have committed since.
+                connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
                 return work(connection)
 

@@ -157,7 +157,7 @@ class EmbeddedOwner:
         done: list[str] = []
         for row in found:
             try:
-                done += self._repair(row)
+                self._repair(row, done)
             except SlackwaterError as error:
                 done.append(f"{row.name}: {type(error).__name__}: {error}")
         return done
@@ -167,8 +167,7 @@ class EmbeddedOwner:
         self._backfill.close()
         self._database.close()
 
-    def _repair(self, row: Row[Any]) -> list[str]:
-        done = []
+    def _repair(self, row: Row[Any], done: list[str]) -> None:
         resumed = self._transfers.resume(row.table_id)
         if resumed is not None:
             done.append(resumed)
@@ -182,7 +181,7 @@ class EmbeddedOwner:
             done.append(f"{row.name}: versions that a process which is gone was staging were given back")
         now = self._named(row.name)
         if now is None or now.table_id != row.table_id:
-            return done
+            return
         if now.problem:
             self._database.write(
                 lambda c: c.execute(sa.update(tables).where(tables.c.table_id == row.table_id).values(problem=""))
@@ -190,9 +189,10 @@ class EmbeddedOwner:
         reached = self._backfill.now(row.table_id)
         if reached > now.backfilled_version:
             done.append(f"{row.name}: versions {now.backfilled_version + 1} to {reached} were backfilled")
+        self._backfill.require_ratified(row.table_id)
         if now.problem:
             done.append(f"{row.name}: takes commits again; what was wrong: {now.problem}")
-        return done + self._delete_garbage(now, started_ms, reached)
+        done += self._delete_garbage(now, started_ms, reached)
 
     def _delete_garbage(self, row: Row[Any], started_ms: int, backfilled_version: int) -> list[str]:
         store = self._places.store(row.location)

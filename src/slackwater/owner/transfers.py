@@ -95,6 +95,10 @@ class Transfers:
             except IntegrityError as error:
                 with suppress(StorageError):
                     store.delete([staged_path(file_name)])
+                # The same request may have come twice, or this run of it been completed by others.
+                earlier = self._earlier_result(proposal.table_id, proposal.version, proposal.commit_id)
+                if earlier is not None:
+                    return earlier
                 raise TableAlreadyExists(
                     f"the commit owner has a table named {proposal.name!r}, or one at {proposal.location}, already: "
                     "choose another name, or use the one there is"
@@ -127,8 +131,11 @@ class Transfers:
                 refused = self._database.write(lambda c: self._stop_commits(c, request, file_name, timestamp_ms))
             if refused is None:
                 return self._finish_release(request.table_id, request.version)
+            earlier = self._earlier_result(request.table_id, request.version, request.commit_id)
         with suppress(StorageError):
             store.delete([staged_path(file_name)])
+        if earlier is not None:
+            return earlier
         if isinstance(refused, InFlight):
             raise CommitOwnerBusy(
                 f"{store.root_url}: versions before {request.version} were being staged for {_PATIENCE_S} seconds; the "
@@ -231,7 +238,9 @@ class Transfers:
         def choose(connection: Connection) -> int:
             last_ms = connection.execute(sa.select(owner.c.last_ms).with_for_update()).scalar_one()
             greatest_ms = connection.execute(sa.select(sa.func.max(tables.c.allocated_ms))).scalar()
-            chosen = max(self._clock.now_ms(), last_ms, greatest_ms or 0, 0 if previous_ms is None else previous_ms + 1)
+            chosen: int = max(
+                self._clock.now_ms(), last_ms, greatest_ms or 0, 0 if previous_ms is None else previous_ms + 1
+            )
             connection.execute(sa.update(owner).values(last_ms=chosen))
             return chosen
 

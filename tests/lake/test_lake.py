@@ -1,0 +1,507 @@
+"""Lakes of named tables, without Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+import slackwater
+from slackwater.commit.committers import committer_for
+from slackwater.errors import (
+    CommitOwnerRequired,
+    CorruptTable,
+    InvalidArgument,
+    OperationNotAllowed,
+    PathNotAllowed,
+    ProtocolChangedException,
+    TableAlreadyExists,
+    TableNotFound,
+    UnratifiedCommit,
+)
+from slackwater.lake.lake import LogLake
+from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.protocol.managed_commits import ownership
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.open import open_store
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.alteration import set_properties, unset_properties
+from slackwater.transaction.transaction import TableTransaction
+from tests.contract.owners import actions_in, eventually, write_version
+from tests.transaction.tables import add, live, schema
+
+ID = schema({"id": "long"})
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[LogLake]:
+    with held(tmp_path / "lake") as found:
+        yield found
+
+
+def held(root: Path, **settings: Any) -> LogLake:
+    """A lake whose owner backfills on request only."""
+    owner = EmbeddedOwner.open(root, **{"backfill_delay_s": None, **settings})
+    return LogLake(owner, owner.root_url)
+
+
+def append(table: Any, *paths: str) -> Snapshot:
+    transaction = slackwater.Transaction(table)
+    transaction.add(*(add(path) for path in paths))
+    return transaction.commit("WRITE").snapshot
+
+
+def begin(snapshot: Snapshot) -> TableTransaction:
+    return TableTransaction(
+        snapshot.store, committer_for(snapshot.store, snapshot.protocol, snapshot.metadata), snapshot
+    )
+
+
+def log_names(store: ObjectStore, suffix: str) -> list[int]:
+    """The versions of which `_delta_log` has a file with that ending."""
+    names = [meta.path.rpartition("/")[2] for meta in store.list_from("_delta_log")]
+    return sorted(int(name[:20]) for name in names if name[20:] == suffix)
+
+
+# Creation.
+
+
+def test_a_table_is_created_by_its_name_below_the_lakes_root(lake: LogLake, tmp_path: Path) -> None:
+    created = lake.create_log("flights", ID, description="of planes", properties={"delta.appendOnly": "true"})
+    assert created.version == 0
+    snapshot = lake.snapshot("flights")
+    assert snapshot.store.local_root == str(tmp_path / "lake" / "flights")
+    assert (snapshot.version, snapshot.metadata.description) == (0, "of planes")
+    assert snapshot.properties.flag("delta.appendOnly")
+    assert [table.name for table in lake.tables()] == ["flights"]
+    assert lake.tables()[0].timestamp_ms == snapshot.timestamp_ms
+
+
+def test_a_table_of_a_lake_says_whose_it_is_as_the_rfc_wants_it(lake: LogLake) -> None:
+    snapshot = lake.create_log("t", ID).snapshot
+    assert snapshot.protocol.min_writer_version == 7
+    assert {"managedCommit", "inCommitTimestamp"} <= set(snapshot.protocol.writer_features or ())
+    assert not snapshot.protocol.reader_features
+    configuration = snapshot.metadata.configuration
+    assert configuration["delta.managedCommit.commitOwner"] == "slackwater"
+    assert configuration["delta.enableInCommitTimestamps"] == "true"
+    conf = orjson.loads(configuration["delta.managedCommit.commitOwnerConf"])
+    assert conf == {"ownerId": lake.owner.owner_id, "tableId": lake.owner.table("t").table_id}
+
+
+def test_a_table_may_lie_elsewhere_and_have_partitions_and_clusters(lake: LogLake, tmp_path: Path) -> None:
+    columns = schema({"id": "long", "p": "string"})
+    lake.create_log("parted", columns, partitioned_by=["p"], location=tmp_path / "elsewhere")
+    assert lake.snapshot("parted").metadata.partition_columns == ("p",)
+    assert lake.snapshot("parted").store.local_root == str(tmp_path / "elsewhere")
+    clustered = lake.create_log("clustered", columns, cluster_by=["id"]).snapshot
+    assert "delta.clustering" in clustered.domain_metadata
+
+
+def test_a_name_that_is_taken_is_refused(lake: LogLake, tmp_path: Path) -> None:
+    lake.create_log("t", ID)
+    for again in (
+        lambda: lake.create_log("t", ID, location=tmp_path / "other"),
+        lambda: lake.adopt("t", tmp_path / "other"),
+    ):
+        with pytest.raises(TableAlreadyExists, match="there is a table named 't' already"):
+            again()
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_place_where_there_is_a_table_is_refused(lake: LogLake) -> None:
+    there = lake.create_log("t", ID).snapshot.store
+    with pytest.raises(TableAlreadyExists, match="is a Delta table already: bring it in with adopt"):
+        lake.create_log("u", ID, location=there.root_url)
+    with pytest.raises(TableAlreadyExists, match="belongs to the commit owner"):
+        lake.adopt("u", there.root_url)
+    assert [table.name for table in lake.tables()] == ["t"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "-x", ".x", "a b", "ä", "a" * 256, "a\n", "a?b"])
+def test_names_that_are_no_names_are_refused(lake: LogLake, name: str) -> None:
+    for call in (lambda: lake.create_log(name, ID), lambda: lake.adopt(name, "/nowhere")):
+        with pytest.raises(InvalidArgument, match="a table's name is of"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"delta.managedCommit.commitOwner": "me"},
+        {"delta.managedCommit.commitOwnerConf": "{}"},
+        {"delta.MANAGEDCOMMIT.commitowner": "me"},
+        {"delta.feature.managedCommit": "supported"},
+        {"delta.nonsense": "1"},
+    ],
+)
+def test_properties_that_no_user_may_give_a_new_table_are_refused(
+    lake: LogLake, tmp_path: Path, properties: dict[str, str]
+) -> None:
+    with pytest.raises((InvalidArgument, OperationNotAllowed)):
+        lake.create_log("t", ID, properties=properties)
+    assert lake.tables() == []
+    assert not (tmp_path / "lake" / "t").exists()
+    with pytest.raises((InvalidArgument, OperationNotAllowed)):
+        slackwater.Transaction.create(tmp_path / "plain", ID, properties=properties).commit("CREATE TABLE")
+    assert not (tmp_path / "plain" / "_delta_log").exists()
+
+
+def test_a_table_of_a_lake_has_timestamps_of_its_own_whatever_was_asked_for(lake: LogLake) -> None:
+    asked = {"delta.enableInCommitTimestamps": "false"}
+    assert lake.create_log("t", ID, properties=asked).snapshot.properties.flag("delta.enableInCommitTimestamps")
+
+
+def test_a_table_that_is_not_there_is_named_with_those_that_are(lake: LogLake) -> None:
+    lake.create_log("flights", ID)
+    for call in (lake.snapshot, lake.release, lake.backfill, lake.repair):
+        with pytest.raises(TableNotFound, match=r"no table named 'nope'.*there are flights"):
+            call("nope")
+
+
+# By path.
+
+
+def test_a_table_is_written_and_read_by_its_path_while_the_lake_is_open(lake: LogLake, tmp_path: Path) -> None:
+    lake.create_log("t", ID)
+    append(tmp_path / "lake" / "t", "a")
+    append((tmp_path / "lake" / "t").as_uri(), "b")
+    assert live(lake.snapshot("t").store) == ["a", "b"]
+    assert slackwater.Snapshot.load(tmp_path / "lake" / "t").version == 2
+    assert log_names(lake.snapshot("t").store, ".json") == [0]
+
+
+def test_a_table_of_a_lake_that_is_closed_is_read_and_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "lake" / "t"
+    with held(tmp_path / "lake") as lake:
+        lake.create_log("t", ID)
+        append(path, "a")
+        owner_id = lake.owner.owner_id
+    found = slackwater.Snapshot.load(path)
+    assert found.version == 0
+    with pytest.raises(CommitOwnerRequired, match=f"takes commits only from .*{owner_id}.*open its lake first"):
+        append(path, "b")
+    with held(tmp_path / "lake"):
+        assert append(path, "b").version == 2
+        assert live(found.store) == ["a", "b"]
+
+
+def test_a_lake_that_is_closed_leaves_every_commit_to_everybody(tmp_path: Path) -> None:
+    with LogLake.open(tmp_path / "lake") as lake:
+        lake.create_log("t", ID)
+        for name in ("a", "b", "c"):
+            append(tmp_path / "lake" / "t", name)
+    assert live(open_store(tmp_path / "lake" / "t")) == ["a", "b", "c"]
+
+
+def test_commits_reach_everybody_soon(tmp_path: Path) -> None:
+    with LogLake.open(tmp_path / "lake") as lake:
+        store = lake.create_log("t", ID).store
+        append(tmp_path / "lake" / "t", "a")
+        eventually(lambda: log_names(store, ".json") == [0, 1])
+
+
+def test_a_lake_may_be_open_more_than_once(tmp_path: Path) -> None:
+    first, second = held(tmp_path / "lake"), held(tmp_path / "lake")
+    first.create_log("t", ID)
+    append(tmp_path / "lake" / "t", "a")
+    assert second.snapshot("t").version == 1
+    second.close()
+    assert append(tmp_path / "lake" / "t", "b").version == 2
+    assert live(first.snapshot("t").store) == ["a", "b"]
+    first.close()
+
+
+def test_an_owner_of_another_kind_is_never_written_around(tmp_path: Path, lake: LogLake) -> None:
+    snapshot = lake.create_log("t", ID).snapshot
+    theirs = {"delta.managedCommit.commitOwner": "commit-owner-1"}
+    foreign = replace(snapshot.metadata, configuration={**snapshot.metadata.configuration, **theirs})
+    store = open_store(tmp_path / "theirs")
+    info = {"commitInfo": {"inCommitTimestamp": 5, "timestamp": 5, "operation": "x", "txnId": "x"}}
+    write_version(store, 0, info, snapshot.protocol.to_json(), foreign.to_json())
+    with pytest.raises(CommitOwnerRequired, match=r"'commit-owner-1'.*does not know such owners"):
+        append(tmp_path / "theirs", "a")
+    with pytest.raises(TableAlreadyExists, match="belongs to the commit owner 'commit-owner-1'"):
+        lake.adopt("theirs", tmp_path / "theirs")
+
+
+# Take-over and hand-back.
+
+
+def plain(path: Path, *paths: str) -> Snapshot:
+    """A table of the file system."""
+    snapshot = slackwater.Transaction.create(path, ID).commit("CREATE TABLE").snapshot
+    for name in paths:
+        snapshot = append(path, name)
+    return snapshot
+
+
+def test_an_existing_table_is_taken_over_with_all_it_has(lake: LogLake, tmp_path: Path) -> None:
+    before = plain(tmp_path / "old", "a", "b")
+    lake.adopt("old", tmp_path / "old")
+    snapshot = lake.snapshot("old")
+    assert (snapshot.version, live(snapshot.store)) == (3, ["a", "b"])
+    assert snapshot.timestamp_ms > before.timestamp_ms
+    assert snapshot.metadata.configuration["delta.inCommitTimestampEnablementVersion"] == "3"
+    enabled_ms = snapshot.metadata.configuration["delta.inCommitTimestampEnablementTimestamp"]
+    assert int(enabled_ms) == snapshot.timestamp_ms
+    assert append(tmp_path / "old", "c").version == 4
+    assert log_names(snapshot.store, ".json") == [0, 1, 2, 3]
+    assert [version for version, _, _ in lake.snapshot("old").history().entries()] == [4, 3, 2, 1, 0]
+
+
+def test_who_began_before_the_take_over_does_not_write_around_the_owner(lake: LogLake, tmp_path: Path) -> None:
+    late = slackwater.Transaction(plain(tmp_path / "old", "a"))
+    late.add(add("late"))
+    lake.adopt("old", tmp_path / "old")
+    with pytest.raises(ProtocolChangedException):
+        late.commit("WRITE")
+    assert live(lake.snapshot("old").store) == ["a"]
+
+
+def test_commits_to_the_file_system_while_the_table_is_taken_over_are_kept(lake: LogLake, tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    plain(path, "a")
+    landed: list[str] = []
+
+    def write() -> None:
+        for number in range(30):
+            try:
+                append(path, f"w{number}")
+            except (CommitOwnerRequired, ProtocolChangedException):
+                return
+            landed.append(f"w{number}")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    eventually(lambda: len(landed) > 1)
+    lake.adopt("old", path)
+    writer.join()
+    assert live(lake.snapshot("old").store) == sorted(["a", *landed])
+
+
+def test_what_is_no_table_is_not_taken_over(lake: LogLake, tmp_path: Path) -> None:
+    with pytest.raises(TableNotFound):
+        lake.adopt("nothing", tmp_path / "nothing")
+    assert lake.tables() == []
+
+
+def test_a_table_that_is_handed_back_is_everybodys(lake: LogLake, tmp_path: Path) -> None:
+    path = tmp_path / "lake" / "t"
+    lake.create_log("t", ID)
+    append(path, "a")
+    before = append(path, "b")
+    lake.release("t")
+    after = slackwater.Snapshot.load(path)
+    assert (after.version, log_names(after.store, ".json")) == (3, [0, 1, 2, 3])
+    assert ownership(after.protocol, after.metadata, "t") is None
+    assert "managedCommit" not in (after.protocol.writer_features or ())
+    assert [key for key in after.metadata.configuration if "managedCommit" in key] == []
+    assert after.properties.flag("delta.enableInCommitTimestamps")
+    assert after.timestamp_ms > before.timestamp_ms
+    assert append(path, "c").version == 4
+    assert log_names(after.store, ".json") == [0, 1, 2, 3, 4]
+    with pytest.raises(TableNotFound):
+        lake.snapshot("t")
+    # Who read it before is told, rather than writing past the owner.
+    with pytest.raises(ProtocolChangedException):
+        append(before, "d")
+    assert live(after.store) == ["a", "b", "c"]
+
+
+def test_a_table_comes_back_after_it_was_handed_back(lake: LogLake, tmp_path: Path) -> None:
+    path = tmp_path / "lake" / "t"
+    lake.create_log("t", ID)
+    for _ in range(2):
+        lake.release("t")
+        append(path, f"f{slackwater.Snapshot.load(path).version}")
+        lake.adopt("t", path)
+        append(path, f"f{slackwater.Snapshot.load(path).version}")
+    assert live(lake.snapshot("t").store) == ["f1", "f3", "f5", "f7"]
+
+
+def test_an_owner_that_keeps_its_tables_says_so(tmp_path: Path) -> None:
+    with held(tmp_path / "lake", keeps_tables=True) as lake:
+        lake.create_log("t", ID)
+        with pytest.raises(OperationNotAllowed, match="does not give up"):
+            lake.release("t")
+        assert append(tmp_path / "lake" / "t", "a").version == 1
+
+
+def test_a_lake_is_confined_to_its_roots(tmp_path: Path) -> None:
+    with held(tmp_path / "lake", roots=[tmp_path / "lake"]) as lake:
+        lake.create_log("t", ID)
+        plain(tmp_path / "old")
+        for call in (
+            lambda: lake.create_log("u", ID, location=tmp_path / "outside"),
+            lambda: lake.adopt("old", tmp_path / "old"),
+        ):
+            with pytest.raises(PathNotAllowed):
+                call()
+        assert [table.name for table in lake.tables()] == ["t"]
+        assert not (tmp_path / "outside").exists()
+        assert append(tmp_path / "old", "a").version == 1
+
+
+def test_a_lake_in_an_object_store_wants_a_database() -> None:
+    with pytest.raises(InvalidArgument, match="needs a database of its own"):
+        LogLake.open("memory://bucket/lake")
+
+
+# Properties and state.
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"delta.managedCommit.commitOwner": "me"},
+        {"delta.managedCommit.commitOwnerConf": "{}"},
+        {"delta.ManagedCommit.CommitOwner": "me"},
+        {"delta.enableInCommitTimestamps": "false"},
+        {"delta.feature.catalogOwned-preview": "supported"},
+    ],
+)
+def test_properties_of_the_ownership_are_not_for_users_to_change(lake: LogLake, change: dict[str, str]) -> None:
+    snapshot = lake.create_log("t", ID).snapshot
+    with pytest.raises((InvalidArgument, OperationNotAllowed)):
+        set_properties(snapshot, change).commit(begin(snapshot))
+    assert lake.snapshot("t").version == 0
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["delta.managedCommit.commitOwner", "delta.managedCommit.commitOwnerConf", "delta.enableInCommitTimestamps"],
+)
+def test_the_ownership_is_not_unset(lake: LogLake, key: str) -> None:
+    snapshot = lake.create_log("t", ID).snapshot
+    with pytest.raises((InvalidArgument, OperationNotAllowed)):
+        unset_properties(snapshot, [key]).commit(begin(snapshot))
+    assert lake.snapshot("t").metadata.configuration[key]
+
+
+def test_other_properties_are_set_and_unset_through_the_owner(lake: LogLake) -> None:
+    snapshot = lake.create_log("t", ID).snapshot
+    changed = set_properties(snapshot, {"owner": "me"}).commit(begin(snapshot)).snapshot
+    assert changed.metadata.configuration["owner"] == "me"
+    assert ownership(changed.protocol, changed.metadata, "t") is not None
+
+
+def _without(snapshot: Snapshot, what: str) -> list[dict[str, Any]]:
+    """The protocol and metadata of a table in an invalid state."""
+    protocol, metadata = snapshot.protocol, snapshot.metadata
+    configuration = dict(metadata.configuration)
+    features = list(protocol.writer_features or ())
+    if what == "feature":
+        features.remove("managedCommit")
+    elif what == "owner":
+        del configuration["delta.managedCommit.commitOwner"]
+    elif what == "timestamps":
+        configuration["delta.enableInCommitTimestamps"] = "false"
+    elif what == "timestamps' feature":
+        features.remove("inCommitTimestamp")
+    else:
+        configuration["delta.managedCommit.commitOwnerConf"] = {"JSON": "{", "texts": '{"a":1}', "object": "[]"}[what]
+    return [
+        {"commitInfo": {"inCommitTimestamp": 5, "timestamp": 5, "operation": "x", "txnId": "x"}},
+        replace(protocol, writer_features=tuple(features)).to_json(),
+        replace(metadata, configuration=configuration).to_json(),
+    ]
+
+
+@pytest.mark.parametrize("what", ["feature", "owner", "timestamps", "timestamps' feature", "JSON", "texts", "object"])
+def test_a_table_in_an_invalid_state_is_read_but_neither_written_nor_taken_over(
+    lake: LogLake, tmp_path: Path, what: str
+) -> None:
+    store = open_store(tmp_path / "bad")
+    write_version(store, 0, *_without(lake.create_log("t", ID).snapshot, what))
+    assert slackwater.Snapshot.load(tmp_path / "bad").version == 0
+    for call in (lambda: append(tmp_path / "bad", "a"), lambda: lake.adopt("bad", tmp_path / "bad")):
+        with pytest.raises(CorruptTable, match=r"managedCommit|commitOwner"):
+            call()
+    assert log_names(store, ".json") == [0]
+
+
+def test_a_commit_that_went_around_the_owner_is_reported_to_readers_and_writers(lake: LogLake, tmp_path: Path) -> None:
+    path = tmp_path / "lake" / "t"
+    snapshot = lake.create_log("t", ID).snapshot
+    append(path, "a")
+    lake.backfill("t")
+    info = {"commitInfo": {"inCommitTimestamp": 5, "timestamp": 5, "operation": "x", "txnId": "x"}}
+    write_version(snapshot.store, 2, info, add("theirs").to_json())
+    for call in (lambda: lake.snapshot("t"), lambda: append(path, "b"), snapshot.update):
+        with pytest.raises(UnratifiedCommit, match="did not ask the owner"):
+            call()
+    (report,) = lake.repair("t")
+    assert "UnratifiedCommit" in report
+    snapshot.store.delete([f"_delta_log/{2:020d}.json"])
+    assert "takes commits again" in lake.repair()[0]
+    append(path, "b")
+    assert live(snapshot.store) == ["a", "b"]
+
+
+def test_a_snapshot_from_before_the_take_over_finds_the_owners_commits_when_it_is_updated(
+    lake: LogLake, tmp_path: Path
+) -> None:
+    before = plain(tmp_path / "old", "a")
+    with held(tmp_path / "lake") as other:
+        other.adopt("old", tmp_path / "old")
+        append(tmp_path / "old", "b")
+    slackwater.owner.registry.forget_owner(before.store.root_url)
+    assert before.update().version == 3
+
+
+# Upkeep.
+
+
+def test_checkpoints_and_checksums_are_only_of_versions_that_are_in_the_log(lake: LogLake) -> None:
+    store = lake.create_log("t", ID, properties={"delta.checkpointInterval": "3"}).store
+    for number in range(11):
+        append(lake.snapshot("t"), f"f{number}")
+        backfilled = set(log_names(store, ".json"))
+        assert set(log_names(store, ".checkpoint.parquet")) <= backfilled
+        assert set(log_names(store, ".crc")) <= backfilled
+    lake.backfill("t")
+    assert lake.snapshot("t").live_files(["path"]).num_rows == 11
+
+
+def test_checkpoints_are_written_where_commits_are_backfilled(tmp_path: Path) -> None:
+    with LogLake.open(tmp_path / "lake") as lake:
+        store = lake.create_log("t", ID, properties={"delta.checkpointInterval": "2"}).store
+        for number in range(8):
+            append(lake.snapshot("t"), f"f{number}")
+            lake.backfill("t")
+        checkpoints = log_names(store, ".checkpoint.parquet")
+        assert checkpoints
+        assert set(checkpoints) <= set(log_names(store, ".json"))
+        for version in checkpoints:
+            assert slackwater.Snapshot.load(tmp_path / "lake" / "t", version).version == version
+
+
+def test_everybody_reads_the_part_that_is_backfilled(lake: LogLake, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    path = tmp_path / "lake" / "t"
+    lake.create_log("t", ID)
+    append(path, "a", "b")
+    append(path, "c")
+    lake.owner.backfill_to_version(lake.owner.table("t").table_id, 1)
+    theirs = deltalake.DeltaTable(str(path))
+    assert theirs.version() == 1
+    assert sorted(uri.rpartition("/")[2] for uri in theirs.file_uris()) == ["a", "b"]
+    assert lake.snapshot("t").version == 2
+
+
+def test_what_a_lakes_commit_holds_is_what_the_transaction_said(lake: LogLake, tmp_path: Path) -> None:
+    snapshot = lake.create_log("t", ID).snapshot
+    transaction = slackwater.Transaction(snapshot)
+    transaction.add(add("a"))
+    done = transaction.commit("WRITE", {"mode": "Append"}, {"numFiles": "1"}, "by hand")
+    lake.backfill("t")
+    (info, action) = actions_in(snapshot.store.read(f"_delta_log/{1:020d}.json"))
+    assert info["commitInfo"]["inCommitTimestamp"] == info["commitInfo"]["timestamp"] == done.timestamp_ms
+    assert (info["commitInfo"]["operation"], info["commitInfo"]["userMetadata"]) == ("WRITE", "by hand")
+    assert action == add("a").to_json()
