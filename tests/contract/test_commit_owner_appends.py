@@ -19,10 +19,13 @@ from tests.contract.owners import (
     added,
     at_once,
     created,
+    filesystem_table,
     info_in,
     landed,
     metadata,
+    proposal,
     releasing,
+    taken,
     with_row_ids,
 )
 
@@ -80,6 +83,16 @@ def test_row_ids_move_across_commits_that_give_out_none(table: Table) -> None:
     landed(table.owner.commit(table.append(2, *with_row_ids(2, 3, 5))))
     landed(table.owner.commit(table.append(4, *with_row_ids(4, 3, 6))))
     _require_row_ids(table)
+
+
+def test_row_ids_go_on_where_those_of_a_table_that_was_taken_over_ended(lake: OwnedLake) -> None:
+    store = filesystem_table(lake, 2)
+    asked = replace(proposal(lake, version=2, location=store.root_url), row_id_mark=41)
+    table = taken(lake.owner(), asked)
+    for _ in range(3):
+        landed(table.owner.commit(table.append(3, *with_row_ids(3, 41, 4))))
+    found = [action["add"]["baseRowId"] for v in (3, 4, 5) for action in table.everything()[v] if "add" in action]
+    assert found == [42, 46, 50]
 
 
 def _require_row_ids(table: Table) -> None:

@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import CommitFailed, StorageRefused
+from slackwater.owner.allocation import TURN_MS
 from slackwater.owner.api import CommitConflict, CommitOwner
 from slackwater.owner.clock import OwnerClock
 from slackwater.owner.commits import LEASE_MS
@@ -280,6 +281,8 @@ def test_a_hand_back_waits_for_commits_that_are_being_staged(lake: OwnedLake, ta
     assert landed(committed).commit.version == 1
     assert released == CommitConflict(1)
     assert len(waits) == 1
+    # The hand-back is waited for, but not for ever.
+    clock.now_ms += TURN_MS + 1
     assert table.commit(2).commit.version == 2
 
 

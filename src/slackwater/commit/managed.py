@@ -14,6 +14,7 @@ from slackwater.log.owned_log import commit_file, read_commits
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.owner.api import Commit, CommitConflict, CommitRequest, CommitResponse, OwnershipProposal
 from slackwater.owner.registry import OwnedTable
+from slackwater.protocol import row_tracking
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committed, Conflict
 
@@ -85,11 +86,21 @@ class TakingCommitter:
         may_move: bool = False,  # noqa: ARG002  (it does not)
     ) -> Committed | Conflict:
         """As `Committer.commit`; raises as `CommitOwner.take`."""
-        previous_ms = LogSnapshot.open(self._store, version - 1).timestamp_ms if version else None
-        table_id, commit_id = self._owned.table_id, _commit_id(actions)
+        previous_ms, mark = None, None
+        if version:
+            before = LogSnapshot.open(self._store, version - 1)
+            previous_ms = before.timestamp_ms
+            mark = (
+                row_tracking.high_water_mark(before.domain_metadata)
+                if row_tracking.is_supported(before.protocol)
+                else None
+            )
         outcome = self._owned.owner.take(
-            OwnershipProposal(table_id, self._name, self._store.root_url, commit_id, version, actions, previous_ms)
-        )
+            OwnershipProposal(
+                self._owned.table_id, self._name, self._store.root_url, _commit_id(actions), version, actions,
+                previous_ms, mark,
+            )
+        )  # fmt: skip
         return _answer(self._store, outcome)
 
     def commits_after(self, version: int) -> Sequence[ParsedCommit]:

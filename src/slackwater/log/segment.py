@@ -18,6 +18,7 @@ from slackwater.storage.store import ObjectMeta, ObjectStore
 
 LOG = "_delta_log"
 _NAMED_GAPS = 5
+_MOST_LISTINGS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +82,19 @@ class LogListing:
 
 
 def list_log(store: ObjectStore, start_version: int = 0) -> LogListing:
-    """List the log from `start_version` on; files that are not the log's are passed over."""
-    start_after = f"{LOG}/{version_prefix(start_version)}" if start_version else ""
-    commits: dict[int, CommitFile] = {}
-    compacted: list[CommitFile] = []
-    checkpoint_files: list[tuple[LogFile, ObjectMeta]] = []
-    for meta in store.list_from(LOG, start_after):
-        file = parse_log_file(PurePosixPath(meta.path).name)
-        if file is None:
-            continue
-        if file.kind is LogFileKind.COMMIT:
-            commits[file.version] = CommitFile(file.version, file.version, meta.path, meta.modified_ms, meta.size_bytes)
-        elif file.kind is LogFileKind.COMPACTED and file.end_version is not None:
-            compacted.append(CommitFile(file.version, file.end_version, meta.path, meta.modified_ms, meta.size_bytes))
-        elif file.kind in _CHECKPOINT_KINDS:
-            checkpoint_files.append((file, meta))
-    return LogListing(commits, tuple(compacted), tuple(_complete_checkpoints(checkpoint_files)), start_version == 0)
+    """List the log from `start_version` on; files that are not the log's are passed over.
+
+    A listing is no moment: one that shows a commit without those before it, since both came while it was made, is
+    repeated. Gaps that stay are the caller's to judge.
+    """
+    listing = _list_once(store, start_version)
+    for _ in range(_MOST_LISTINGS):
+        if not _has_gap(listing, start_version):
+            break
+        before, listing = listing, _list_once(store, start_version)
+        if listing.commits.keys() == before.commits.keys():
+            break
+    return listing
 
 
 def load_segment(
@@ -171,6 +169,35 @@ def _missing(listing: LogListing, where: str, missing: Sequence[int], target: in
         f"{where}: version {names} is missing from {LOG}, so version {target} cannot be built; restore the file or "
         "read an older version"
     )
+
+
+def _list_once(store: ObjectStore, start_version: int) -> LogListing:
+    start_after = f"{LOG}/{version_prefix(start_version)}" if start_version else ""
+    commits: dict[int, CommitFile] = {}
+    compacted: list[CommitFile] = []
+    checkpoint_files: list[tuple[LogFile, ObjectMeta]] = []
+    for meta in store.list_from(LOG, start_after):
+        file = parse_log_file(PurePosixPath(meta.path).name)
+        if file is None:
+            continue
+        if file.kind is LogFileKind.COMMIT:
+            commits[file.version] = CommitFile(file.version, file.version, meta.path, meta.modified_ms, meta.size_bytes)
+        elif file.kind is LogFileKind.COMPACTED and file.end_version is not None:
+            compacted.append(CommitFile(file.version, file.end_version, meta.path, meta.modified_ms, meta.size_bytes))
+        elif file.kind in _CHECKPOINT_KINDS:
+            checkpoint_files.append((file, meta))
+    return LogListing(commits, tuple(compacted), tuple(_complete_checkpoints(checkpoint_files)), start_version == 0)
+
+
+def _has_gap(listing: LogListing, start_version: int) -> bool:
+    """Whether commits are missing between those that are listed, or before them where no checkpoint explains that."""
+    if not listing.commits:
+        return False
+    oldest, newest = min(listing.commits), max(listing.commits)
+    expected = start_version + 1 if listing.checkpoints and start_version else start_version
+    if oldest > expected and (start_version or not listing.checkpoints):
+        return True
+    return newest - oldest + 1 != len(listing.commits)
 
 
 _PREFERENCE = {

@@ -41,6 +41,15 @@ _UPDATE_HEAD = (
     .values({column: sa.bindparam(column) for column in _HEAD})
 )
 
+_UPDATE_TURN = (
+    sa.update(tables)
+    .where(tables.c.table_id == sa.bindparam("of_table"))
+    .values({column: sa.bindparam(column) for column in ("turn_of", "turn_until_ms")})
+)
+
+TURN_MS = 1500
+"""For how long a commit that lost its version again is waited for."""
+
 ALLOCATED, STAGED, RATIFIED = "allocated", "staged", "ratified"
 """The states of a commit's row."""
 
@@ -127,20 +136,23 @@ class Allocation:
             earlier = _earlier_results(connection, row, attempts)
         outcomes: list[Outcome] = []
         new: dict[str, dict[str, Any]] = {}
+        turn = Turn.of(row)
         for attempt in attempts:
             commit_id = attempt.request.commit_id
             # Equal requests may come together: the second waits for the first.
             known = InFlight() if commit_id in new else earlier.get(commit_id) or _purged(row, attempt)
-            outcome = known or self._of_attempt(row, head, attempt, now_ms)
+            outcome = known or self._of_attempt(row, head, attempt, now_ms, turn)
             if isinstance(outcome, Allocated) and commit_id not in earlier:
                 new[commit_id] = head.advance(row.table_id, attempt, outcome)
             outcomes.append(outcome)
         if new:
             connection.execute(_INSERT_COMMIT, list(new.values()))
             connection.execute(_UPDATE_HEAD, {"of_table": table_id, **head.columns()})
+        if turn != Turn.of(row):
+            connection.execute(_UPDATE_TURN, {"of_table": table_id, **turn.columns()})
         return outcomes
 
-    def _of_attempt(self, row: Row[Any], head: _Head, attempt: Attempt, now_ms: int) -> Outcome:
+    def _of_attempt(self, row: Row[Any], head: _Head, attempt: Attempt, now_ms: int, turn: Turn) -> Outcome:
         request = attempt.request
         refusal = why_refused(row)
         if refusal is not None:
@@ -157,15 +169,52 @@ class Allocation:
                 "the owner takes no more before some are done: try again in a moment"
             )
         if request.version < expected and not _may_move(attempt, head):
+            turn.passes_by(request.commit_id, self.now_ms())
             if request.version <= row.ratified_version:
                 return CommitConflict(row.ratified_version)
             return InFlight()
+        if turn.is_of_another(request.commit_id, self.now_ms()):
+            return InFlight()
+        turn.is_used_by(request.commit_id)
         shift = None
         if request.version < expected and attempt.facts.first_row_id is not None and head.mark is not None:
             shift = head.mark + 1 - attempt.facts.first_row_id
         return Allocated(
             expected, max(now_ms, head.timestamp_ms + 1), f"{version_prefix(expected)}.{attempt.file_id}.json", shift
         )
+
+
+@dataclass
+class Turn:
+    """Who goes next: a commit that must look at what others did would lose to a stream of appends for ever."""
+
+    commit_id: str | None
+    until_ms: int
+
+    @staticmethod
+    def of(row: Row[Any]) -> Turn:
+        """Whose turn it is in the table of `row`."""
+        return Turn(row.turn_of, row.turn_until_ms)
+
+    def is_of_another(self, commit_id: str, now_ms: int) -> bool:
+        """Whether `commit_id` has to wait; a turn that ends too late is of before the clock stepped back."""
+        return now_ms < self.until_ms <= now_ms + TURN_MS and self.commit_id != commit_id
+
+    def passes_by(self, commit_id: str, now_ms: int) -> None:
+        """`commit_id` lost its version; where that happens to it again, it is its turn."""
+        if self.commit_id == commit_id:
+            self.until_ms = now_ms + TURN_MS
+        elif not self.is_of_another(commit_id, now_ms):
+            self.commit_id, self.until_ms = commit_id, 0
+
+    def is_used_by(self, commit_id: str) -> None:
+        """`commit_id` has got a version."""
+        if self.commit_id == commit_id:
+            self.commit_id, self.until_ms = None, 0
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of `tables` that hold it."""
+        return {"turn_of": self.commit_id, "turn_until_ms": self.until_ms}
 
 
 @dataclass

@@ -112,7 +112,7 @@ class OwnershipProposal:
     """The commit that makes a table this owner's: `version` 0 creates it, a later one takes over what is there.
 
     Its metadata names the owner and `table_id` (a UUID of the proposer's choice). `previous_timestamp_ms` is that of
-    the version before, None for a new table.
+    the version before, None for a new table; `row_id_mark` the row id high-water mark, None where there are no row ids.
     """
 
     table_id: str
@@ -122,6 +122,7 @@ class OwnershipProposal:
     version: int
     actions: Sequence[Action] = field(repr=False)
     previous_timestamp_ms: int | None = None
+    row_id_mark: int | None = None
 
 
 class CommitOwner(Protocol):

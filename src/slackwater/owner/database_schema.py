@@ -49,6 +49,9 @@ tables = Table(
     Column("transfer_commit_id", String(36)),
     Column("backfill_holder", String(255)),
     Column("backfill_until_ms", BigInteger),
+    # Who lost its version again and again goes first until then; 0 for one that lost it once.
+    Column("turn_of", String(36)),
+    Column("turn_until_ms", BigInteger, nullable=False, server_default="0"),
     Column("problem", Text, nullable=False, server_default=""),
 )
 # A name and a place are taken until the table is handed back.

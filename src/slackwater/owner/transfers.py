@@ -30,7 +30,7 @@ from slackwater.errors import (
     TableNotFound,
     UnratifiedCommit,
 )
-from slackwater.owner.allocation import InFlight, free_abandoned, locked_table, why_refused
+from slackwater.owner.allocation import TURN_MS, InFlight, free_abandoned, locked_table, why_refused
 from slackwater.owner.api import (
     Action,
     Commit,
@@ -57,6 +57,8 @@ _MAX_PUTS = 4
 _FIRST_WAIT_S = 0.05
 _WAIT_S = 0.01
 _PATIENCE_S = 120.0
+# Whose turn it is: no commit is called so.
+_HAND_BACK = "hand back"
 _CONFLICT, _DONE = "conflict", "done"
 
 
@@ -255,12 +257,13 @@ class Transfers:
             # An earlier run of this transaction whose answer was lost.
             return
         before = proposal.version - 1
+        mark = proposal.row_id_mark if facts.mark is None else facts.mark
         connection.execute(
             sa.insert(tables).values(
                 table_id=proposal.table_id, name=proposal.name, location=written, state=TableState.PROPOSED.value,
                 created_ms=self._clock.now_ms(), allocated_version=before, ratified_version=before,
                 backfilled_version=before, allocated_ms=timestamp_ms, ratified_ms=timestamp_ms,
-                allocated_mark=facts.mark, ratified_mark=facts.mark, allocated_change=proposal.version,
+                allocated_mark=mark, ratified_mark=mark, allocated_change=proposal.version,
                 ratified_change=proposal.version, purged_version=proposal.version,
                 transfer_version=proposal.version, transfer_file=file_name, transfer_commit_id=proposal.commit_id,
             )
@@ -288,11 +291,15 @@ class Transfers:
         refusal = why_refused(row)
         if refusal is not None:
             return refusal
+        now_ms = self._clock.now_ms()
+        if request.version <= row.ratified_version or row.allocated_version > row.ratified_version:
+            # Nobody gets another version before the table was handed back, or that was given up.
+            _set(connection, request.table_id, turn_of=_HAND_BACK, turn_until_ms=now_ms + TURN_MS)
         if request.version <= row.ratified_version:
             return CommitConflict(row.ratified_version)
         if row.allocated_version > row.ratified_version:
             # Those who stage commits decide whose the version is; the dead are not waited for.
-            free_abandoned(connection, row, self._clock.now_ms(), is_dead)
+            free_abandoned(connection, row, now_ms, is_dead)
             return InFlight()
         if request.version > row.ratified_version + 1:
             return InvalidArgument(f"{row.location}: version {request.version - 1} does not exist")

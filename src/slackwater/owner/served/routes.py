@@ -94,6 +94,7 @@ def _add_tables(router: APIRouter, service: Service) -> None:
             version=body.version,
             actions=body.actions,
             previous_timestamp_ms=body.previous_timestamp_ms,
+            row_id_mark=body.row_id_mark,
         )
         return _ratified(service, await workers.ratify(owner.take, proposal))
 

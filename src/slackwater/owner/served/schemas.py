@@ -81,6 +81,7 @@ class ProposalBody(_Body):
     version: Version
     actions: Actions
     previous_timestamp_ms: Milliseconds | None = None
+    row_id_mark: EndVersion | None = Field(None, description="The row id high-water mark; -1 before the first row id.")
 
 
 class BackfillBody(_Body):

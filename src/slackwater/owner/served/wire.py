@@ -106,6 +106,7 @@ def proposal_to_json(proposal: OwnershipProposal, content: orjson.Fragment) -> J
         "commitId": proposal.commit_id,
         "version": proposal.version,
         "previousTimestampMs": proposal.previous_timestamp_ms,
+        "rowIdMark": proposal.row_id_mark,
         "actions": content,
     }
 

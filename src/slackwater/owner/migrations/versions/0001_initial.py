@@ -51,6 +51,8 @@ def upgrade() -> None:
         sa.Column("transfer_commit_id", sa.String(36)),
         sa.Column("backfill_holder", sa.String(255)),
         sa.Column("backfill_until_ms", sa.BigInteger()),
+        sa.Column("turn_of", sa.String(36)),
+        sa.Column("turn_until_ms", sa.BigInteger(), nullable=False, server_default="0"),
         sa.Column("problem", sa.Text(), nullable=False, server_default=""),
     )
     taken = sa.text("state <> 'released'")
