@@ -53,7 +53,7 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Looks into Delta tables: their history, detail, files and schema.",
+    help="Delta tables: their history, detail, files and schema; and lakes of them under a commit owner.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     add_completion=False,

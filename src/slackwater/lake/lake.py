@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
 from typing_extensions import Self
@@ -24,12 +24,14 @@ from slackwater.errors import (
 from slackwater.log.segment import list_log
 from slackwater.owner.api import CommitOwner, ManagedTable
 from slackwater.owner.registry import OwnedTable, attach, detach, forget_owner, learn_owner
+from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.column_paths import parse_column_path
 from slackwater.protocol.managed_commits import own_conf, ownership, with_owner, without_owner
 from slackwater.protocol.schema import StructType, parse_schema
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.committer import Committer
 from slackwater.transaction.table_definition import TableDefinition, define_table
 from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
 
@@ -144,12 +146,9 @@ class LogLake:
             description=description,
         )
         defined = define_table(definition, self._clock.now_ms(), self._clock.new_id)
-        owned = OwnedTable(self._owner, str(uuid.uuid4()))
+        owned = self._newly_owned()
         protocol, metadata = with_owner(defined.protocol, defined.metadata, self._conf(owned))
-        transaction = TableTransaction(store, TakingCommitter(store, owned, name), None, self._clock)
-        transaction.staged.changes_owner = True
-        transaction.set_protocol(protocol)
-        transaction.set_metadata(metadata)
+        transaction = self._transfer(store, None, TakingCommitter(store, owned, name), protocol, metadata)
         for domain in defined.domains:
             transaction.set_domain(domain)
         result = transaction.commit("CREATE TABLE")
@@ -165,25 +164,17 @@ class LogLake:
         """
         store = self._place(name, location)
         self._require_free(name)
-        for attempt in range(1, _MOST_ATTEMPTS + 1):
+
+        def adoption() -> tuple[TableTransaction, OwnedTable]:
             snapshot = Snapshot.open(store)
             found = ownership(snapshot.protocol, snapshot.metadata, store.root_url)
             if found is not None:
                 raise TableAlreadyExists(f"{store.root_url} belongs to {found.description} already")
-            owned = OwnedTable(self._owner, str(uuid.uuid4()))
-            protocol, metadata = with_owner(snapshot.protocol, snapshot.metadata, self._conf(owned))
-            transaction = TableTransaction(store, TakingCommitter(store, owned, name), snapshot, self._clock)
-            transaction.staged.changes_owner = True
-            transaction.set_protocol(protocol)
-            transaction.set_metadata(metadata)
-            try:
-                transaction.commit("ADOPT TABLE", {"name": name})
-            except DeltaConcurrentModificationException:
-                if attempt == _MOST_ATTEMPTS:
-                    raise
-            else:
-                learn_owner(store.root_url, owned)
-                return
+            owned = self._newly_owned()
+            changed = with_owner(snapshot.protocol, snapshot.metadata, self._conf(owned))
+            return self._transfer(store, snapshot, TakingCommitter(store, owned, name), *changed), owned
+
+        learn_owner(store.root_url, _committed("ADOPT TABLE", name, adoption))
 
     def release(self, name: str) -> None:
         """Hand a table back to the file system: all of it is backfilled, and everybody may commit to it there.
@@ -193,24 +184,17 @@ class LogLake:
         table = self._owner.table(name)
         store = self._open(table.location)
         owned = OwnedTable(self._owner, table.table_id)
-        for attempt in range(1, _MOST_ATTEMPTS + 1):
+
+        def hand_back() -> tuple[TableTransaction, OwnedTable]:
             learn_owner(store.root_url, owned)
             # The less is left to backfill, the less time others have to get ahead.
             self._owner.backfill_to_version(table.table_id)
             snapshot = Snapshot.open(store)
-            protocol, metadata = without_owner(snapshot.protocol, snapshot.metadata)
-            transaction = TableTransaction(store, ReleasingCommitter(store, owned), snapshot, self._clock)
-            transaction.staged.changes_owner = True
-            transaction.set_protocol(protocol)
-            transaction.set_metadata(metadata)
-            try:
-                transaction.commit("RELEASE TABLE", {"name": name})
-            except DeltaConcurrentModificationException:
-                if attempt == _MOST_ATTEMPTS:
-                    raise
-            else:
-                forget_owner(store.root_url)
-                return
+            changed = without_owner(snapshot.protocol, snapshot.metadata)
+            return self._transfer(store, snapshot, ReleasingCommitter(store, owned), *changed), owned
+
+        _committed("RELEASE TABLE", name, hand_back)
+        forget_owner(store.root_url)
 
     def backfill(self, name: str) -> int:
         """Have every commit of a table in `_delta_log`; the version that it reaches to."""
@@ -223,6 +207,19 @@ class LogLake:
         # Whoever asks for the table itself finishes what was cut short, and nobody would be told.
         known = next((table.table_id for table in self._owner.tables() if table.name == name), None)
         return self._owner.repair(known or self._owner.table(name).table_id)
+
+    def _newly_owned(self) -> OwnedTable:
+        return OwnedTable(self._owner, str(uuid.uuid4()))
+
+    def _transfer(
+        self, store: ObjectStore, before: Snapshot | None, committer: Committer, protocol: Protocol, metadata: Metadata
+    ) -> TableTransaction:
+        """The transaction by which the table gets an owner, or loses it."""
+        transaction = TableTransaction(store, committer, before, self._clock)
+        transaction.staged.changes_owner = True
+        transaction.set_protocol(protocol)
+        transaction.set_metadata(metadata)
+        return transaction
 
     def _store(self, name: str) -> ObjectStore:
         """The store of a table, which is known as the owner's from then on."""
@@ -254,3 +251,17 @@ class LogLake:
 
     def _conf(self, owned: OwnedTable) -> dict[str, str]:
         return own_conf(self._owner.owner_id, owned.table_id, self._owner.endpoint)
+
+
+def _committed(operation: str, name: str, begin: Callable[[], tuple[TableTransaction, OwnedTable]]) -> OwnedTable:
+    """Whose table it was in the transaction that landed; one that others got in the way of is begun again."""
+    for attempt in range(1, _MOST_ATTEMPTS + 1):
+        transaction, owned = begin()
+        try:
+            transaction.commit(operation, {"name": name})
+        except DeltaConcurrentModificationException:
+            if attempt == _MOST_ATTEMPTS:
+                raise
+        else:
+            return owned
+    raise AssertionError("the loop above returns or raises")
