@@ -87,12 +87,14 @@ class Interloper:
     def __init__(self, store: ObjectStore, step: Callable[[], object]) -> None:
         self._inner = FilesystemCommitter(store, sleep=lambda seconds: None)
         self._step: Callable[[], object] | None = step
+        self.publishes_at_once = True
+        self.published_version = self._inner.published_version
 
-    def commit(self, version: int, actions: Sequence[Any]) -> Any:
+    def commit(self, version: int, actions: Sequence[Any], may_move: bool = False) -> Any:
         step, self._step = self._step, None
         if step is not None:
             step()
-        return self._inner.commit(version, actions)
+        return self._inner.commit(version, actions, may_move)
 
     def commits_after(self, version: int) -> Any:
         return self._inner.commits_after(version)
