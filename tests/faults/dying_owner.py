@@ -25,7 +25,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.transaction.transaction import CommitResult
 
-# Children of a process that has loaded everything and has no threads: quick, and safe to fork.
+# Children of a process that has loaded everything: they begin at once.
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["pytest", "pandas", "psycopg", "tests.faults.owner_processes"])
 

@@ -219,7 +219,11 @@ def _write(
     told: Connection,
     settings: dict[str, Any],
 ) -> None:
-    lake = opened(root, database, **{"backfill_delay_s": 0.02, **settings}) if url is None else LogLake.connect(url)
+    lake = (
+        opened(root, database, **{"backfill_delay_s": 0.02, **settings})
+        if url is None
+        else LogLake.connect(url, timeout_s=2 * PATIENCE_S)
+    )
     with lake:
         snapshot = None
         for number in itertools.count():
