@@ -16,6 +16,7 @@
     ├── UnsupportedFeature            the table needs what this version cannot honour: upgrade
     ├── PathNotAllowed                a path leaves the table's root: allow it explicitly
     ├── InvalidArgument               an option, predicate or name that makes no sense: fix the input
+    │   ├── TransactionEnded          the transaction was committed or rolled back before: begin another one
     │   ├── TableAlreadyExists        there is a table where one was to be created: append to it, or write elsewhere
     │   └── MergeCardinalityViolation several source rows of a merge modify one target row: leave one of them
     ├── OperationNotAllowed           a setting of the table forbids it: change the setting first, if it may be changed
@@ -34,6 +35,9 @@
         │   ├── ConcurrentDeleteDeleteException    it removed files that this transaction removes
         │   ├── ConcurrentTransactionException     it moved the same application id or metadata domain forward
         │   ├── ConcurrentWriteException           it won every version that was tried
+        │   ├── TimestampConflict                  no timestamp is left that agrees with what others read and wrote
+        │   ├── LockTimeout                        it holds a lock that was waited for too long, or not kept alive
+        │   ├── DeadlockDetected                   each of several transactions waits for another: this one gave way
         │   ├── MetadataChangedException           it changed the table's schema or settings
         │   └── ProtocolChangedException           it changed the table's protocol, or created the table
         ├── CommitFailed              it certainly did not land, and no other writer is the cause
@@ -109,6 +113,10 @@ class PathNotAllowed(SlackwaterError):
 
 class InvalidArgument(SlackwaterError, ValueError):
     """An option, a predicate, a name or a combination of them that cannot be honoured."""
+
+
+class TransactionEnded(InvalidArgument):
+    """A transaction is used after it was committed or rolled back."""
 
 
 class TableAlreadyExists(InvalidArgument):
@@ -190,6 +198,18 @@ class ConcurrentTransactionException(DeltaConcurrentModificationException):
 
 class ConcurrentWriteException(DeltaConcurrentModificationException):
     """Other writers were faster at every attempt."""
+
+
+class TimestampConflict(DeltaConcurrentModificationException):
+    """The transaction was told what time it is, and for what others did since it cannot commit as of then."""
+
+
+class LockTimeout(DeltaConcurrentModificationException):
+    """Another transaction holds what this one wants to lock, or a lock of this one ended because it was not kept."""
+
+
+class DeadlockDetected(DeltaConcurrentModificationException):
+    """Transactions wait for each other in a circle, and this one was chosen to give way."""
 
 
 class MetadataChangedException(DeltaConcurrentModificationException):

@@ -12,12 +12,12 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import CommitFailed, StorageRefused
-from slackwater.owner.allocation import TURN_MS
 from slackwater.owner.api import CommitConflict, CommitOwner
 from slackwater.owner.clock import OwnerClock
 from slackwater.owner.commits import LEASE_MS
 from slackwater.owner.database_schema import commits
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.heads import TURN_MS
 from tests.contract.owners import (
     DATABASES,
     PATIENCE_S,

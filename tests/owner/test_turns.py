@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from slackwater.owner.allocation import TURN_MS, Allocated, Allocation, Attempt, InFlight, Outcome
+from slackwater.owner.allocation import Allocation, Attempt, InFlight, Outcome
 from slackwater.owner.api import CommitConflict, CommitRequest
 from slackwater.owner.commit_content import facts_of
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.heads import TURN_MS, Allocated
 from tests.contract.owners import DATABASES, FakeClock, OwnedLake, Table, created, landed, new_id, new_lake, releasing
 
 

@@ -23,7 +23,7 @@ from slackwater.errors import (
 from slackwater.protocol.actions import DomainMetadata
 from slackwater.protocol.row_tracking import DOMAIN, high_water_mark
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction import transaction as transaction_module
+from slackwater.transaction import race as race_module
 from slackwater.transaction.alteration import set_properties
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.post_commit import PostCommit
@@ -257,7 +257,7 @@ def test_chance_shortens_the_waits() -> None:
 
 
 def test_after_the_last_attempt_the_others_have_won(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_module, "MAX_ATTEMPTS", 6)
+    monkeypatch.setattr(race_module, "MAX_ATTEMPTS", 6)
     before = table()
     crowd = _Crowd(before, 100)
     mine = begin(before, committer=crowd)

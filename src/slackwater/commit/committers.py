@@ -5,9 +5,11 @@ Source: delta-protocol.md "Creation of New Log Entries"; managed-commits.md "Wri
 
 from __future__ import annotations
 
+from slackwater.commit.branch import BranchCommitter
 from slackwater.commit.filesystem import FilesystemCommitter
 from slackwater.commit.managed import ManagedCommitter
 from slackwater.errors import CommitOwnerRequired
+from slackwater.log.branches import branch_of
 from slackwater.owner.registry import find_owner
 from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.features import validate_writable
@@ -17,12 +19,15 @@ from slackwater.transaction.committer import Committer
 
 
 def committer_for(store: ObjectStore, protocol: Protocol, metadata: Metadata) -> Committer:
-    """The committer of the table in `store`.
+    """The committer of the table in `store`; what is in a transaction over many tables is committed with it.
 
     Raises UnsupportedFeature for a table that cannot be written to, CorruptTable for one in an invalid state, and
     CommitOwnerRequired where its owner is one that this process has not opened, or of another kind.
     """
     validate_writable(protocol, store.root_url)
+    branch = branch_of(store)
+    if branch is not None:
+        return BranchCommitter(store, branch)
     found = ownership(protocol, metadata, store.root_url)
     if found is None:
         return FilesystemCommitter(store)

@@ -125,6 +125,11 @@ class ReleasingCommitter(ManagedCommitter):
         return _answer(self._store, self._owned.owner.release(self._request(version, actions, False)))
 
 
+def committed_by(store: ObjectStore, response: CommitResponse) -> ParsedCommit:
+    """The commit that an owner answered with."""
+    return _parsed(store, response.commit)
+
+
 def _answer(store: ObjectStore, outcome: CommitResponse | CommitConflict) -> Committed | Conflict:
     if isinstance(outcome, CommitConflict):
         return Conflict(outcome.latest_version)

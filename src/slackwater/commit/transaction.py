@@ -26,9 +26,10 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.sql_predicate import parse_predicate
 from slackwater.storage.open import open_store
 from slackwater.transaction.alteration import validate_user_domain
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.recommit import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.table_definition import TableDefinition, define_table
-from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
+from slackwater.transaction.transaction import Clock, TableTransaction
 
 
 class Transaction:

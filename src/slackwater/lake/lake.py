@@ -11,6 +11,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
+from typing import Any, TypeVar
 
 from typing_extensions import Self
 
@@ -21,6 +22,8 @@ from slackwater.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
+from slackwater.lake.rerun import RETRIES, run_again
+from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.segment import list_log
 from slackwater.owner.api import CommitOwner, ManagedTable
 from slackwater.owner.registry import OwnedTable, attach, detach, forget_owner, learn_owner
@@ -31,12 +34,14 @@ from slackwater.protocol.schema import StructType, parse_schema
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committer
 from slackwater.transaction.table_definition import TableDefinition, define_table
-from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
+from slackwater.transaction.transaction import Clock, TableTransaction
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,254}")
 _MOST_ATTEMPTS = 10
+T = TypeVar("T")
 
 
 class LogLake:
@@ -50,7 +55,7 @@ class LogLake:
         self._owner = owner
         self._root = root
         self._storage_options = dict(storage_options or {})
-        self._clock = Clock()
+        self.clock = Clock()
         attach(owner)
 
     @classmethod
@@ -145,7 +150,7 @@ class LogLake:
             properties or {},
             description=description,
         )
-        defined = define_table(definition, self._clock.now_ms(), self._clock.new_id)
+        defined = define_table(definition, self.clock.now_ms(), self.clock.new_id)
         owned = self._newly_owned()
         protocol, metadata = with_owner(defined.protocol, defined.metadata, self._conf(owned))
         transaction = self._transfer(store, None, TakingCommitter(store, owned, name), protocol, metadata)
@@ -182,7 +187,7 @@ class LogLake:
         Raises TableNotFound, OperationNotAllowed where the owner does not give it up, and what every commit raises.
         """
         table = self._owner.table(name)
-        store = self._open(table.location)
+        store = self.open_location(table.location)
         owned = OwnedTable(self._owner, table.table_id)
 
         def hand_back() -> tuple[TableTransaction, OwnedTable]:
@@ -208,6 +213,35 @@ class LogLake:
         known = next((table.table_id for table in self._owner.tables() if table.name == name), None)
         return self._owner.repair(known or self._owner.table(name).table_id)
 
+    def transaction(
+        self,
+        *,
+        isolation: str = SERIALIZABLE,
+        control: str = OPTIMISTIC,
+        writes: Sequence[str] | None = None,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
+    ) -> LogTransaction:
+        """Begin a transaction over any of the tables: `with lake.transaction() as tx`.
+
+        `isolation`: `serializable`, or `snapshot`, where what was read may change meanwhile. `control`: `optimistic`,
+        or `locking`, where tables are locked as they are first read or written. `writes` declares tables that will be
+        written: from the first question for the time on they are this transaction's alone. Raises InvalidArgument,
+        TableNotFound.
+        """
+        return LogTransaction(self, isolation, control, writes, lock_timeout_s)
+
+    def run(self, work: Callable[[LogTransaction], T], retries: int = RETRIES, **options: Any) -> T:
+        """What `work(tx)` answers in a transaction that commits; where others were in the way, it is run again.
+
+        `options` as `transaction`. `work` is done up to `retries` + 1 times, so it should have no other effects. Raises
+        the last conflict, and every other error at once.
+        """
+        return run_again(lambda seniority_ms: self._begin(seniority_ms, options), work, retries, self.clock)
+
+    def _begin(self, seniority_ms: int | None, options: Mapping[str, Any]) -> LogTransaction:
+        """A transaction that goes before those that began after `seniority_ms`, where it comes to locks."""
+        return LogTransaction(self, seniority_ms=seniority_ms, **options)
+
     def _newly_owned(self) -> OwnedTable:
         return OwnedTable(self._owner, str(uuid.uuid4()))
 
@@ -215,7 +249,7 @@ class LogLake:
         self, store: ObjectStore, before: Snapshot | None, committer: Committer, protocol: Protocol, metadata: Metadata
     ) -> TableTransaction:
         """The transaction by which the table gets an owner, or loses it."""
-        transaction = TableTransaction(store, committer, before, self._clock)
+        transaction = TableTransaction(store, committer, before, self.clock)
         transaction.staged.changes_owner = True
         transaction.set_protocol(protocol)
         transaction.set_metadata(metadata)
@@ -224,11 +258,12 @@ class LogLake:
     def _store(self, name: str) -> ObjectStore:
         """The store of a table, which is known as the owner's from then on."""
         table = self._owner.table(name)
-        store = self._open(table.location)
+        store = self.open_location(table.location)
         learn_owner(store.root_url, OwnedTable(self._owner, table.table_id))
         return store
 
-    def _open(self, location: str | os.PathLike[str]) -> ObjectStore:
+    def open_location(self, location: str | os.PathLike[str]) -> ObjectStore:
+        """The store of a table at `location`, with the lake's storage options."""
         return open_store(location, self._storage_options)
 
     def _place(self, name: str, location: str | os.PathLike[str] | None) -> ObjectStore:
@@ -237,10 +272,10 @@ class LogLake:
                 f"a table's name is of letters, digits, '_', '-' and '.', and does not begin with '.' or '-': {name!r}"
             )
         if location is not None:
-            return self._open(location)
+            return self.open_location(location)
         if self._root is None:
             raise InvalidArgument(f"say where the table {name!r} is to be: its owner is served, and has no root here")
-        return self._open(f"{self._root}/{name}")
+        return self.open_location(f"{self._root}/{name}")
 
     def _require_free(self, name: str) -> None:
         try:

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from slackwater.owner.timestamp_range import TimestampRange
+    from slackwater.owner.transaction_api import (
+        Cut,
+        LockRequest,
+        TimeRequest,
+        TransactionConflict,
+        TransactionRequest,
+        TransactionResponse,
+    )
 
 LATEST = -1
 """As `end_version`: up to the latest ratified version."""
@@ -201,6 +212,46 @@ class CommitOwner(Protocol):
         Promises and releases are carried out or forgotten, commits of the dead dropped, ratified ones backfilled,
         staged files without a record deleted after a time of grace, foreign commits reported.
         """
+        ...
+
+    def cut(self, timestamp_ms: int | None = None) -> Cut:
+        """One state of all tables: the latest, or the one that was current at `timestamp_ms`, for ever the same.
+
+        A state of the past is waited for while commits of before then are being ratified, and none can get a timestamp
+        up to then afterwards. Raises TimestampOutOfRange for an instant of the future. Source: paper §1; design §6.
+        """
+        ...
+
+    def narrow(self, request: TimeRequest) -> TimestampRange:
+        """The range that a request for the current time leaves. Source: paper §3.2.1, §4.1.1.
+
+        Raises TimestampConflict where none is left, InvalidArgument for a precision or zone that there is none of, and
+        as `lock` where tables are to be held.
+        """
+        ...
+
+    def lock(self, request: LockRequest) -> None:
+        """Lock the items for the transaction; those it has are kept, and made exclusive where that is asked.
+
+        When this returns, every commit that was under way to them is settled. Raises LockTimeout, which says who holds
+        what; DeadlockDetected; TableNotFound.
+        """
+        ...
+
+    def keep_alive(self, txn_id: str) -> None:
+        """Say that the transaction goes on: its locks stay. Raises LockTimeout where they are another's already."""
+        ...
+
+    def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
+        """Make all commits of the request count at once, with one timestamp: atomic, durable, at most once.
+
+        Its locks end, whatever comes of it, but for a conflict. Raises as `commit`, and TimestampConflict where no
+        timestamp is left for it. Source: paper §3.1.4, §3.2.2, §4.1.1, §4.2; design §6.
+        """
+        ...
+
+    def end(self, txn_id: str) -> None:
+        """Forget a transaction that is not going to commit: its locks are free."""
         ...
 
     def close(self) -> None:

@@ -14,12 +14,13 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from slackwater.errors import ObjectNotFound, SlackwaterError, TableNotFound, UnratifiedCommit
-from slackwater.owner.allocation import RATIFIED
 from slackwater.owner.api import LATEST, TableState
 from slackwater.owner.clock import OwnerClock, is_dead
 from slackwater.owner.commit_files import backfilled_path, publish, staged_path, versions_after
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, tables
+from slackwater.owner.heads import RATIFIED, locked_table
+from slackwater.owner.joint_ratification import count_backfilled
 from slackwater.storage.store import ObjectStore
 
 BACKFILL_DELAY_S = 0.02
@@ -193,11 +194,12 @@ class Backfill:
         )
 
     def _record(self, connection: Connection, table_id: str, version: int) -> None:
-        connection.execute(
-            sa.update(tables)
-            .where(tables.c.table_id == table_id, tables.c.backfilled_version < version)
-            .values(backfilled_version=version, problem="")
-        )
+        before = locked_table(connection, table_id)
+        if before is not None and before.backfilled_version < version:
+            connection.execute(
+                sa.update(tables).where(tables.c.table_id == table_id).values(backfilled_version=version, problem="")
+            )
+            count_backfilled(connection, table_id, before.backfilled_version, version)
         # Now and then, so that most batches write one row only.
         purge_to = version - self._rows_kept
         row = connection.execute(sa.select(tables.c.purged_version).where(tables.c.table_id == table_id)).first()

@@ -6,7 +6,6 @@ Source: design §5; managed-commits.md "Commit Protocol".
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,18 +18,23 @@ from slackwater.errors import (
     CommitOwnerBusy,
     CommitOwnerUnavailable,
     CommitUnknown,
+    LockTimeout,
     SlackwaterError,
     StorageError,
 )
 from slackwater.owner import allocation, ratification
-from slackwater.owner.allocation import Allocated, Allocation, Attempt, Purged
+from slackwater.owner.abandoned import free_abandoned
+from slackwater.owner.allocation import Allocation, Attempt, Blocked, Purged
 from slackwater.owner.api import Commit, CommitConflict, CommitRequest, CommitResponse
 from slackwater.owner.batches import Batches
 from slackwater.owner.clock import OwnerClock, is_dead
 from slackwater.owner.commit_content import content, facts_of, timestamp_of
 from slackwater.owner.commit_files import backfilled_path, stage, staged_path, transaction_at
 from slackwater.owner.database import Database
+from slackwater.owner.heads import Allocated, locked_table
+from slackwater.owner.joint_ratification import ratify_ready
 from slackwater.owner.ratification import Freed, Pending, Staged
+from slackwater.owner.waiting import Changes
 from slackwater.storage.store import ObjectStore
 
 LEASE_MS = 30_000
@@ -40,7 +44,6 @@ MAX_BACKLOG = 10_000
 
 _LEASE_BYTES_PER_MS = 1000
 _FIRST_WAIT_S = 0.001
-_LONGEST_WAIT_S = 0.02
 # Whether those who come first are dead is asked when they have been waited for so often.
 _DOUBT_EVERY = 10
 _PATIENCE_S = 120.0
@@ -56,6 +59,7 @@ class Commits:
         clock: OwnerClock,
         max_backlog: int = MAX_BACKLOG,
         lease_ms: int = LEASE_MS,
+        changes: Changes | None = None,
     ) -> None:
         self._database = database
         self._store_of = store_of
@@ -64,7 +68,7 @@ class Commits:
         self._allocation = Allocation(clock.now_ms, max_backlog)
         self._allocate: Batches[Attempt, allocation.Outcome] = Batches(self._allocate_batch)
         self._ratify: Batches[Staged, ratification.Outcome] = Batches(self._ratify_batch)
-        self._changed = threading.Condition()
+        self._changes = changes or Changes()
 
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """As `CommitOwner.commit`."""
@@ -87,6 +91,11 @@ class Commits:
                 if answer is not None:
                     return answer
             elif time.monotonic() - started > _PATIENCE_S:
+                if isinstance(outcome, Blocked):
+                    raise LockTimeout(
+                        f"table {request.table_id}: the commit waited {_PATIENCE_S:.0f} s: {outcome.by.description}; "
+                        "nothing was committed: try again when that has ended"
+                    )
                 raise CommitOwnerBusy(
                     f"table {request.table_id}: versions before {request.version} were being staged for {_PATIENCE_S} "
                     "seconds; nothing was committed: try again"
@@ -95,7 +104,7 @@ class Commits:
                 waits += 1
                 if waits % _DOUBT_EVERY == 0:
                     self._free_abandoned(request.table_id)
-                self._wait(_FIRST_WAIT_S * waits)
+                self._changes.wait(_FIRST_WAIT_S * waits)
 
     def _stage_and_ratify(self, request: CommitRequest, given: Allocated) -> CommitResponse | None:
         """The answer, None where the version was taken away: then the commit does not count, and is tried again."""
@@ -131,7 +140,7 @@ class Commits:
                 waits += 1
                 if waits % _DOUBT_EVERY == 0:
                     self._free_abandoned(staged.table_id)
-                self._wait(_FIRST_WAIT_S * (outcome.num_before + waits))
+                self._changes.wait(_FIRST_WAIT_S * (outcome.num_before + waits))
                 outcome = self._database.read(lambda c: ratification.outcome_of(c, staged))
         except CommitOwnerUnavailable as error:
             raise CommitUnknown(
@@ -178,8 +187,7 @@ class Commits:
 
     def _ratify_batch(self, staged: Sequence[Staged]) -> list[ratification.Outcome]:
         outcomes = self._database.write(lambda c: ratification.ratify(c, staged))
-        with self._changed:
-            self._changed.notify_all()
+        self._changes.notify()
         return outcomes
 
     def _give_back(self, staged: Staged) -> None:
@@ -188,17 +196,20 @@ class Commits:
             self._database.write(lambda c: ratification.give_back(c, staged), durable=False)
 
     def _free_abandoned(self, table_id: str) -> None:
-        def free(connection: Connection) -> None:
-            row = allocation.locked_table(connection, table_id)
-            if row is not None:
-                allocation.free_abandoned(connection, row, self._clock.now_ms(), is_dead)
+        settle_abandoned(self._database, self._clock, table_id)
 
-        self._database.write(free, durable=False)
 
-    def _wait(self, seconds: float) -> None:
-        """Until this process has ratified something, or another may have."""
-        with self._changed:
-            self._changed.wait(min(_LONGEST_WAIT_S, seconds))
+def settle_abandoned(database: Database, clock: OwnerClock, table_id: str) -> None:
+    """What keeps the next version of the table from counting is brought to an end, where its process is gone."""
+
+    def settle(connection: Connection) -> None:
+        if ratify_ready(connection, table_id):
+            return
+        row = locked_table(connection, table_id)
+        if row is not None:
+            free_abandoned(connection, row, clock.now_ms(), is_dead)
+
+    database.write(settle)
 
 
 def _rough_size(request: CommitRequest) -> int:

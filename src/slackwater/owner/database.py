@@ -35,7 +35,7 @@ except ImportError:  # Windows: SQLite's own waiting has to do.
 
 T = TypeVar("T")
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest revision in `migrations/`."""
 PATIENCE_S = 10.0
 """For how long a database that does not answer is asked again."""

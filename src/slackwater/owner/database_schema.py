@@ -17,6 +17,11 @@ owner = Table(
     Column("created_ms", BigInteger, nullable=False),
     # The greatest timestamp that was given to what is no commit of an active table; LAST is that or a table's.
     Column("last_ms", BigInteger, nullable=False),
+    # The greatest instant that a time slice was read at: no commit gets a timestamp up to it.
+    Column("served_ms", BigInteger, nullable=False, server_default="0"),
+    # How many slots the read timestamp table has, and what every slot is at least.
+    Column("read_slots", Integer, nullable=False, server_default="0"),
+    Column("read_floor_ms", BigInteger, nullable=False, server_default="0"),
 )
 
 tables = Table(
@@ -81,19 +86,26 @@ commits = Table(
 )
 Index("commits_by_id", commits.c.table_id, commits.c.commit_id, unique=True)
 
-# The timestamp table (paper §4): one row decides for all commits of a transaction.
+Index("commits_by_transaction", commits.c.txn_id)
+
+# The timestamp table (paper §4.2): one row decides for all commits of a transaction, until the last is backfilled.
 transactions = Table(
     "transactions",
     metadata,
     Column("txn_id", String(36), primary_key=True),
+    # open: was told a time, or holds locks; then as its commits.
     Column("state", String(12), nullable=False),
     Column("timestamp_ms", BigInteger),
+    # What an open one was told of the time.
+    Column("low_ms", BigInteger),
+    Column("high_ms", BigInteger),
+    # Commits that are not backfilled.
     Column("pending", Integer, nullable=False),
     Column("holder", String(255), nullable=False),
     Column("until_ms", BigInteger, nullable=False),
 )
 
-# The read timestamp table (paper §3): the latest read of whatever hashes to a slot.
+# The read timestamp table (paper §4.1): the latest read of whatever hashes to a slot.
 read_timestamps = Table(
     "read_timestamps",
     metadata,
@@ -101,14 +113,24 @@ read_timestamps = Table(
     Column("timestamp_ms", BigInteger, nullable=False),
 )
 
+# Two-phase locking (paper §3.1): what is held, and what is waited for, by transactions that go on.
 locks = Table(
     "locks",
     metadata,
-    Column("item", String(512), primary_key=True),
+    Column("table_id", String(36), primary_key=True),
+    # '' is the whole table.
+    Column("granule", String(512), primary_key=True),
     Column("txn_id", String(36), primary_key=True),
-    Column("is_exclusive", Boolean, nullable=False),
+    # IS, IX, S, SIX, X: what is held, '' for nothing yet; and what is waited for, '' for nothing.
+    Column("held", String(3), nullable=False),
+    Column("wanted", String(3), nullable=False),
+    # The order of coming of those that wait.
+    Column("place", BigInteger, nullable=False),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("holder", String(255), nullable=False),
     Column("until_ms", BigInteger, nullable=False),
 )
+Index("locks_by_transaction", locks.c.txn_id)
 
 tokens = Table(
     "tokens",

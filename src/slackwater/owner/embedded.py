@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from slackwater.errors import InvalidArgument, SlackwaterError, StorageError, TableNotFound
-from slackwater.owner.allocation import free_abandoned, locked_table
+from slackwater.owner.abandoned import free_abandoned
 from slackwater.owner.api import (
     LATEST,
     CommitConflict,
@@ -26,15 +26,33 @@ from slackwater.owner.api import (
     OwnershipProposal,
     TableState,
 )
+from slackwater.owner.asked_times import AskedTimes
 from slackwater.owner.backfill import BACKFILL_DELAY_S, ROWS_KEPT, Backfill
 from slackwater.owner.clock import OwnerClock, is_dead
 from slackwater.owner.commits import LEASE_MS, MAX_BACKLOG, Commits
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, owner, tables
 from slackwater.owner.garbage import GRACE_MS, unrecorded
+from slackwater.owner.heads import locked_table
+from slackwater.owner.locking import Locking
+from slackwater.owner.owner_time import last_ms
 from slackwater.owner.places import Places
+from slackwater.owner.read_timestamps import resize
 from slackwater.owner.recent_commits import RecentCommits
+from slackwater.owner.time_slices import TimeSlices
+from slackwater.owner.timestamp_range import TimestampRange
+from slackwater.owner.transaction_api import (
+    Cut,
+    Item,
+    LockRequest,
+    TimeRequest,
+    TransactionConflict,
+    TransactionRequest,
+    TransactionResponse,
+)
+from slackwater.owner.transactions import Transactions
 from slackwater.owner.transfers import Transfers
+from slackwater.owner.waiting import Changes
 from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
 
@@ -57,22 +75,30 @@ class EmbeddedOwner:
         lease_ms: int = LEASE_MS,
         backfill_delay_s: float | None = BACKFILL_DELAY_S,
         rows_kept: int = ROWS_KEPT,
+        read_slots: int | None = None,
     ) -> None:
         """`endpoint`: where this owner is served. `keeps_tables`: it does not hand them back.
 
         A commit is backfilled after `backfill_delay_s`, with those that came meanwhile; None: on request only. The
-        latest `rows_kept` commits of a table are told by the database, older ones by the log.
+        latest `rows_kept` commits of a table are told by the database, older ones by the log. `read_slots`: the size of
+        the read timestamp table from now on, None to leave it.
         """
         self._database = database
         self._places = places
         self._clock = clock or OwnerClock()
         self._endpoint = endpoint
+        self._read_slots = read_slots
         self._owner_id = database.write(self._identity)
         self._locations: dict[str, str] = {}
         self._backfill = Backfill(database, self._store, self._clock, backfill_delay_s, rows_kept)
-        self._commits = Commits(database, self._store, self._clock, max_backlog, lease_ms)
+        changes = Changes()
+        self._commits = Commits(database, self._store, self._clock, max_backlog, lease_ms, changes)
+        self._transactions = Transactions(database, self._store, self._clock, max_backlog, lease_ms, changes)
+        self._locking = Locking(database, self._clock, changes=changes)
+        self._asked_times = AskedTimes(database, self._clock.now_ms, self._clock.holder)
         self._transfers = Transfers(database, places, self._backfill, self._clock, keeps_tables)
         self._recent = RecentCommits(database, self._store, self._transfers.resume)
+        self._slices = TimeSlices(database, places, self._clock, self._transfers.resume, changes)
         # A process that just ends leaves a table that everybody reads.
         self._at_exit = _closer(self)
         atexit.register(self._at_exit)
@@ -162,6 +188,31 @@ class EmbeddedOwner:
                 done.append(f"{row.name}: {type(error).__name__}: {error}")
         return done
 
+    def cut(self, timestamp_ms: int | None = None) -> Cut:
+        return self._slices.cut(timestamp_ms)
+
+    def narrow(self, request: TimeRequest) -> TimestampRange:
+        if request.holds:
+            items = [Item(table_id) for table_id in request.holds]
+            self._locking.lock(LockRequest(request.txn_id, request.started_ms, items, True, request.timeout_s))
+        return self._asked_times.narrow(request)
+
+    def lock(self, request: LockRequest) -> None:
+        self._locking.lock(request)
+
+    def keep_alive(self, txn_id: str) -> None:
+        self._locking.keep_alive(txn_id)
+
+    def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
+        outcome = self._transactions.commit(request)
+        if isinstance(outcome, TransactionResponse):
+            for table_id in outcome.commits:
+                self._backfill.soon(table_id)
+        return outcome
+
+    def end(self, txn_id: str) -> None:
+        self._transactions.end(txn_id)
+
     def close(self) -> None:
         atexit.unregister(self._at_exit)
         self._backfill.close()
@@ -217,6 +268,7 @@ class EmbeddedOwner:
         if found is None:
             found = self._clock.new_id()
             connection.execute(sa.insert(owner).values(owner_id=found, created_ms=self._clock.now_ms(), last_ms=0))
+        resize(connection, self._read_slots, last_ms(connection))
         return str(found)
 
     def _store(self, table_id: str) -> ObjectStore:

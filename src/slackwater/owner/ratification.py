@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from slackwater.owner.allocation import ALLOCATED, RATIFIED, STAGED, commit_of, free_from, locked_table
+from slackwater.owner.abandoned import free_from
 from slackwater.owner.api import Commit, CommitResponse
 from slackwater.owner.database_schema import commits, tables
+from slackwater.owner.heads import ALLOCATED, RATIFIED, STAGED, commit_of, locked_table
 
 # Statements that every commit runs are built once.
 _STAGE = (
@@ -32,7 +33,14 @@ _STAGE = (
 )
 _OF_TABLE = commits.c.table_id == sa.bindparam("of_table")
 _WAITING = (
-    sa.select(commits.c.version, commits.c.state, commits.c.timestamp_ms, commits.c.mark, commits.c.is_change)
+    sa.select(
+        commits.c.version,
+        commits.c.state,
+        commits.c.timestamp_ms,
+        commits.c.mark,
+        commits.c.is_change,
+        commits.c.txn_id,
+    )
     .where(_OF_TABLE, commits.c.version > sa.bindparam("after"))
     .order_by(commits.c.version)
 )
@@ -176,7 +184,8 @@ def _flip(connection: Connection, row: Any) -> int:
     waiting = connection.execute(_WAITING, {"of_table": table_id, "after": ratified_version}).all()
     ready: list[Any] = []
     for commit in waiting:
-        if commit.state != STAGED or commit.version != ratified_version + 1 + len(ready):
+        # A transaction's commits count together, by its own ratification.
+        if commit.state != STAGED or commit.txn_id is not None or commit.version != ratified_version + 1 + len(ready):
             break
         ready.append(commit)
     if not ready:

@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from slackwater.errors import ObjectNotFound, TableNotFound
-from slackwater.owner.allocation import RATIFIED, commit_of
 from slackwater.owner.api import LATEST, Commit, GetCommitsResponse, TableState
 from slackwater.owner.commit_files import backfilled_path, staged_path
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, tables
+from slackwater.owner.heads import RATIFIED, commit_of
 from slackwater.storage.store import ObjectStore
 
 _STATE = sa.select(tables.c.state, tables.c.ratified_version, tables.c.backfilled_version).where(

@@ -30,7 +30,8 @@ from slackwater.errors import (
     TableNotFound,
     UnratifiedCommit,
 )
-from slackwater.owner.allocation import TURN_MS, InFlight, free_abandoned, locked_table, why_refused
+from slackwater.owner.abandoned import free_abandoned
+from slackwater.owner.allocation import InFlight
 from slackwater.owner.api import (
     Action,
     Commit,
@@ -46,6 +47,9 @@ from slackwater.owner.commit_content import ContentFacts, content, facts_of, tim
 from slackwater.owner.commit_files import backfilled_path, stage, staged_path, transaction_at
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, owner, tables
+from slackwater.owner.granules import checked
+from slackwater.owner.heads import RATIFIED, TURN_MS, locked_table, why_refused
+from slackwater.owner.owner_time import OwnerTime, begin_allocation
 from slackwater.owner.places import Places
 from slackwater.protocol.file_names import version_prefix
 from slackwater.protocol.managed_commits import OWNER_NAME
@@ -87,13 +91,18 @@ class Transfers:
         written = self._places.written(proposal.location)
         store = self._places.store(written)
         _validate_follows(store, proposal.version)
-        timestamp_ms = self._choose_time(proposal.previous_timestamp_ms)
-        data = content(proposal.actions, proposal.version, timestamp_ms)
-        # The file is there before the promise: whoever finds the promise can keep it.
-        stage(store, file_name, data)
         with _in_doubt(proposal.location):
             try:
-                self._database.write(lambda c: self._promise(c, proposal, facts, written, file_name, timestamp_ms))
+                # The file is there before the promise: whoever finds the promise can keep it.
+                timestamp_ms, is_promised = self._staged(store, proposal, file_name), False
+                while not is_promised:
+                    is_promised = self._database.write(
+                        lambda c, t=timestamp_ms: self._promise(c, proposal, facts, written, file_name, t)  # type: ignore[misc]
+                    )
+                    if not is_promised:
+                        # One with an earlier time is no promise's.
+                        store.delete([staged_path(file_name)])
+                        timestamp_ms = self._staged(store, proposal, file_name)
             except IntegrityError as error:
                 with suppress(StorageError):
                     store.delete([staged_path(file_name)])
@@ -106,6 +115,12 @@ class Transfers:
                     "choose another name, or use the one there is"
                 ) from error
             return self._finish_take(proposal.table_id, proposal.version)
+
+    def _staged(self, store: ObjectStore, proposal: OwnershipProposal, file_name: str) -> int:
+        """Stage the commit of a proposal with a time of now, which it is answered."""
+        timestamp_ms = self._choose_time(proposal.previous_timestamp_ms)
+        stage(store, file_name, content(proposal.actions, proposal.version, timestamp_ms))
+        return timestamp_ms
 
     def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """As `CommitOwner.release`."""
@@ -238,10 +253,12 @@ class Transfers:
 
     def _choose_time(self, previous_ms: int | None) -> int:
         def choose(connection: Connection) -> int:
-            last_ms = connection.execute(sa.select(owner.c.last_ms).with_for_update()).scalar_one()
-            greatest_ms = connection.execute(sa.select(sa.func.max(tables.c.allocated_ms))).scalar()
+            begin_allocation(connection)
+            connection.execute(sa.select(owner.c.last_ms).with_for_update())
+            time = OwnerTime.of(connection, self._clock.now_ms())
+            # After everything that was read of any table, and after every time slice.
             chosen: int = max(
-                self._clock.now_ms(), last_ms, greatest_ms or 0, 0 if previous_ms is None else previous_ms + 1
+                time.clock_ms, time.last_ms + 1, time.served_ms + 1, 0 if previous_ms is None else previous_ms + 1
             )
             connection.execute(sa.update(owner).values(last_ms=chosen))
             return chosen
@@ -251,11 +268,15 @@ class Transfers:
     def _promise(
         self, connection: Connection, proposal: OwnershipProposal, facts: ContentFacts, written: str, file_name: str,
         timestamp_ms: int,
-    ) -> None:  # fmt: skip
+    ) -> bool:  # fmt: skip
+        """Promise the table; False where a time slice was read meanwhile that would have to have it."""
         row = _row_of(connection, proposal.table_id)
         if row is not None and row.transfer_file == file_name:
             # An earlier run of this transaction whose answer was lost.
-            return
+            return True
+        begin_allocation(connection)
+        if OwnerTime.of(connection, timestamp_ms).served_ms >= timestamp_ms:
+            return False
         before = proposal.version - 1
         mark = proposal.row_id_mark if facts.mark is None else facts.mark
         connection.execute(
@@ -264,10 +285,11 @@ class Transfers:
                 created_ms=self._clock.now_ms(), allocated_version=before, ratified_version=before,
                 backfilled_version=before, allocated_ms=timestamp_ms, ratified_ms=timestamp_ms,
                 allocated_mark=mark, ratified_mark=mark, allocated_change=proposal.version,
-                ratified_change=proposal.version, purged_version=proposal.version,
+                ratified_change=proposal.version, purged_version=before,
                 transfer_version=proposal.version, transfer_file=file_name, transfer_commit_id=proposal.commit_id,
             )
         )  # fmt: skip
+        return True
 
     def _activate(self, connection: Connection, table_id: str) -> None:
         row = locked_table(connection, table_id)
@@ -278,16 +300,26 @@ class Transfers:
                 ratified_version=version, backfilled_version=version, transfer_version=None, transfer_file=None,
                 transfer_commit_id=None,
             )  # fmt: skip
+            # From here on time slices are answered without the log.
+            connection.execute(
+                sa.insert(commits).values(
+                    table_id=table_id, version=version, commit_id=row.transfer_commit_id, file_name=row.transfer_file,
+                    state=RATIFIED, timestamp_ms=row.allocated_ms, size_bytes=0, mark=row.allocated_mark,
+                    is_change=True, holder=self._clock.holder, until_ms=0,
+                )
+            )  # fmt: skip
 
     def _stop_commits(
         self, connection: Connection, request: CommitRequest, file_name: str, timestamp_ms: int
     ) -> SlackwaterError | CommitConflict | InFlight | None:
         """Take no more commits; what keeps the table from being released, None where nothing does."""
+        begin_allocation(connection)
         row = locked_table(connection, request.table_id)
         if row is None:
             return TableNotFound(f"the commit owner has no table {request.table_id}")
         if row.transfer_commit_id == request.commit_id:
             return None
+        time = OwnerTime.of(connection, timestamp_ms, checked(request.table_id, None))
         refusal = why_refused(row)
         if refusal is not None:
             return refusal
@@ -303,7 +335,7 @@ class Transfers:
             return InFlight()
         if request.version > row.ratified_version + 1:
             return InvalidArgument(f"{row.location}: version {request.version - 1} does not exist")
-        if row.allocated_ms >= timestamp_ms:
+        if max(row.allocated_ms, time.before_write(request.table_id)) >= timestamp_ms:
             return CommitConflict(row.ratified_version)
         _set(
             connection, request.table_id, state=TableState.RELEASING.value, allocated_ms=timestamp_ms,

@@ -45,8 +45,9 @@ from slackwater.spark.table_expressions import validate_constraint, validate_def
 from slackwater.spark.types import from_spark_schema
 from slackwater.transaction import alteration
 from slackwater.transaction.alteration import Alteration, change_metadata, clustering_columns
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.feature_removal import drop_feature
-from slackwater.transaction.transaction import CommitResult, TableTransaction
+from slackwater.transaction.transaction import TableTransaction
 
 
 class TableAlterations:

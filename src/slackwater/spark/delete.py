@@ -16,7 +16,7 @@ from slackwater.spark.progress import Progress
 from slackwater.spark.row_change import DELETE, FileWork, RowChange
 from slackwater.spark.row_matches import Condition, RowMatches
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.transaction import CommitResult
+from slackwater.transaction.commit_result import CommitResult
 
 
 def delete(

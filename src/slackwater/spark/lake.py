@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
@@ -11,11 +12,16 @@ from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument
 from slackwater.lake.lake import LogLake
+from slackwater.lake.rerun import RETRIES, run_again
+from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
 from slackwater.owner.api import CommitOwner
 from slackwater.protocol.schema import StructType
+from slackwater.spark.lake_transaction import LakeTransaction
 from slackwater.spark.session_defaults import default_properties
 from slackwater.spark.table import DeltaTable
 from slackwater.spark.types import from_spark_schema
+
+T = TypeVar("T")
 
 
 class Lake(LogLake):
@@ -98,6 +104,27 @@ class Lake(LogLake):
         defaults = default_properties(self._session(), given)
         self.create_log(name, _schema(schema), partitioned_by, cluster_by, {**defaults, **given}, description, location)
         return self.table(name)
+
+    def transaction(
+        self,
+        spark: SparkSession | None = None,
+        isolation: str = SERIALIZABLE,
+        control: str = OPTIMISTIC,
+        writes: Sequence[str] | None = None,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
+    ) -> LakeTransaction:
+        """As `LogLake.transaction`, for the session `spark`, by default the lake's."""
+        return LakeTransaction(self, spark or self._session(), isolation, control, writes, lock_timeout_s)
+
+    def run(self, work: Callable[[LakeTransaction], T], retries: int = RETRIES, **options: Any) -> T:
+        """As `LogLake.run`; `options` as `transaction`."""
+        session = options.pop("spark", None) or self._session()
+        return run_again(
+            lambda seniority_ms: LakeTransaction(self, session, seniority_ms=seniority_ms, **options),
+            work,
+            retries,
+            self.clock,
+        )
 
     def _session(self) -> SparkSession:
         session = self._spark or SparkSession.getActiveSession()

@@ -36,11 +36,12 @@ from slackwater.spark.names import quoted
 from slackwater.spark.scan_frame import ScanOptions, TableScan
 from slackwater.spark.table_rows import RowsWritten, TableRows
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.preparation import validate_not_append_only
 from slackwater.transaction.recommit import as_removes
 from slackwater.transaction.row_deletion import RowDeletion
 from slackwater.transaction.row_reads import RowsRead
-from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
+from slackwater.transaction.transaction import Clock, TableTransaction
 
 INSERT, DELETE = "insert", "delete"
 UPDATE_PREIMAGE, UPDATE_POSTIMAGE = "update_preimage", "update_postimage"

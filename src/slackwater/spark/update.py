@@ -23,7 +23,7 @@ from slackwater.spark.progress import Progress
 from slackwater.spark.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE, FileWork, RowChange, total
 from slackwater.spark.row_matches import Condition, RowMatches
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.transaction import CommitResult
+from slackwater.transaction.commit_result import CommitResult
 
 _CHANGED = "__slackwater_changed"
 

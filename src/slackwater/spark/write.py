@@ -46,6 +46,7 @@ from slackwater.spark.write_options import WriteOptions, reset_version, write_op
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.alteration import clustering_columns
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.preparation import validate_not_append_only
 from slackwater.transaction.recommit import as_removes
 from slackwater.transaction.table_definition import (
@@ -54,7 +55,7 @@ from slackwater.transaction.table_definition import (
     define_table,
     with_nested_ids,
 )
-from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
+from slackwater.transaction.transaction import Clock, TableTransaction
 
 _MODE_NAMES = {"error": "ErrorIfExists", "ignore": "Ignore", "append": "Append", "overwrite": "Overwrite"}
 # A write whose generated identity values another writer took is done again, from its rows on.
@@ -80,9 +81,22 @@ def save(
     DeltaConcurrentModificationException and its kinds: the table is unchanged then. After CommitUnknown it may not be.
     """
     request = write_options(frame.sparkSession, mode, options or {}, partition_by, cluster_by)
+    return _done(frame, open_store(path, request.given.storage_options()), request)
+
+
+def save_to(
+    frame: DataFrame, store: ObjectStore, mode: str, options: Mapping[str, Any] | None = None
+) -> CommitResult | None:
+    """As `save`, to the table in `store`."""
+    return _done(frame, store, write_options(frame.sparkSession, mode, options or {}, (), ()))
+
+
+def _done(frame: DataFrame, store: ObjectStore, request: WriteOptions) -> CommitResult | None:
     if not frame.columns:
-        raise InvalidArgument(f"{path}: the data has no columns, so there is nothing to write: give it at least one")
-    result = _saved(frame, open_store(path, request.given.storage_options()), request)
+        raise InvalidArgument(
+            f"{store.root_url}: the data has no columns, so there is nothing to write: give it at least one"
+        )
+    result = _saved(frame, store, request)
     reset_version(frame.sparkSession, request)
     return result
 

@@ -34,9 +34,10 @@ from slackwater.protocol.schema import parse_schema
 from slackwater.protocol.sql_columns import missing_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.stats import ColumnStats, StatsColumns
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.file_stats import stats_leaves
 from slackwater.transaction.table_definition import ColumnName, clustering_domain, with_nested_ids
-from slackwater.transaction.transaction import CommitResult, TableTransaction
+from slackwater.transaction.transaction import TableTransaction
 
 SYSTEM_DOMAIN_PREFIX = "delta."
 

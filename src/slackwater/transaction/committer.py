@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from slackwater.log.commits import ParsedCommit
+
+if TYPE_CHECKING:
+    from slackwater.protocol.commit_info import CommitInfo
+    from slackwater.transaction.transaction import TableTransaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +57,13 @@ class Committer(Protocol):
 
     def commits_after(self, version: int) -> Sequence[ParsedCommit]:
         """The commits that others made after `version`, ascending without a gap."""
+        ...
+
+
+@runtime_checkable
+class JoinsCommits(Protocol):
+    """A committer whose commits become part of a larger transaction, which needs all that is known of them."""
+
+    def join(self, transaction: TableTransaction, info: CommitInfo) -> None:
+        """`transaction` is what commits next. Raises UnsupportedFeature for what cannot be part of the larger one."""
         ...

@@ -32,8 +32,9 @@ from slackwater.protocol.properties import (
 )
 from slackwater.protocol.schema import parse_schema
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committer
-from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
+from slackwater.transaction.transaction import Clock, TableTransaction
 
 _DAY_MS = 24 * 3600 * 1000
 _PROPERTIES = {

@@ -5,36 +5,26 @@ Source: delta-protocol.md "Requirements for Writers"; design §4.
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from slackwater.errors import (
-    CommitUnknown,
-    ConcurrentWriteException,
-    InvalidArgument,
-    ProtocolChangedException,
-    SlackwaterError,
-)
-from slackwater.log.commits import ParsedCommit
+from slackwater.errors import CommitUnknown, InvalidArgument, SlackwaterError
 from slackwater.protocol import row_tracking
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.commit_info import CommitInfo
 from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
-from slackwater.protocol.deletion_vectors import DeletionVectorDescriptor
 from slackwater.protocol.properties import TableProperties
 from slackwater.scan.predicate import Predicate
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.assembly import assemble
-from slackwater.transaction.committer import Committed, Committer, Conflict
-from slackwater.transaction.conflicts import ConflictCheck
+from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.committer import Committer
 from slackwater.transaction.isolation import IsolationLevel, isolation_level
 from slackwater.transaction.post_commit import PostCommit
 from slackwater.transaction.preparation import (
@@ -43,40 +33,13 @@ from slackwater.transaction.preparation import (
     validate_not_append_only,
     validate_vectors_enabled,
 )
+from slackwater.transaction.race import CommitRace
 from slackwater.transaction.row_deletion import FileDeletion, RowDeletion, file_deletions, summary
 from slackwater.transaction.row_reads import RowsRead
 from slackwater.transaction.staged import ReadSet, StagedActions
 from slackwater.transaction.vector_files import delete_vector_files, write_deletion_vectors
-from slackwater.transaction.winner import Winner
 
 ENGINE_INFO = "Slackwater/0.1.0"
-MAX_ATTEMPTS = 1000
-_PATIENT_ATTEMPTS = 3
-_STEP_S = 0.002
-_LONGEST_WAIT_S = 0.1
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    """A commit that landed: its version, its time in ms since the epoch, and how many attempts it took.
-
-    `upkeep` is what was done after the commit (checkpoint, checksum, cleanup), and `upkeep_errors` what of that
-    failed: the commit stands regardless.
-    """
-
-    store: ObjectStore
-    version: int
-    timestamp_ms: int
-    attempts: int
-    upkeep: tuple[str, ...] = ()
-    upkeep_errors: tuple[str, ...] = ()
-    known: Snapshot | None = field(default=None, repr=False)
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The table as of this very version; raises as `Snapshot.load` where it has to be read."""
-        return self.known or Snapshot.open(self.store, self.version)
 
 
 @dataclass(frozen=True)
@@ -110,7 +73,7 @@ class TableTransaction:
         self.reads = ReadSet()
         self.txn_id = self.clock.new_id()
         self.rows_preserved = True
-        self._vector_paths: list[str] = []
+        self.vector_paths: list[str] = []
         self._done = False
 
     def read_whole_table(self) -> None:
@@ -164,7 +127,7 @@ class TableTransaction:
         partial = next((d.file.path for d in deletions.values() if not d.is_whole), None)
         if partial is not None:
             validate_vectors_enabled(protocol, properties, partial)
-        self._stage_row_deletions(deletions)
+        self.stage_row_deletions(deletions)
         return summary(list(deletions.values()))
 
     def discard_vectors(self) -> None:
@@ -172,8 +135,8 @@ class TableTransaction:
 
         Those of one that landed, or may have landed, stay. A file that cannot be deleted is left behind.
         """
-        delete_vector_files(self.store, self._vector_paths)
-        self._vector_paths = []
+        delete_vector_files(self.store, self.vector_paths)
+        self.vector_paths = []
 
     def add_change_files(self, files: Iterable[AddCDCFile]) -> None:
         """Stage change data files."""
@@ -217,10 +180,32 @@ class TableTransaction:
         refused; CommitUnknown where nobody can say whether it landed; UnsupportedFeature, OperationNotAllowed and
         InvalidArgument before anything is tried. Except after CommitUnknown, an error means that it did not land.
         """
+        race = self.prepared(operation, parameters, metrics, user_metadata, tags)
+        try:
+            return race.run()
+        except SlackwaterError as error:
+            if isinstance(error, CommitUnknown):
+                self.keep_vectors()
+            raise
+        except BaseException:
+            # Nobody can say how far the commit came, so what it may refer to stays.
+            self.keep_vectors()
+            raise
+
+    def prepared(
+        self,
+        operation: str,
+        parameters: Mapping[str, str] | None = None,
+        metrics: Mapping[str, str] | None = None,
+        user_metadata: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        isolation: IsolationLevel | None = None,
+    ) -> CommitRace:
+        """The commit, ready to be tried; once. `isolation` by default as the table asks. Raises as `commit` does."""
         if self._done:
             raise InvalidArgument("this transaction was committed before: begin another one")
         prepare(self.staged, self.read, self.clock)
-        isolation = self._isolation()
+        isolation = self._isolation() if isolation is None else isolation
         self._done = True
         info = CommitInfo(
             timestamp=0,
@@ -235,22 +220,17 @@ class TableTransaction:
             user_metadata=user_metadata,
             tags=tags,
         )
-        try:
-            return self._race(info, isolation)
-        except SlackwaterError as error:
-            if isinstance(error, CommitUnknown):
-                self._vector_paths = []
-            raise
-        except BaseException:
-            # Nobody can say how far the commit came, so what it may refer to stays.
-            self._vector_paths = []
-            raise
+        return CommitRace(self, info, isolation)
 
-    def _stage_row_deletions(self, deletions: Mapping[str, FileDeletion]) -> None:
+    def keep_vectors(self) -> None:
+        """Leave the deletion vectors that were written where they are: a commit may refer to them."""
+        self.vector_paths = []
+
+    def stage_row_deletions(self, deletions: Mapping[str, FileDeletion]) -> None:
         """Stage `deletions`; the vectors that they lack are written first."""
         lacking = {path: d for path, d in deletions.items() if d.written is None and not d.is_whole}
         written = write_deletion_vectors(self.store, [d.union for d in lacking.values()], self.clock.new_uuid)
-        self._vector_paths += written.paths
+        self.vector_paths += written.paths
         complete = {
             path: replace(d, written=descriptor)
             for (path, d), descriptor in zip(lacking.items(), written.descriptors, strict=True)
@@ -266,90 +246,15 @@ class TableTransaction:
             return IsolationLevel.SNAPSHOT_ISOLATION
         return isolation_level(self.read.properties)
 
-    def _preserves_rows(self) -> bool:
+    @property
+    def preserves_rows(self) -> bool:
         """Whether rows that were rewritten kept their ids; they had none where another has only now given them some."""
         if self.read is None or not self.staged.removes:
             return self.rows_preserved
         return self.rows_preserved and row_tracking.is_enabled(self.read.protocol, self.read.properties)
 
-    def _race(self, info: CommitInfo, isolation: IsolationLevel) -> CommitResult:
-        before = self.read
-        check = None if before is None else ConflictCheck(before, self.staged, self.reads, isolation, self.zone)
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            actions = assemble(self.staged, before, info, self.clock.now_ms(), self._preserves_rows())
-            outcome = self.committer.commit(0 if before is None else before.version + 1, actions, self._may_move())
-            if isinstance(outcome, Committed):
-                return self._finish(before, outcome, attempt)
-            if before is None or check is None:
-                raise self._created_by_another(outcome)
-            before, own = self._behind(before, outcome, check)
-            if own is not None:
-                return self._finish(before, own, attempt)
-            self._stage_row_deletions(check.take_rebased())
-            if attempt > _PATIENT_ATTEMPTS:
-                self.clock.sleep(min(_LONGEST_WAIT_S, _STEP_S * attempt) * self.clock.jitter())
-        raise ConcurrentWriteException(
-            f"{self.store.root_url}: other writers were faster at each of {MAX_ATTEMPTS} attempts; nothing was "
-            "committed: repeat the work when fewer write"
-        )
-
-    def _behind(self, before: Snapshot, outcome: Conflict, check: ConflictCheck) -> tuple[Snapshot, Committed | None]:
-        """The newest version, where the transaction may follow it; and our own commit, if that is among the winners."""
-        winners = [Winner(commit) for commit in self.committer.commits_after(before.version)]
-        if not winners:
-            # Without the winner's actions nobody can say whether it conflicts.
-            raise ConcurrentWriteException(
-                f"{self.store.root_url}: version {outcome.version} exists, but cannot be read back; nothing was "
-                "committed: read the table again and repeat the work"
-            )
-        for winner in winners:
-            if winner.txn_id == self.txn_id:
-                return before, Committed(winner.commit)
-            check.check(winner, before)
-            before = before.after([winner.commit])
-        return before, None
-
-    def _created_by_another(self, outcome: Conflict) -> Exception:
-        return ProtocolChangedException(
-            f"{self.store.root_url}: another writer created the table first (version {outcome.version} exists): read "
-            "it, and append to it or write elsewhere"
-        )
-
-    def _may_move(self) -> bool:
+    @property
+    def may_move(self) -> bool:
         """Whether the commit means the same behind any other that leaves the table's metadata alone."""
         staged = self.staged
         return self.is_blind_append and staged.fresh_adds and not (staged.transactions or staged.domains)
-
-    def _finish(self, before: Snapshot | None, outcome: Committed, attempts: int) -> CommitResult:
-        commit = outcome.commit
-        stamp = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
-        result = CommitResult(self.store, commit.version, int(stamp) if stamp is not None else 0, attempts)
-        left_behind = self._delete_superseded_vectors(commit)
-        if before is not None and commit.version != before.version + 1:
-            # What others committed in between is read when it is asked for.
-            done, failed = self.post_commit.run_behind(before, commit.version, self.committer, self.clock.now_ms())
-            return self._kept_up(result, done, [*left_behind, *failed])
-        try:
-            after = Snapshot.of_first_commit(self.store, commit) if before is None else before.after([commit])
-        except Exception as error:  # noqa: BLE001  (the commit stands, even if what it made could not be read)
-            return replace(result, upkeep_errors=(*left_behind, f"reading the version back failed: {error}"))
-        done, failed = self.post_commit.run(
-            before, after, commit, self.committer, not self.staged.restates, self.clock.now_ms()
-        )
-        return self._kept_up(replace(result, known=after), done, [*left_behind, *failed])
-
-    def _kept_up(self, result: CommitResult, done: Sequence[str], failed: Sequence[str]) -> CommitResult:
-        for problem in failed:
-            _log.warning("%s: version %d is committed; afterwards %s", self.store.root_url, result.version, problem)
-        return replace(result, upkeep=tuple(done), upkeep_errors=tuple(failed))
-
-    def _delete_superseded_vectors(self, commit: ParsedCommit) -> list[str]:
-        """Delete the vector files of lost attempts that no action of `commit`, which landed, refers to: what failed."""
-        if not self._vector_paths:
-            return []
-        nodes = (node for action in commit.actions for node in (action.get("add"), action.get("remove")) if node)
-        vectors = (DeletionVectorDescriptor.from_json(n["deletionVector"]) for n in nodes if n.get("deletionVector"))
-        needed = {vector.relative_path for vector in vectors}
-        problem = delete_vector_files(self.store, [path for path in self._vector_paths if path not in needed])
-        self._vector_paths = []
-        return [] if problem is None else [problem]

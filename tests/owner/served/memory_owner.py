@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import orjson
 
-from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound
+from slackwater.errors import (
+    InvalidArgument,
+    LockTimeout,
+    TableAlreadyExists,
+    TableNotFound,
+    TimestampConflict,
+    TimestampOutOfRange,
+)
 from slackwater.owner.api import (
     LATEST,
     Commit,
@@ -20,8 +27,21 @@ from slackwater.owner.api import (
     OwnershipProposal,
     TableState,
 )
+from slackwater.owner.timestamp_range import TimestampRange
+from slackwater.owner.transaction_api import (
+    Cut,
+    Item,
+    LockRequest,
+    TableVersion,
+    TimeRequest,
+    TransactionConflict,
+    TransactionRequest,
+    TransactionResponse,
+)
 
 OWNER_ID = "5f0c7f65-8f8e-4e5c-9a63-6f1f1a9b3f10"
+NOW_MS = 1_700_000_000_000 + 1_000_000
+"""The time of this owner, always; commits got theirs before."""
 
 
 @dataclass
@@ -32,13 +52,23 @@ class _Log:
 
 
 class MemoryOwner:
-    """Thread-safe; conflicts wherever the version is not the next one. `before_commit` is called outside its lock."""
+    """Thread-safe; conflicts wherever the version is not the next one, and locks that it does not wait for.
+
+    `before_commit` is called outside its lock.
+    """
 
     def __init__(self, before_commit: Callable[[], None] = lambda: None) -> None:
         self._lock = threading.Lock()
         self._logs: dict[str, _Log] = {}
         self._before_commit = before_commit
         self.requests: list[CommitRequest] = []
+        self.time_requests: list[TimeRequest] = []
+        self.lock_requests: list[LockRequest] = []
+        self.transactions: list[TransactionRequest] = []
+        self.alive: list[str] = []
+        self.ended: list[str] = []
+        self._by_txn: dict[str, TransactionResponse] = {}
+        self._held: dict[Item, str] = {}
         self.is_closed = False
 
     @property
@@ -116,11 +146,74 @@ class MemoryOwner:
                 self._log(table_id)
             return []
 
+    def cut(self, timestamp_ms: int | None = None) -> Cut:
+        if timestamp_ms is not None and timestamp_ms > NOW_MS:
+            raise TimestampOutOfRange(f"{timestamp_ms} has not come: it is {NOW_MS}")
+        with self._lock:
+            logs = sorted(self._logs.values(), key=lambda log: log.table.name)
+            at_ms = NOW_MS if timestamp_ms is None else timestamp_ms
+            return Cut(at_ms, [_version_at(log, at_ms) for log in logs])
+
+    def narrow(self, request: TimeRequest) -> TimestampRange:
+        with self._lock:
+            self.time_requests.append(request)
+            self._hold(request.txn_id, [Item(table_id) for table_id in request.holds])
+        narrowed = request.range.narrowed(NOW_MS + request.ahead_ms, request.precision, request.zone)
+        if narrowed.is_empty:
+            raise TimestampConflict(f"no timestamp is left of {request.range}")
+        return narrowed
+
+    def lock(self, request: LockRequest) -> None:
+        with self._lock:
+            self.lock_requests.append(request)
+            self._hold(request.txn_id, request.items)
+
+    def keep_alive(self, txn_id: str) -> None:
+        self.alive.append(txn_id)
+
+    def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
+        self._before_commit()
+        with self._lock:
+            self.transactions.append(request)
+            if request.txn_id in self._by_txn:
+                return self._by_txn[request.txn_id]
+            logs = {write.table_id: self._log(write.table_id) for write in request.writes}
+            latest = {table_id: log.table.ratified_version for table_id, log in logs.items()}
+            behind = {w.table_id: latest[w.table_id] for w in request.writes if w.version <= latest[w.table_id]}
+            if behind:
+                return TransactionConflict(behind)
+            if request.range.is_empty:
+                raise TimestampConflict(f"no timestamp is left of {request.range}")
+            commits: dict[str, CommitResponse] = {}
+            for write in request.writes:
+                part = CommitRequest(write.table_id, request.txn_id, write.version, write.actions)
+                answer = self._ratify(logs[write.table_id], part)
+                assert isinstance(answer, CommitResponse)
+                commits[write.table_id] = answer
+            self._free(request.txn_id)
+            self._by_txn[request.txn_id] = TransactionResponse(request.range.choose(NOW_MS), commits)
+            return self._by_txn[request.txn_id]
+
+    def end(self, txn_id: str) -> None:
+        with self._lock:
+            self.ended.append(txn_id)
+            self._free(txn_id)
+
     def close(self) -> None:
         with self._lock:
             for log in self._logs.values():
                 log.table = replace(log.table, backfilled_version=log.table.ratified_version)
             self.is_closed = True
+
+    def _hold(self, txn_id: str, items: Sequence[Item]) -> None:
+        for item in items:
+            self._log(item.table_id)
+            if self._held.get(item, txn_id) != txn_id:
+                raise LockTimeout(f"transaction {self._held[item]} holds {item}")
+        self._held.update(dict.fromkeys(items, txn_id))
+
+    def _free(self, txn_id: str) -> None:
+        self._held = {item: holder for item, holder in self._held.items() if holder != txn_id}
 
     def _log(self, table_id: str) -> _Log:
         if table_id not in self._logs:
@@ -143,3 +236,12 @@ class MemoryOwner:
         log.table = replace(log.table, ratified_version=request.version, timestamp_ms=timestamp_ms)
         log.by_id[request.commit_id] = CommitResponse(commit, request.version)
         return log.by_id[request.commit_id]
+
+
+def _version_at(log: _Log, at_ms: int) -> TableVersion:
+    table = log.table
+    found = [commit for commit in log.commits if commit.timestamp_ms <= at_ms]
+    version, timestamp_ms = (found[-1].version, found[-1].timestamp_ms) if found else (None, None)
+    return TableVersion(
+        table.table_id, table.name, table.location, version, timestamp_ms, log.commits[0].version if log.commits else 0
+    )

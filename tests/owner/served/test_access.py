@@ -14,6 +14,9 @@ from tests.owner.served.serving import AppClient, new_id, taken
 ID = "11111111-2222-4333-8444-555555555555"
 COMMIT = {"commitId": ID, "version": 1, "actions": [{"commitInfo": {}}]}
 PROPOSAL = {**COMMIT, "version": 0, "tableId": ID, "name": "new", "location": "file:///lake/new"}
+RANGE = {"lowMs": 5, "highMs": None}
+TRANSACTION = {"txnId": ID, "range": RANGE}
+LOCK = {"startedMs": 5, "items": [], "isExclusive": True, "timeoutS": 0}
 ROUTES = [
     ("GET", "/v1/owner", None, Scope.READ),
     ("GET", "/v1/tables", None, Scope.READ),
@@ -24,6 +27,12 @@ ROUTES = [
     ("POST", "/v1/tables/{table}/backfill", {}, Scope.COMMIT),
     ("POST", "/v1/tables/{table}/release", COMMIT, Scope.ADMIN),
     ("POST", "/v1/repair", {}, Scope.ADMIN),
+    ("GET", "/v1/cut", None, Scope.READ),
+    ("POST", "/v1/transactions", TRANSACTION, Scope.COMMIT),
+    ("DELETE", f"/v1/transactions/{ID}", None, Scope.COMMIT),
+    ("POST", f"/v1/transactions/{ID}/time", {"range": RANGE}, Scope.COMMIT),
+    ("POST", f"/v1/transactions/{ID}/locks", LOCK, Scope.COMMIT),
+    ("POST", f"/v1/transactions/{ID}/keep-alive", None, Scope.COMMIT),
     ("GET", "/metrics", None, Scope.READ),
 ]
 ORDER = list(Scope)
@@ -48,7 +57,7 @@ def _client(tokens: Tokens | None, owner: MemoryOwner, settings: ServedSettings 
 def test_the_matrix_below_has_every_route(tokens: Tokens) -> None:
     paths = create_app(MemoryOwner(), tokens).openapi()["paths"]
     documented = {
-        (method.upper(), path.replace("{table_id}", "{table}").replace("{name}", "flights"))
+        (method.upper(), path.replace("{table_id}", "{table}").replace("{name}", "flights").replace("{txn_id}", ID))
         for path, methods in paths.items()
         for method in methods
     }

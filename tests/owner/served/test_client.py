@@ -26,76 +26,16 @@ from slackwater.errors import (
 from slackwater.owner.api import CommitConflict, CommitResponse
 from slackwater.owner.served import wire
 from slackwater.owner.served.client import HttpOwner
-from slackwater.owner.served.error_wire import error_to_json, status_of
-from slackwater.owner.served.patience import LONGEST_ASKED_WAIT_S, ClientClock
+from slackwater.owner.served.error_wire import error_to_json
+from slackwater.owner.served.patience import LONGEST_ASKED_WAIT_S
 from tests.owner.served.memory_owner import MemoryOwner
+from tests.owner.served.scripted import LOST, NEVER_SENT, TOKEN, Script, Step, answered, failed
 from tests.owner.served.serving import commit_request, new_id, proposal, taken
 
-TOKEN = "slw_" + "s" * 43
-Step = Callable[[httpx.Request], httpx.Response] | Exception | httpx.Response
 COUNTS = {
     "commit": {"version": 1, "fileName": "f", "timestampMs": 5, "sizeBytes": 9, "data": None},
     "latestVersion": 1,
 }
-
-
-class Script:
-    """A server that answers by `steps`, the last of them for ever, and a client of it whose time is made up."""
-
-    def __init__(self, *steps: Step, timeout_s: float = 30.0) -> None:
-        self._steps = list(steps)
-        self.seen: list[httpx.Request] = []
-        self.waits: list[float] = []
-        self._now = 1000.0
-        self.owner = HttpOwner(
-            "https://owner.example:8443/lake",
-            TOKEN,
-            timeout_s,
-            httpx.Client(transport=httpx.MockTransport(self._answer)),
-            clock=ClientClock(monotonic=lambda: self._now, sleep=self._sleep, jitter=lambda: 1.0),
-        )
-
-    @property
-    def bodies(self) -> list[Any]:
-        return [orjson.loads(request.content) for request in self.seen]
-
-    def _answer(self, request: httpx.Request) -> httpx.Response:
-        self.seen.append(request)
-        step = self._steps[min(len(self.seen), len(self._steps)) - 1]
-        if isinstance(step, httpx.TimeoutException):
-            self._now += request.extensions["timeout"]["read"]
-        if isinstance(step, Exception):
-            raise step
-        return step if isinstance(step, httpx.Response) else step(request)
-
-    def _sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
-        self._now += seconds
-
-
-def answered(value: Any, status: int = 200, **headers: str) -> httpx.Response:
-    return httpx.Response(status, json=value, headers=headers)
-
-
-def failed(error: SlackwaterError, **headers: str) -> httpx.Response:
-    return answered(error_to_json(error), status_of(error), **headers)
-
-
-LOST = [
-    httpx.ReadError("reset"),
-    httpx.WriteError("broken pipe"),
-    httpx.RemoteProtocolError("server disconnected without sending a response"),
-    httpx.ReadTimeout("timed out"),
-    httpx.Response(502, text="bad gateway"),
-    httpx.Response(503, text="no upstream"),
-    httpx.Response(504, text="gateway time-out"),
-    httpx.Response(500, text="<html>"),
-    httpx.Response(200, text="<html>captive portal"),
-    httpx.Response(200, json=[]),
-    failed(CommitUnknown("nobody knows")),
-    answered({"error": "NewKindOfUnknown", "message": "x"}, 500),
-]
-NEVER_SENT = [httpx.ConnectError("refused"), httpx.ConnectTimeout("timed out"), httpx.PoolTimeout("full")]
 
 
 @pytest.mark.parametrize("lost", LOST, ids=repr)
@@ -240,11 +180,11 @@ def test_an_owner_that_stays_busy_is_busy(busy: httpx.Response) -> None:
 
 def test_all_attempts_together_keep_to_the_time_that_was_given() -> None:
     script = Script(httpx.ReadTimeout("slow"), timeout_s=9.0)
-    started = script._now
+    started = script.now
     with pytest.raises(CommitUnknown):
         script.owner.commit(commit_request(new_id(), 1))
     assert len(script.seen) >= 3
-    assert script._now - started <= 9.0 + 1.0
+    assert script.now - started <= 9.0 + 1.0
 
 
 def test_waits_grow_and_end() -> None:

@@ -8,11 +8,15 @@ from slackwater.errors import (
     CommitFailed,
     CommitOwnerBusy,
     CommitUnknown,
+    DeadlockDetected,
     InvalidArgument,
+    LockTimeout,
     NotAuthorized,
     PathNotAllowed,
     SlackwaterError,
     TableNotFound,
+    TimestampConflict,
+    TransactionEnded,
 )
 from slackwater.owner.served.error_wire import error_from_json, error_to_json, is_known_error, status_of
 
@@ -48,6 +52,10 @@ def test_every_error_has_a_status_that_says_failure(kind: type[SlackwaterError])
         (CommitOwnerBusy, 429),
         (CommitFailed, 500),
         (CommitUnknown, 504),
+        (TransactionEnded, 400),
+        (TimestampConflict, 409),
+        (LockTimeout, 409),
+        (DeadlockDetected, 409),
     ],
 )
 def test_the_status_fits_the_error(kind: type[SlackwaterError], status: int) -> None:

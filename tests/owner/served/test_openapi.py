@@ -27,6 +27,12 @@ OPERATIONS = [
     ("/v1/tables/{table_id}/backfill", "POST"),
     ("/v1/tables/{table_id}/release", "POST"),
     ("/v1/repair", "POST"),
+    ("/v1/cut", "GET"),
+    ("/v1/transactions", "POST"),
+    ("/v1/transactions/{txn_id}", "DELETE"),
+    ("/v1/transactions/{txn_id}/time", "POST"),
+    ("/v1/transactions/{txn_id}/locks", "POST"),
+    ("/v1/transactions/{txn_id}/keep-alive", "POST"),
     ("/healthz", "GET"),
     ("/metrics", "GET"),
 ]
@@ -95,6 +101,8 @@ def test_the_document_names_the_scope_of_each_operation_and_its_greatest_version
     }
     assert scopes["/v1/tables/{table_id}/commits", "POST"] == "commit"
     assert scopes["/v1/tables", "POST"] == "admin"
+    assert scopes["/v1/cut", "GET"] == "read"
+    assert {scope for (path, _), scope in scopes.items() if path.startswith("/v1/transactions")} == {"commit"}
     assert [key for key, scope in scopes.items() if scope is None] == [("/healthz", "GET")]
     version = schema.raw_schema["components"]["schemas"]["CommitBody"]["properties"]["version"]
     assert version["maximum"] == GREATEST_VERSION

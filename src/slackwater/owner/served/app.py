@@ -22,6 +22,7 @@ from slackwater.owner.served.routes import BEARER, Service, owner_router
 from slackwater.owner.served.schemas import LOG_VALUE, LOG_VALUE_SCHEMA
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens
+from slackwater.owner.served.transaction_routes import add_transactions
 from slackwater.owner.served.wire import API_VERSION, GREATEST_VERSION
 from slackwater.owner.served.workers import Workers
 
@@ -42,6 +43,7 @@ def create_app(owner: CommitOwner, tokens: Tokens | None, settings: ServedSettin
     # Documentation pages would load scripts from elsewhere.
     app = FastAPI(title=_TITLE, version=str(API_VERSION), docs_url=None, redoc_url=None, redirect_slashes=False)
     router = owner_router(service, Gate(tokens, chosen))
+    add_transactions(router, service)
     app.include_router(router)
 
     async def not_there(request: Request, error: Exception) -> Response:

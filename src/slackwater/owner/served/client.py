@@ -20,15 +20,27 @@ from slackwater.owner.api import (
     ManagedTable,
     OwnershipProposal,
 )
-from slackwater.owner.served import wire
+from slackwater.owner.served import transaction_wire, wire
 from slackwater.owner.served.addresses import checked_url, is_in_the_clear, is_loopback
 from slackwater.owner.served.exchange import Answer, Exchange, Question
-from slackwater.owner.served.patience import ClientClock
+from slackwater.owner.served.patience import ClientClock, in_shares
+from slackwater.owner.served.transaction_wire import LONGEST_LOCK_WAIT_S
+from slackwater.owner.timestamp_range import TimestampRange
+from slackwater.owner.transaction_api import (
+    Cut,
+    LockRequest,
+    TimeRequest,
+    TransactionConflict,
+    TransactionRequest,
+    TransactionResponse,
+)
 
 TIMEOUT_S = 30.0
 """For how long an answer is waited for, attempts together."""
 
 _LONG = 10
+# So much longer a call has patience than the owner may wait: the first attempt takes two thirds of the time.
+_MORE = 1.5
 _CONNECT_S = 5.0
 _LIMITS = httpx.Limits(max_connections=128, max_keepalive_connections=64, keepalive_expiry=20.0)
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -52,7 +64,8 @@ class HttpOwner:
         ca_file: str | None = None,
         clock: ClientClock | None = None,
     ) -> None:
-        """`timeout_s` bounds each call, backfills, releases and repairs ten times it; `ca_file` holds certificates.
+        """`timeout_s` bounds each call, backfills, releases, repairs and cuts of the past ten times it; for how long
+        locks are waited for comes to it. `ca_file` holds certificates.
 
         A `client` that is given stays the caller's to close. Raises InvalidArgument for a URL that is not http or
         https, holds a user or a query, or would carry the token in the clear to another machine without `allow_http`.
@@ -76,7 +89,9 @@ class HttpOwner:
         self._own = None if client is not None else self._pool()
         self._pid = os.getpid()
         self._owner_id: str | None = None
-        self._exchange = Exchange(self._url, self._send, clock or ClientClock())
+        self._clock = clock or ClientClock()
+        self._exchange = Exchange(self._url, self._send, self._clock)
+        self._most_ahead_s = 0.0
 
     def __repr__(self) -> str:
         return f"HttpOwner({self._url!r})"
@@ -142,6 +157,57 @@ class HttpOwner:
         body = {"tableId": None if table_id is None else wire.checked_id(table_id, "table's id")}
         return self._settle("/v1/repair", body, lambda found: wire.strings_from_json(found, "done"))
 
+    def cut(self, timestamp_ms: int | None = None) -> Cut:
+        """See CommitOwner. Raises InvalidArgument for an instant before the epoch or after the year 9999."""
+        if timestamp_ms is None:
+            return self._look("/v1/cut", transaction_wire.cut_from_json)
+        query = {"timestampMs": str(transaction_wire.checked_timestamp(timestamp_ms))}
+        return self._look("/v1/cut", transaction_wire.cut_from_json, query, _LONG)
+
+    def narrow(self, request: TimeRequest) -> TimestampRange:
+        """See CommitOwner."""
+        path = _transaction_path(request.txn_id, "/time")
+        total_s = transaction_wire.checked_timeout(request.timeout_s) if request.holds else 0.0
+
+        def ask(timeout_s: float) -> TimestampRange:
+            body = transaction_wire.time_request_to_json(request, timeout_s)
+            return self._understood(self._wait(path, body, timeout_s), transaction_wire.range_from_json)
+
+        self._most_ahead_s = max(self._most_ahead_s, request.ahead_ms / 1000)
+        return in_shares(ask, total_s, LONGEST_LOCK_WAIT_S, self._clock)
+
+    def lock(self, request: LockRequest) -> None:
+        """See CommitOwner. What is waited for long is asked for several times."""
+        path = _transaction_path(request.txn_id, "/locks")
+        total_s = transaction_wire.checked_timeout(request.timeout_s)
+
+        def ask(timeout_s: float) -> None:
+            self._wait(path, transaction_wire.lock_request_to_json(request, timeout_s), timeout_s)
+
+        in_shares(ask, total_s, LONGEST_LOCK_WAIT_S, self._clock)
+
+    def keep_alive(self, txn_id: str) -> None:
+        """See CommitOwner."""
+        self._exchange.ask(Question("POST", _transaction_path(txn_id, "/keep-alive"), patience_s=self._timeout_s))
+
+    def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
+        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        wire.checked_id(request.txn_id, "transaction's id")
+        contents = [wire.commit_content(write.actions) for write in request.writes]
+        question = Question(
+            "POST",
+            "/v1/transactions",
+            body=lambda in_doubt: transaction_wire.transaction_to_json(request, contents, in_doubt),
+            is_commit=True,
+            is_replay=request.is_replay,
+            patience_s=self._timeout_s + _MORE * self._most_ahead_s,
+        )
+        return _together(self._exchange.ask(question))
+
+    def end(self, txn_id: str) -> None:
+        """See CommitOwner."""
+        self._exchange.ask(Question("DELETE", _transaction_path(txn_id), patience_s=self._timeout_s))
+
     def close(self) -> None:
         """Let go of the connections; the server's owner backfills by itself."""
         if self._own is not None:
@@ -161,9 +227,13 @@ class HttpOwner:
         )
         return _ratified(self._exchange.ask(question))
 
-    def _look(self, path: str, read: Callable[[Any], T], query: Mapping[str, str] | None = None) -> T:
-        question = Question("GET", path, query=query, patience_s=self._timeout_s)
+    def _look(self, path: str, read: Callable[[Any], T], query: Mapping[str, str] | None = None, times: int = 1) -> T:
+        question = Question("GET", path, query=query, patience_s=self._timeout_s * times)
         return self._understood(self._exchange.ask(question), read)
+
+    def _wait(self, path: str, body: Mapping[str, Any], wait_s: float) -> Answer:
+        patience_s = self._timeout_s + _MORE * wait_s
+        return self._exchange.ask(Question("POST", path, body=lambda _: body, patience_s=patience_s))
 
     def _settle(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         question = Question("POST", path, body=lambda _: body, patience_s=self._timeout_s * _LONG)
@@ -217,6 +287,19 @@ def _ratified(answer: Answer) -> CommitResponse | CommitConflict:
         return wire.response_from_json(answer.value)
     except ValueError as error:
         raise CommitUnknown(f"the answer to a commit cannot be understood: {error}; read the log") from error
+
+
+def _together(answer: Answer) -> TransactionResponse | TransactionConflict:
+    try:
+        if answer.is_conflict:
+            return transaction_wire.transaction_conflict_from_json(answer.value)
+        return transaction_wire.transaction_response_from_json(answer.value)
+    except ValueError as error:
+        raise CommitUnknown(f"the answer to a transaction cannot be understood: {error}; read the log") from error
+
+
+def _transaction_path(txn_id: str, rest: str = "") -> str:
+    return f"/v1/transactions/{wire.checked_id(txn_id, 'transaction id')}{rest}"
 
 
 def _path(table_id: str, noun: str) -> str:

@@ -26,6 +26,7 @@ from slackwater.owner.served.error_wire import error_from_json, is_known_error
 from slackwater.owner.served.patience import ClientClock, Patience
 
 _BUSY_WAIT_S = 1.0
+_CONFLICTS = frozenset({"latestVersion", "latestVersions"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the owner: `is_conflict` where the version is another commit's."""
+    """An answer of the owner: `is_conflict` where the version is another commit's, or those of several tables."""
 
     value: dict[str, Any]
     is_conflict: bool = False
@@ -110,7 +111,7 @@ class Exchange:
         status, found = response.status_code, _parsed(response)
         if status == httpx.codes.OK:
             return self._lost("an answer that is no JSON object") if found is None else Answer(found)
-        if status == httpx.codes.CONFLICT and found is not None and "latestVersion" in found:
+        if status == httpx.codes.CONFLICT and found is not None and not _CONFLICTS.isdisjoint(found):
             return Answer(found, is_conflict=True)
         error = error_from_json(found)
         if error is None:

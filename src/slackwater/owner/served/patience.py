@@ -6,6 +6,9 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
+
+from slackwater.errors import LockTimeout
 
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 2.0
@@ -13,6 +16,7 @@ LONGEST_ASKED_WAIT_S = 5.0
 """No server makes a client wait longer than this before it asks again."""
 
 _SHORTEST_ATTEMPT_S = 1.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,3 +52,21 @@ class Patience:
             return False
         self._clock.sleep(wait_s)
         return True
+
+
+def in_shares(ask: Callable[[float], T], total_s: float, share_s: float, clock: ClientClock) -> T:
+    """What `ask` for locks answers, which is told for how many seconds to wait: at most `share_s` at once.
+
+    It is asked again until `total_s` are over. Raises the last LockTimeout, and at once one that is not of waiting.
+    """
+    deadline = clock.monotonic() + total_s
+    left_s = total_s
+    while True:
+        this_s, asked = min(left_s, share_s), clock.monotonic()
+        try:
+            return ask(this_s)
+        except LockTimeout:
+            now = clock.monotonic()
+            left_s = deadline - now
+            if left_s <= 0 or now - asked < this_s / 2:
+                raise

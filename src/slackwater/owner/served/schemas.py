@@ -29,13 +29,13 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-_FROM_JSON = BeforeValidator(_whole)
+FROM_JSON = BeforeValidator(_whole)
 Id = Annotated[str, Field(pattern=ID_PATTERN, description="A UUID in its canonical form.")]
 Name = Annotated[str, Field(pattern=NAME_PATTERN, description="1 to 255 of A-Z a-z 0-9 _ . -, no dot in front.")]
-Version = Annotated[int, Field(ge=0, le=GREATEST_VERSION), _FROM_JSON]
-EndVersion = Annotated[int, Field(ge=LATEST, le=GREATEST_VERSION), _FROM_JSON]
-Known = Annotated[int, Field(ge=-1, le=GREATEST_VERSION), _FROM_JSON]
-Milliseconds = Annotated[int, Field(ge=0, le=GREATEST_VERSION, description="Milliseconds since the epoch."), _FROM_JSON]
+Version = Annotated[int, Field(ge=0, le=GREATEST_VERSION), FROM_JSON]
+EndVersion = Annotated[int, Field(ge=LATEST, le=GREATEST_VERSION), FROM_JSON]
+Known = Annotated[int, Field(ge=-1, le=GREATEST_VERSION), FROM_JSON]
+Milliseconds = Annotated[int, Field(ge=0, le=GREATEST_VERSION, description="Milliseconds since the epoch."), FROM_JSON]
 Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4096)]
 # A model for each action would cost more than the commit.
 Actions = Annotated[
@@ -57,11 +57,13 @@ Actions = Annotated[
 ]
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
+    """What is sent, in either direction: nothing but what its fields name, and of their types."""
+
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
 
 
-class CommitBody(_Body):
+class CommitBody(Body):
     """One commit; of any number of equal requests one counts."""
 
     commit_id: Id
@@ -71,7 +73,7 @@ class CommitBody(_Body):
     is_replay: bool = Field(False, description="An earlier, equal request may have been carried out.")
 
 
-class ProposalBody(_Body):
+class ProposalBody(Body):
     """The commit that makes a table this owner's."""
 
     table_id: Id
@@ -84,13 +86,13 @@ class ProposalBody(_Body):
     row_id_mark: EndVersion | None = Field(None, description="The row id high-water mark; -1 before the first row id.")
 
 
-class BackfillBody(_Body):
+class BackfillBody(Body):
     """Up to which version; -1 for the latest."""
 
     version: EndVersion = LATEST
 
 
-class RepairBody(_Body):
+class RepairBody(Body):
     """Which table; all where none is named."""
 
     table_id: Id | None = None
@@ -106,14 +108,14 @@ class CommitsQuery(BaseModel):
     with_data: bool = Field(False, description="Small commits carry their content.")
 
 
-class OwnerAnswer(_Body):
+class OwnerAnswer(Body):
     """Who answers."""
 
     owner_id: Id
     api_version: int
 
 
-class CommitRecord(_Body):
+class CommitRecord(Body):
     """A ratified commit; `data` is its content, null where it was not asked for or is large."""
 
     version: Version
@@ -123,27 +125,27 @@ class CommitRecord(_Body):
     data: str | None
 
 
-class CommitAnswer(_Body):
+class CommitAnswer(Body):
     """The commit counts."""
 
     commit: CommitRecord
     latest_version: Known
 
 
-class ConflictAnswer(_Body):
+class ConflictAnswer(Body):
     """The version is another commit's."""
 
     latest_version: Known
 
 
-class CommitsAnswer(_Body):
+class CommitsAnswer(Body):
     """The ratified commits of the range that are not backfilled, ascending without a gap."""
 
     commits: list[CommitRecord]
     latest_version: Known
 
 
-class TableRecord(_Body):
+class TableRecord(Body):
     """What the owner knows of a table."""
 
     table_id: Id
@@ -156,31 +158,31 @@ class TableRecord(_Body):
     problem: str
 
 
-class TablesAnswer(_Body):
+class TablesAnswer(Body):
     """The tables of the owner, by name."""
 
     tables: list[TableRecord]
 
 
-class BackfilledAnswer(_Body):
+class BackfilledAnswer(Body):
     """The version up to which `_delta_log` has the commits."""
 
     version: Known
 
 
-class RepairedAnswer(_Body):
+class RepairedAnswer(Body):
     """What was done, in words."""
 
     done: list[str]
 
 
-class HealthAnswer(_Body):
+class HealthAnswer(Body):
     """Whether the owner answers."""
 
     status: str
 
 
-class ErrorAnswer(_Body):
+class ErrorAnswer(Body):
     """An error: `error` is its class in the error tree of Slackwater."""
 
     error: str

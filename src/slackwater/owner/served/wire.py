@@ -207,6 +207,19 @@ def string_from_json(found: Any, key: str) -> str:
     return _string(_fields(found), key)
 
 
+def list_from_json(found: Any, key: str) -> list[Any]:
+    """The array under `key`. Raises ValueError."""
+    return _list(_fields(found), key)
+
+
+def object_from_json(found: Any, key: str) -> Json:
+    """The object under `key`. Raises ValueError."""
+    value = _fields(found).get(key)
+    if not isinstance(value, dict):
+        raise _malformed(f"an object under {key!r}", value)
+    return value
+
+
 def strings_from_json(found: Any, key: str) -> list[str]:
     """The texts under `key`. Raises ValueError."""
     strings = _list(_fields(found), key)

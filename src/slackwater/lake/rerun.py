@@ -1,0 +1,48 @@
+"""Work that is done again in a fresh transaction where others were in its way.
+
+Source: design §6 (a fresh timestamp for every attempt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from slackwater.errors import CommitError, InvalidArgument
+from slackwater.lake.transaction import LogTransaction
+from slackwater.transaction.transaction import Clock
+
+RETRIES = 10
+"""How often a transaction is run again, unless the caller says so."""
+
+_FIRST_WAIT_S = 0.01
+_LONGEST_WAIT_S = 2.0
+Txn = TypeVar("Txn", bound=LogTransaction)
+T = TypeVar("T")
+
+
+def run_again(begin: Callable[[int | None], Txn], work: Callable[[Txn], T], retries: int, clock: Clock) -> T:
+    """What `work` answers; as `LogLake.run`.
+
+    `begin` is given when the first attempt began: among those that wait for each other the oldest goes on.
+    """
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise InvalidArgument(f"retries is a whole number from 0, found {retries!r}")
+    seniority_ms: int | None = None
+    wait_s = _FIRST_WAIT_S
+    for _ in range(retries):
+        transaction = begin(seniority_ms)
+        seniority_ms = transaction.seniority_ms
+        try:
+            with transaction:
+                answer = work(transaction)
+        except CommitError as error:
+            if not error.retryable:
+                raise
+            # Those that got in each other's way would meet again.
+            clock.sleep(wait_s * clock.jitter())
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+        else:
+            return answer
+    with begin(seniority_ms) as transaction:
+        return work(transaction)

@@ -1,0 +1,165 @@
+"""Every table of a lake as of one instant: the same answer for ever.
+
+Source: paper §1 (timeslice); design §6 (as-of reads over many tables).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from slackwater.errors import InvalidArgument, TableNotFound, TimestampOutOfRange, VersionNotFound
+from slackwater.log.history import CommitHistory, format_ms, to_ms
+from slackwater.log.owned_log import list_whole_log
+from slackwater.owner.registry import OwnedTable, learn_owner
+from slackwater.owner.timestamp_range import at_ms
+from slackwater.owner.transaction_api import TableVersion
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.store import ObjectStore
+
+if TYPE_CHECKING:
+    from slackwater.lake.lake import LogLake
+
+Instant = dt.datetime | dt.date | str | int
+"""A moment as people give it: a date is its first instant, text is ISO 8601, a number is ms since the epoch."""
+
+_GREATEST_MS = 253_402_300_799_999
+_NAMED = 10
+
+
+class LogTimeSlice:
+    """The tables of a lake as they were at one instant; `LogLake.as_of` gives it.
+
+    The owner was asked once, for all of them: no commit can get a timestamp up to that instant any more. The log of a
+    table is read when the table is asked for. A table that was adopted counts from when it began, by its own log;
+    tables have the names that they have now, and one that was handed back is in no slice.
+    """
+
+    def __init__(self, lake: LogLake, timestamp_ms: int) -> None:
+        """Ask the owner of `lake` for the state at `timestamp_ms`. Raises TimestampOutOfRange for the future."""
+        self._lake = lake
+        self._timestamp_ms = timestamp_ms
+        self._tables = {table.name: table for table in lake.owner.cut(timestamp_ms).tables}
+        self._versions: dict[str, int] = {}
+        self._snapshots: dict[str, Snapshot] = {}
+
+    @property
+    def timestamp(self) -> dt.datetime:
+        """The instant: UTC, whole milliseconds."""
+        return at_ms(self._timestamp_ms)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.timestamp.isoformat(timespec='milliseconds')}>"
+
+    def tables(self) -> list[str]:
+        """The names of the tables that there were, sorted.
+
+        The log is read of tables that the owner's database does not tell that of: of then it holds no commit.
+        """
+        return sorted(name for name in self._tables if self._existed(name))
+
+    def version(self, name: str) -> int:
+        """The version of a table that was the newest then.
+
+        Raises TableNotFound for a table that there is not, or was not yet, and TimestampOutOfRange where the table's
+        log was cleaned up and does not reach back so far.
+        """
+        if name not in self._versions:
+            at = self._table(name)
+            self._versions[name] = self._told_by_log(at) if at.version is None else at.version
+        return self._versions[name]
+
+    def snapshot(self, name: str) -> Snapshot:
+        """A table as it was. Raises as `version` does, VersionNotFound where its log was cleaned up, CorruptTable."""
+        if name not in self._snapshots:
+            version = self.version(name)
+            store = self._store(self._table(name))
+            try:
+                self._snapshots[name] = Snapshot.open(store, version)
+            except VersionNotFound as error:
+                raise VersionNotFound(
+                    f"the table {name!r} had version {version} at {format_ms(self._timestamp_ms)}, which its log does "
+                    f"not hold any more: {error}"
+                ) from error
+        return self._snapshots[name]
+
+    def _table(self, name: str) -> TableVersion:
+        if not isinstance(name, str):
+            raise InvalidArgument(f"a table of the lake is named by a text, found {type(name).__name__}")
+        if name not in self._tables:
+            known = ", ".join(list(self._tables)[:_NAMED]) or "none"
+            raise TableNotFound(f"there is no table named {name!r} in this lake: there are {known}")
+        return self._tables[name]
+
+    def _store(self, at: TableVersion) -> ObjectStore:
+        store = self._lake.open_location(at.location)
+        learn_owner(store.root_url, OwnedTable(self._lake.owner, at.table_id))
+        return store
+
+    def _existed(self, name: str) -> bool:
+        at = self._table(name)
+        if at.version is not None:
+            return True
+        if at.known_from == 0:
+            return False
+        try:
+            self.version(name)
+        except TableNotFound:
+            return False
+        except TimestampOutOfRange:
+            # The log does not reach back; the table may say when it was made.
+            created_ms = Snapshot.open(self._store(at)).metadata.created_time
+            return created_ms is None or created_ms <= self._timestamp_ms
+        return True
+
+    def _told_by_log(self, at: TableVersion) -> int:
+        """The version by the log, up to where the owner's database begins."""
+        store = self._store(at)
+        newest = Snapshot.open(store)
+        listing = list_whole_log(store)
+        commits = {version: file for version, file in listing.commits.items() if version < at.known_from}
+        checkpoints = tuple(c for c in listing.checkpoints if c.version < at.known_from)
+        earlier = CommitHistory(store, replace(listing, commits=commits, checkpoints=checkpoints), newest.properties)
+        try:
+            if commits:
+                return earlier.version_at(self._timestamp_ms)
+        except TimestampOutOfRange:
+            pass
+        whole = CommitHistory(store, listing, newest.properties)
+        then = format_ms(self._timestamp_ms)
+        if whole.versions and whole.versions[0] == 0 and whole.timestamp_ms(0) > self._timestamp_ms:
+            since = format_ms(whole.timestamp_ms(0))
+            raise TableNotFound(f"there was no table named {at.name!r} at {then}: it exists since {since}")
+        if at.known_from == 0:
+            raise TableNotFound(f"there was no table named {at.name!r} at {then}: it was created later")
+        raise TimestampOutOfRange(
+            f"which version the table {at.name!r} had at {then} cannot be told: its log was cleaned up, and its oldest "
+            f"commit is {_oldest(whole)}"
+        )
+
+
+def instant_ms(timestamp: Instant, zone: dt.tzinfo = dt.timezone.utc, zone_name: str = "UTC") -> int:
+    """A moment in ms since the epoch; what names no zone is taken in `zone`, a part of a millisecond is cut.
+
+    Raises InvalidArgument for what is no moment, TimestampOutOfRange before 1970 and after the year 9999.
+    """
+    try:
+        found = to_ms(timestamp, zone)
+    except (InvalidArgument, OverflowError, ValueError, TypeError) as error:
+        raise InvalidArgument(
+            f"expected an instant: a datetime, a date, ISO 8601 text such as 2026-11-21T10:00:00Z (without a zone it "
+            f"is of {zone_name}), or a whole number of ms since the epoch; found {timestamp!r}"
+        ) from error
+    if not isinstance(found, int):
+        # What pandas calls "not a time" passes for a datetime.
+        raise InvalidArgument(f"expected an instant, found {timestamp!r}")
+    if not 0 <= found <= _GREATEST_MS:
+        raise TimestampOutOfRange(f"an instant is from 1970 to 9999, found {timestamp!r}: {format_ms(found)}")
+    return found
+
+
+def _oldest(history: CommitHistory) -> str:
+    versions: Sequence[int] = history.versions
+    return f"version {versions[0]} of {format_ms(history.timestamp_ms(versions[0]))}" if versions else "gone"

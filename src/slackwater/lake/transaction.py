@@ -1,0 +1,475 @@
+"""A transaction over many tables of a lake, without Spark: one consistent state is read, all of it commits at once.
+
+Source: paper §3 (deferring timestamp choice); design §6.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from typing_extensions import Self
+
+from slackwater.commit.transaction import Transaction
+from slackwater.errors import (
+    CommitUnknown,
+    ConcurrentWriteException,
+    InvalidArgument,
+    LockTimeout,
+    SlackwaterError,
+    StorageError,
+    TableNotFound,
+    TimestampConflict,
+    TransactionEnded,
+)
+from slackwater.lake.table_in_transaction import TableInTransaction
+from slackwater.owner.registry import OwnedTable, learn_owner
+from slackwater.owner.timestamp_range import TimestampRange, at_ms, instants, precision_named
+from slackwater.owner.transaction_api import (
+    WHOLE,
+    Item,
+    LockRequest,
+    TableVersion,
+    TimeRequest,
+    TransactionRequest,
+    TransactionResponse,
+)
+from slackwater.scan.predicate import Predicate
+from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.sql_predicate import parse_predicate
+from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.granule_reads import granules_where
+from slackwater.transaction.isolation import IsolationLevel
+from slackwater.transaction.race import MAX_ATTEMPTS
+
+if TYPE_CHECKING:
+    from slackwater.lake.lake import LogLake
+
+SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
+OPTIMISTIC, LOCKING = "optimistic", "locking"
+LOCK_TIMEOUT_S = 60.0
+"""For how long a lock is waited for, unless the transaction says so."""
+
+_SHARED, _EXCLUSIVE, _GRANULES = "shared", "exclusive", "granules"
+_KEEP_ALIVE_S = 10.0
+_NAMED = 10
+_PATIENT_ATTEMPTS = 3
+_STEP_S = 0.002
+_LONGEST_WAIT_S = 0.1
+_log = logging.getLogger(__name__)
+_ISOLATION = {SERIALIZABLE: IsolationLevel.SERIALIZABLE, SNAPSHOT: IsolationLevel.SNAPSHOT_ISOLATION}
+
+
+class LogTransaction:
+    """One transaction; `LogLake.transaction` begins it, and its `with` block ends it.
+
+    What is read inside is one state of all tables, with the transaction's own changes. It commits at the end of the
+    block, with one timestamp for all; an error rolls it back. Used by one thread at a time. Methods raise
+    TransactionEnded after the end.
+    """
+
+    def __init__(
+        self,
+        lake: LogLake,
+        isolation: str = SERIALIZABLE,
+        control: str = OPTIMISTIC,
+        writes: Sequence[str] | None = None,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
+        seniority_ms: int | None = None,
+    ) -> None:
+        self._isolation = _chosen("isolation", isolation, (SERIALIZABLE, SNAPSHOT))
+        self._control = _chosen("control", control, (OPTIMISTIC, LOCKING))
+        if not lock_timeout_s >= 0:
+            raise InvalidArgument(f"lock_timeout_s is a number of seconds from 0, found {lock_timeout_s!r}")
+        self._lake = lake
+        self._lock_timeout_s = lock_timeout_s
+        self._owner = lake.owner
+        self._clock = lake.clock
+        self._txn_id = self._clock.new_id()
+        self._cut = self._owner.cut()
+        self._seniority_ms = self._cut.timestamp_ms if seniority_ms is None else seniority_ms
+        self._range = TimestampRange(self._cut.timestamp_ms - 1)
+        self._tables: dict[str, TableInTransaction] = {}
+        self._locked: dict[str, str] = {}
+        self._declared_names = list(dict.fromkeys(writes or ()))
+        self._declared = {self._at(name).table_id for name in self._declared_names}
+        self._ahead_ms = 0
+        self._was_told = False
+        self._is_open = True
+        self._alive: _Heartbeat | None = None
+        self._commit_timestamp_ms: int | None = None
+        self._results: dict[str, CommitResult] = {}
+
+    @property
+    def id(self) -> str:
+        """The identity of the transaction: the `txnId` of all its commits."""
+        return self._txn_id
+
+    @property
+    def seniority_ms(self) -> int:
+        """When it, or the first attempt at this work, began: of those that wait for each other the oldest goes on."""
+        return self._seniority_ms
+
+    @property
+    def begun_at(self) -> dt.datetime:
+        """When it began, by the owner's clock: its timestamp is not before that."""
+        return at_ms(self._cut.timestamp_ms)
+
+    @property
+    def commit_timestamp(self) -> dt.datetime:
+        """Its place in the order of all transactions, once it committed: UTC, whole milliseconds.
+
+        Raises TransactionEnded where it was rolled back, InvalidArgument before its end.
+        """
+        if self._commit_timestamp_ms is None:
+            if self._is_open:
+                raise InvalidArgument("the transaction has not committed yet: it does when its block ends")
+            raise TransactionEnded("the transaction was rolled back, so it has no timestamp")
+        return at_ms(self._commit_timestamp_ms)
+
+    @property
+    def versions(self) -> Mapping[str, int]:
+        """The versions that it made, by the names of the tables."""
+        return {name: result.version for name, result in self._results.items()}
+
+    @property
+    def results(self) -> Mapping[str, CommitResult]:
+        """Its commits, by the names of the tables."""
+        return dict(self._results)
+
+    def snapshot(self, name: str) -> Snapshot:
+        """A table as the transaction sees it; all of it counts as read. Raises TableNotFound."""
+        table = self.reading(name)
+        table.read()
+        return table.snapshot
+
+    def log(self, name: str) -> Transaction:
+        """A table to add files to and remove them from; its `commit` makes that part of this transaction."""
+        return Transaction(self.writing(name).snapshot, clock=self._clock)
+
+    def lock(self, *names: str, where: str | Predicate | None = None, exclusive: bool = False) -> None:
+        """Lock tables until the end, or what is in the partitions that `where` names.
+
+        Others wait, or are waited for. Before anything of these tables is read or written. Raises LockTimeout, which
+        says who holds what; DeadlockDetected; InvalidArgument for a condition that names no partitions.
+        """
+        self._require_open()
+        used = sorted(name for name in set(names) & self._tables.keys() if name not in self._locked)
+        if used:
+            raise InvalidArgument(f"{used[0]} was read or written by the transaction already: lock it before that")
+        if where is None:
+            self._lock_tables(names, exclusive)
+            return
+        self._lock([item for name in names for item in self._items(name, where)], exclusive)
+        for name in names:
+            self._locked.setdefault(name, _GRANULES)
+
+    def current_timestamp(self, precision: int | str = 3) -> dt.datetime:
+        """The current time in UTC, cut off at `precision`: 0 to 3 digits of a second, or a unit such as `minute`.
+
+        At full precision it *is* the timestamp that the transaction commits with; else that agrees with it. Raises
+        TimestampConflict where no timestamp is left: run the transaction again. Source: paper §3.2.1.
+        """
+        unit = precision_named(precision)
+        return _cut_off(self._narrowed(unit, "UTC"), unit)
+
+    def current_time(self, precision: int | str = 3, zone: str | None = None) -> dt.time:
+        """The current time of day in `zone`, by default `time_zone`; as `current_timestamp`."""
+        unit = precision_named(precision)
+        here = self._zone(zone)
+        return _cut_off(self._narrowed(unit, here), unit, here).timetz()
+
+    def current_date(self, zone: str | None = None) -> dt.date:
+        """The current day in `zone`, by default `time_zone`: the transaction will commit within that day, or not."""
+        here = self._zone(zone)
+        return _cut_off(self._narrowed("day", here), "day", here).date()
+
+    @property
+    def time_zone(self) -> str:
+        """The zone that days and times of day are of."""
+        return "UTC"
+
+    def commit(self) -> None:
+        """Commit now, rather than at the end of the block. Raises as every commit does.
+
+        After CommitUnknown it may have landed, and the files that it wrote stay; any other error means that it did not,
+        and they are deleted.
+        """
+        self._require_open()
+        try:
+            response = self._committed()
+        except CommitUnknown as error:
+            staged = [f"{t.store.root_url}/{path}" for t in self._tables.values() for path in t.staged_paths()]
+            self._close()
+            raise CommitUnknown(f"{error}; the files of the transaction stay: {', '.join(staged) or 'none'}") from error
+        except SlackwaterError as error:
+            self._roll_back(error)
+            raise
+        except BaseException:
+            # Nobody can say how far it came, so what it may refer to stays.
+            self._close()
+            raise
+        self._commit_timestamp_ms = response.timestamp_ms
+        self._close()
+
+    def rollback(self) -> None:
+        """End it without a trace: what was written for it is deleted."""
+        self._require_open()
+        self._roll_back(None)
+
+    def __enter__(self) -> Self:
+        self._require_open()
+        _enter(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_open:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self._roll_back(error)
+
+    # What is read and written.
+
+    def reading(self, name: str) -> TableInTransaction:
+        """The table, for reads."""
+        self._require_open()
+        if self._control == LOCKING and name not in self._locked:
+            self._lock_tables([name], exclusive=self._at(name).table_id in self._declared)
+        return self._table(name)
+
+    def writing(self, name: str) -> TableInTransaction:
+        """The table, for writes."""
+        self._require_open()
+        if self._control == LOCKING and self._locked.get(name, _SHARED) == _SHARED:
+            self._lock_tables([name], exclusive=True)
+        return self._table(name)
+
+    def _table(self, name: str) -> TableInTransaction:
+        if name not in self._tables:
+            at = self._at(name)
+            store = self._lake.open_location(at.location)
+            owned = OwnedTable(self._owner, at.table_id)
+            learn_owner(store.root_url, owned)
+            # Of what is locked nobody makes a newer version than the one that is seen.
+            is_latest = self._control == LOCKING and name in self._locked
+            base = Snapshot.open(store, None if is_latest else at.version)
+            self._bound_by(base)
+            self._tables[name] = TableInTransaction(name, owned, store, base, self._clock)
+        return self._tables[name]
+
+    def _bound_by(self, base: Snapshot) -> None:
+        """What is seen was written before. Source: paper §3.1.1, §3.1.3 (Read)."""
+        bounded = self._range.above(base.timestamp_ms)
+        if bounded.is_empty:
+            raise TimestampConflict(
+                f"{base.store.root_url}: version {base.version} was committed at {at_ms(base.timestamp_ms).isoformat()}"
+                ", not before the time that this transaction was told: run it again"
+            )
+        self._range = bounded
+
+    def _at(self, name: str) -> TableVersion:
+        found = self._cut.named(name)
+        if found is None:
+            known = ", ".join(table.name for table in self._cut.tables[:_NAMED]) or "none"
+            raise TableNotFound(
+                f"there was no table named {name!r} in this lake when the transaction began: there were {known}; a "
+                "table of another lake cannot be part of it"
+            )
+        return found
+
+    # Time.
+
+    def _narrowed(self, unit: str, zone: str) -> TimestampRange:
+        self._require_open()
+        self._hold()
+        writes = [item for table in self._tables.values() for item in table.written_items]
+        request = TimeRequest(self._txn_id, self._range, unit, zone, writes, self._ahead_ms)
+        self._range = self._owner.narrow(request)
+        self._was_told = True
+        return self._range
+
+    def _hold(self) -> None:
+        """From the first question on, what is going to be written is nobody else's. Source: design §6 (hold)."""
+        names = [name for name in self._declared_names if name not in self._locked]
+        if names and not self._range.was_asked:
+            self._lock_tables(names, exclusive=True)
+
+    def _zone(self, zone: str | None) -> str:
+        return self.time_zone if zone is None else zone
+
+    # Locks.
+
+    def _lock_tables(self, names: Sequence[str], exclusive: bool) -> None:
+        self._lock([Item(self._at(name).table_id) for name in names], exclusive)
+        self._locked |= dict.fromkeys(names, _EXCLUSIVE if exclusive else _SHARED)
+
+    def _lock(self, items: Sequence[Item], exclusive: bool) -> None:
+        self._was_told = True
+        request = LockRequest(self._txn_id, self._seniority_ms, items, exclusive, self._lock_timeout_s)
+        self._owner.lock(request)
+        if self._alive is None:
+            self._alive = _Heartbeat(lambda: self._owner.keep_alive(self._txn_id))
+        if not self._tables:
+            # Nothing was read, so the transaction may as well have begun now.
+            self._cut = self._owner.cut()
+
+    def _items(self, name: str, where: str | Predicate | None) -> list[Item]:
+        at = self._at(name)
+        if where is None:
+            return [Item(at.table_id)]
+        snapshot = Snapshot.open(self._lake.open_location(at.location), at.version)
+        predicate = parse_predicate(where, snapshot.schema) if isinstance(where, str) else where
+        granules = granules_where(snapshot, predicate)
+        if WHOLE in granules:
+            raise InvalidArgument(
+                f"{name}: the condition is to name values of a partition column "
+                f"({', '.join(snapshot.metadata.partition_columns) or 'the table has none'}), as in day = DATE "
+                f"'2026-11-21'; found {where}"
+            )
+        return [Item(at.table_id, granule) for granule in granules]
+
+    # The end.
+
+    def _committed(self) -> TransactionResponse:
+        self._require_alive()
+        isolation = _ISOLATION[self._isolation]
+        used = {table.table_id: table for table in self._tables.values()}
+        for table in used.values():
+            table.prepare(self._txn_id, isolation)
+        if not used:
+            return self._committed_nothing()
+        is_replay = False
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            request = self._request(list(used.values()), is_replay)
+            if not request.reads and not request.writes:
+                return self._committed_nothing()
+            outcome = self._owner.commit_transaction(request)
+            if isinstance(outcome, TransactionResponse):
+                self._results = {
+                    used[table_id].name: used[table_id].landed(commit, attempt)
+                    for table_id, commit in outcome.commits.items()
+                }
+                return outcome
+            followed = [used[table_id].follow(latest) for table_id, latest in outcome.latest_versions.items()]
+            is_replay = is_replay or any(followed)
+            if attempt > _PATIENT_ATTEMPTS:
+                self._clock.sleep(min(_LONGEST_WAIT_S, _STEP_S * attempt) * self._clock.jitter())
+        raise ConcurrentWriteException(
+            f"transaction {self._txn_id}: others were faster at each of {MAX_ATTEMPTS} attempts; nothing was "
+            "committed: run it again when fewer write, or with control='locking'"
+        )
+
+    def _request(self, used: Sequence[TableInTransaction], is_replay: bool) -> TransactionRequest:
+        reads = [read for table in used if (read := table.table_read()) is not None]
+        writes = [write for table in used if (write := table.table_write()) is not None]
+        if self._isolation == SNAPSHOT:
+            reads = []
+        return TransactionRequest(self._txn_id, self._range, reads, writes, bool(self._locked), is_replay)
+
+    def _committed_nothing(self) -> TransactionResponse:
+        """Neither read nor wrote: any timestamp of its range will do."""
+        self._end_at_owner()
+        return TransactionResponse(self._range.low_ms + 1, {})
+
+    def _roll_back(self, cause: BaseException | None) -> None:
+        """Leave nothing behind; what cannot be deleted is named by the error."""
+        left: list[str] = []
+        for table in self._tables.values():
+            try:
+                table.discard()
+            except StorageError:
+                left += [f"{table.store.root_url}/{path}" for path in table.staged_paths()]
+        self._close()
+        self._end_at_owner()
+        if left:
+            told = f"{len(left)} files of the transaction could not be deleted: {', '.join(left)}"
+            _log.warning("%s", told)
+            if cause is not None and hasattr(cause, "add_note"):
+                cause.add_note(told)
+
+    def _end_at_owner(self) -> None:
+        if self._was_told:
+            # Where that fails the lease ends it.
+            with suppress(SlackwaterError):
+                self._owner.end(self._txn_id)
+
+    def _close(self) -> None:
+        self._is_open = False
+        if self._alive is not None:
+            self._alive.stop()
+        for table in self._tables.values():
+            table.close()
+        _leave(self)
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise TransactionEnded("the transaction was committed or rolled back: begin another one")
+        self._require_alive()
+
+    def _require_alive(self) -> None:
+        if self._alive is not None and self._alive.problem is not None:
+            raise self._alive.problem
+
+
+class _Heartbeat:
+    """Says now and then that the transaction goes on, so that its locks stay."""
+
+    def __init__(self, keep_alive: Callable[[], None]) -> None:
+        self.problem: LockTimeout | None = None
+        self._keep_alive = keep_alive
+        self._stopped = threading.Event()
+        threading.Thread(target=self._work, name="slackwater-transaction", daemon=True).start()
+
+    def stop(self) -> None:
+        """Say it no more."""
+        self._stopped.set()
+
+    def _work(self) -> None:
+        while not self._stopped.wait(_KEEP_ALIVE_S):
+            try:
+                self._keep_alive()
+            except LockTimeout as error:
+                self.problem = error
+                return
+            except SlackwaterError as error:
+                _log.warning("a transaction could not say that it goes on: %s", error)
+
+
+_open = threading.local()
+
+
+def _enter(transaction: LogTransaction) -> None:
+    """Let it be the one that is open in this thread. Raises InvalidArgument where another one is."""
+    if getattr(_open, "transaction", None) is not None:
+        raise InvalidArgument(
+            "a transaction is open in this thread already: transactions do not nest; use that one, or end it first"
+        )
+    _open.transaction = transaction
+
+
+def _leave(transaction: LogTransaction) -> None:
+    if getattr(_open, "transaction", None) is transaction:
+        _open.transaction = None
+
+
+def _cut_off(range_: TimestampRange, unit: str, zone: str = "UTC") -> dt.datetime:
+    first, _ = instants(range_.low_ms + 1, unit, zone)
+    found = at_ms(first)
+    return found if zone == "UTC" else found.astimezone(ZoneInfo(zone))
+
+
+def _chosen(what: str, given: str, known: Sequence[str]) -> str:
+    found = str(given).lower()
+    if found not in known:
+        raise InvalidArgument(f"{what} is {' or '.join(map(repr, known))}, found {given!r}")
+    return found

@@ -1,0 +1,369 @@
+"""Versions of several tables given out at once, with the one timestamp of the transaction that they are of.
+
+This is where a transaction's timestamp is chosen: as late as possible, within its range, after everything that it read
+or overwrites and after every read of what it writes. Source: paper §3.1.2, §3.2.2, §4.1.1; design §6.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row
+from sqlalchemy.dialects import postgresql, sqlite
+
+from slackwater.errors import LockTimeout, SlackwaterError, TableNotFound, TimestampConflict
+from slackwater.owner import locks
+from slackwater.owner.allocation import Blocked, InFlight, Purged
+from slackwater.owner.api import CommitResponse
+from slackwater.owner.clock import is_dead
+from slackwater.owner.commit_content import ContentFacts
+from slackwater.owner.database_schema import commits, owner, transactions
+from slackwater.owner.granules import checked, locked, stamped
+from slackwater.owner.heads import (
+    ALLOCATED,
+    OPEN,
+    RATIFIED,
+    Allocated,
+    Author,
+    Head,
+    Turn,
+    commit_of,
+    locked_tables,
+    why_not_next,
+    why_refused,
+)
+from slackwater.owner.locks import Blocker
+from slackwater.owner.owner_time import OwnerTime, begin_allocation
+from slackwater.owner.timestamp_range import TimestampRange
+from slackwater.owner.transaction_api import (
+    TableRead,
+    TransactionConflict,
+    TransactionRequest,
+    TransactionResponse,
+)
+
+_INSERT_COMMIT = sa.insert(commits)
+_NEXT_COMMIT = sa.select(commits.c.timestamp_ms).where(
+    commits.c.table_id == sa.bindparam("of_table"), commits.c.version == sa.bindparam("at_version")
+)
+_OF_TRANSACTIONS = sa.select(commits).where(commits.c.txn_id.in_(sa.bindparam("txn_ids", expanding=True)))
+_RAISE_LAST = sa.update(owner).where(owner.c.last_ms < sa.bindparam("read_at")).values(last_ms=sa.bindparam("read_at"))
+_FORGET_OPEN = sa.delete(transactions).where(
+    transactions.c.txn_id == sa.bindparam("of_txn"), transactions.c.state == OPEN
+)
+_ROW = ("state", "timestamp_ms", "low_ms", "high_ms", "pending", "holder", "until_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class JointAttempt:
+    """One attempt at a transaction; `file_id` (a UUID) is its own, and part of its files' names.
+
+    `facts` and `granules` (those it writes, None for all) of its writes by table. Up to `searched_version` the log of
+    the first table that it writes was searched for an earlier result.
+    """
+
+    request: TransactionRequest
+    facts: Mapping[str, ContentFacts]
+    granules: Mapping[str, Sequence[str] | None]
+    file_id: str
+    holder: str
+    until_ms: int
+    searched_version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class JointAllocated:
+    """The versions, by table, are the attempt's until its lease ends; all have the one timestamp."""
+
+    timestamp_ms: int
+    parts: Mapping[str, Allocated]
+
+
+@dataclass(frozen=True, slots=True)
+class TooEarly:
+    """The transaction was promised a time that has not come: ask again in so many ms."""
+
+    wait_ms: int
+
+
+Outcome: TypeAlias = (
+    JointAllocated
+    | InFlight
+    | Blocked
+    | TooEarly
+    | Purged
+    | TransactionResponse
+    | TransactionConflict
+    | SlackwaterError
+)
+
+
+@dataclass(frozen=True)
+class JointAllocation:
+    """Gives out versions; `max_backlog` commits of a table may wait for their backfill."""
+
+    now_ms: Callable[[], int]
+    max_backlog: int
+    is_dead: Callable[[str], bool] = is_dead
+
+    def allocate(
+        self, connection: Connection, attempts: Sequence[JointAttempt], is_rerun: bool = False
+    ) -> list[Outcome]:
+        """An outcome for each of `attempts`, in order. Earlier results are looked for as in `Allocation.allocate`."""
+        begin_allocation(connection)
+        rows = locked_tables(connection, {t for attempt in attempts for t in _tables_of(attempt.request)})
+        items = [item for attempt in attempts for item in _written_items(attempt)]
+        items += [item for attempt in attempts for read in attempt.request.reads for item in _read_items(read)]
+        work = _Work(self, connection, rows, OwnerTime.of(connection, self.now_ms(), items))
+        earlier: Mapping[str, Outcome] = {}
+        if is_rerun or any(attempt.request.is_replay for attempt in attempts):
+            earlier = _earlier_results(connection, attempts)
+        # Equal requests may come together: the second waits for the first.
+        counts: Counter[str] = Counter()
+        outcomes = []
+        for attempt in attempts:
+            txn_id = attempt.request.txn_id
+            counts[txn_id] += 1
+            known = InFlight() if counts[txn_id] > 1 else earlier.get(txn_id) or _purged(rows, attempt)
+            outcomes.append(known or work.outcome(attempt))
+        work.save()
+        return outcomes
+
+
+@dataclass
+class _Work:
+    """One batch: the state of its tables, as each attempt leaves it to the next."""
+
+    settings: JointAllocation
+    connection: Connection
+    rows: Mapping[str, Row[Any]]
+    time: OwnerTime
+    new_commits: list[dict[str, Any]] = field(default_factory=list)
+    new_transactions: list[dict[str, Any]] = field(default_factory=list)
+    read_at_ms: int = 0
+
+    def __post_init__(self) -> None:
+        self.heads = {table_id: Head.of(row) for table_id, row in self.rows.items()}
+        self.turns = {table_id: Turn.of(row) for table_id, row in self.rows.items()}
+
+    def outcome(self, attempt: JointAttempt) -> Outcome:
+        refusal = self._refusal(attempt)
+        if refusal is not None:
+            return refusal
+        if attempt.request.has_locks and not self._keeps_locks(attempt):
+            return LockTimeout(
+                f"transaction {attempt.request.txn_id} has lost its locks: its lease had ended and others wanted them; "
+                "nothing was committed: run it again"
+            )
+        blocker = self._blocker(attempt)
+        if blocker is not None:
+            return Blocked(blocker)
+        behind = self._behind(attempt)
+        if behind:
+            return self._conflict(attempt, behind)
+        return self._timestamped(attempt)
+
+    def save(self) -> None:
+        """Write what the batch changed."""
+        connection = self.connection
+        if self.new_commits:
+            connection.execute(_INSERT_COMMIT, self.new_commits)
+            connection.execute(_UPSERT_TRANSACTION[connection.dialect.name], self.new_transactions)
+        for table_id, row in self.rows.items():
+            if self.heads[table_id] != Head.of(row):
+                self.heads[table_id].save(connection, table_id)
+            if self.turns[table_id] != Turn.of(row):
+                self.turns[table_id].save(connection, table_id)
+        self.time.reads.save(connection)
+        if self.read_at_ms:
+            connection.execute(_RAISE_LAST, {"read_at": self.read_at_ms})
+
+    def _refusal(self, attempt: JointAttempt) -> SlackwaterError | None:
+        for table_id in _tables_of(attempt.request):
+            if table_id not in self.rows:
+                return TableNotFound(f"the commit owner has no table {table_id}")
+        for write in attempt.request.writes:
+            row = self.rows[write.table_id]
+            refusal = why_not_next(row, self.heads[write.table_id], write.version, self.settings.max_backlog)
+            if refusal is not None:
+                return refusal
+        refusals = (why_refused(self.rows[read.table_id]) for read in attempt.request.reads)
+        return next((refusal for refusal in refusals if refusal is not None), None)
+
+    def _keeps_locks(self, attempt: JointAttempt) -> bool:
+        return locks.keep(self.connection, attempt.request.txn_id, attempt.until_ms, self.settings.now_ms())
+
+    def _blocker(self, attempt: JointAttempt) -> Blocker | None:
+        request = attempt.request
+        reads = [item for read in request.reads for item in locked(read.table_id, read.granules)]
+        writes = [item for table_id, granules in attempt.granules.items() for item in locked(table_id, granules)]
+        return locks.in_the_way(
+            self.connection, request.txn_id, reads, writes, self.settings.now_ms(), self.settings.is_dead
+        )
+
+    def _behind(self, attempt: JointAttempt) -> set[str]:
+        """The written tables whose version is another's, and those whose turn it is not."""
+        txn_id, now_ms = attempt.request.txn_id, self.settings.now_ms()
+        # Two that have a turn in one table each would wait for each other.
+        has_turn = any(self.turns[w.table_id].is_now_of(txn_id, now_ms) for w in attempt.request.writes)
+        found = set()
+        for write in attempt.request.writes:
+            head, turn = self.heads[write.table_id], self.turns[write.table_id]
+            facts = attempt.facts[write.table_id]
+            is_passed = write.version <= head.version
+            gives_way = turn.is_of_another(txn_id, now_ms) and not (has_turn and txn_id < str(turn.commit_id))
+            if gives_way or (is_passed and not head.may_be_followed(write.version, facts, write.may_move)):
+                found.add(write.table_id)
+        return found
+
+    def _conflict(self, attempt: JointAttempt, behind: Iterable[str]) -> Outcome:
+        """The tables whose newer versions are to be looked at, once one of them counts."""
+        based_on = {read.table_id: read.version for read in attempt.request.reads}
+        based_on |= {write.table_id: write.version - 1 for write in attempt.request.writes}
+        for table_id in behind:
+            self.turns[table_id].passes_by(attempt.request.txn_id, self.settings.now_ms())
+        ratified = {t: self.rows[t].ratified_version for t in behind if self.rows[t].ratified_version > based_on[t]}
+        return TransactionConflict(ratified) if ratified else InFlight()
+
+    def _timestamped(self, attempt: JointAttempt) -> Outcome:
+        """Choose the timestamp. Source: paper §3.1.2 (constraints), §3.2.2 (choice)."""
+        request, time = attempt.request, self.time
+        low_ms = 0
+        if request.writes:
+            written = time.reads.vector(_written_items(attempt))
+            newest_ms = max(self.heads[write.table_id].timestamp_ms for write in request.writes)
+            low_ms = max(time.served_ms, time.reads.lower_bound(written), newest_ms)
+        allowed = request.range.above(low_ms)
+        if allowed.is_empty:
+            return TimestampConflict(_why_empty(request.range, low_ms))
+        overtaken = self._overtaken(request.reads)
+        bounded = allowed
+        for bound_ms in overtaken.values():
+            bounded = bounded.up_to(bound_ms)
+        if bounded.is_empty:
+            return self._conflict(attempt, [t for t, bound_ms in overtaken.items() if allowed.up_to(bound_ms).is_empty])
+        timestamp_ms = bounded.choose(time.now_ms)
+        if request.range.was_asked and timestamp_ms > time.now_ms:
+            return TooEarly(timestamp_ms - time.now_ms)
+        return self._given(attempt, timestamp_ms)
+
+    def _overtaken(self, reads: Sequence[TableRead]) -> dict[str, int]:
+        """The last instant as of which what was read was current, by table, where there are newer versions."""
+        found = {}
+        for read in reads:
+            if self.heads[read.table_id].version > read.version:
+                found[read.table_id] = self._timestamp_of(read.table_id, read.version + 1) - 1
+        return found
+
+    def _timestamp_of(self, table_id: str, version: int) -> int:
+        """When the version was, or is to be, committed; 0 for one so old that its row is gone."""
+        fresh = (c["timestamp_ms"] for c in self.new_commits if c["table_id"] == table_id and c["version"] == version)
+        found = next(fresh, None)
+        if found is None:
+            found = self.connection.execute(_NEXT_COMMIT, {"of_table": table_id, "at_version": version}).scalar()
+        return found or 0
+
+    def _given(self, attempt: JointAttempt, timestamp_ms: int) -> Outcome:
+        request = attempt.request
+        for read in request.reads:
+            self.time.reads.record(self.time.reads.vector(_read_items(read)), timestamp_ms)
+        if not request.writes:
+            self.read_at_ms = max(self.read_at_ms, timestamp_ms)
+            return TransactionResponse(timestamp_ms, {})
+        author = Author(request.txn_id, attempt.file_id, attempt.holder, attempt.until_ms, request.txn_id)
+        parts = {}
+        for write in request.writes:
+            head, facts = self.heads[write.table_id], attempt.facts[write.table_id]
+            parts[write.table_id] = head.give(write.version, facts, attempt.file_id, timestamp_ms)
+            self.new_commits.append(head.advance(write.table_id, author, facts, parts[write.table_id]))
+            self.turns[write.table_id].is_used_by(request.txn_id)
+        values = (ALLOCATED, timestamp_ms, None, None, len(parts), attempt.holder, attempt.until_ms)
+        self.new_transactions.append({"txn_id": request.txn_id, **dict(zip(_ROW, values, strict=True))})
+        return JointAllocated(timestamp_ms, parts)
+
+
+def _tables_of(request: TransactionRequest) -> set[str]:
+    return {read.table_id for read in request.reads} | {write.table_id for write in request.writes}
+
+
+def _written_items(attempt: JointAttempt) -> list[Any]:
+    return [item for table_id, granules in attempt.granules.items() for item in checked(table_id, granules)]
+
+
+def _read_items(read: TableRead) -> list[Any]:
+    return stamped(read.table_id, read.granules)
+
+
+def _why_empty(asked: TimestampRange, low_ms: int) -> str:
+    if not asked.was_asked:
+        return f"no timestamp after {low_ms} is left: repeat the transaction"
+    return (
+        f"the transaction was told a time that allows timestamps from {asked.low_ms + 1} to {asked.high_ms} (ms since "
+        f"the epoch), but what it writes was read or written by others at {low_ms}: repeat the transaction, which will "
+        "be told a later time; a coarser precision, or `writes` declared where it begins, makes this rarer"
+    )
+
+
+def _purged(rows: Mapping[str, Row[Any]], attempt: JointAttempt) -> Purged | None:
+    """Where the log is yet to be searched for an earlier result: the row that told of it may be gone."""
+    request = attempt.request
+    if not request.is_replay or not request.writes:
+        return None
+    first = request.writes[0]
+    row = rows.get(first.table_id)
+    if row is None or row.purged_version < max(first.version, attempt.searched_version + 1):
+        return None
+    return Purged(row.purged_version, row.ratified_version)
+
+
+def _earlier_results(connection: Connection, attempts: Sequence[JointAttempt]) -> dict[str, Outcome]:
+    """What became of those of `attempts` whose commits were given versions before."""
+    by_id = {attempt.request.txn_id: attempt for attempt in attempts}
+    found: dict[str, list[Row[Any]]] = {}
+    for row in connection.execute(_OF_TRANSACTIONS, {"txn_ids": sorted(by_id)}):
+        found.setdefault(row.commit_id, []).append(row)
+    results: dict[str, Outcome] = {}
+    for txn_id, rows in found.items():
+        attempt = by_id[txn_id]
+        if rows[0].state == RATIFIED:
+            results[txn_id] = response_of(rows)
+        elif attempt.file_id in rows[0].file_name:
+            parts = {row.table_id: _again(row, attempt) for row in rows}
+            results[txn_id] = JointAllocated(rows[0].timestamp_ms, parts)
+        else:
+            results[txn_id] = InFlight()
+    return results
+
+
+def forget_open(connection: Connection, txn_id: str) -> None:
+    """Forget what a transaction that did not commit was told of the time."""
+    connection.execute(_FORGET_OPEN, {"of_txn": txn_id})
+
+
+def response_of(rows: Sequence[Row[Any]]) -> TransactionResponse:
+    """The answer to a transaction whose rows of `commits` these are, all ratified."""
+    return TransactionResponse(
+        rows[0].timestamp_ms, {row.table_id: CommitResponse(commit_of(row), row.version) for row in rows}
+    )
+
+
+def _again(row: Row[Any], attempt: JointAttempt) -> Allocated:
+    """What a run of this very database transaction gave out whose answer was lost."""
+    facts = attempt.facts[row.table_id]
+    write = next(w for w in attempt.request.writes if w.table_id == row.table_id)
+    moved = facts.mark is not None and row.mark is not None and row.version != write.version
+    shift = int(row.mark) - int(facts.mark or 0) if moved else None
+    return Allocated(row.version, row.timestamp_ms, row.file_name, shift)
+
+
+def _upsert(insert: Any) -> Any:
+    statement = insert(transactions)
+    changed = {column: statement.excluded[column] for column in _ROW}
+    return statement.on_conflict_do_update(index_elements=[transactions.c.txn_id], set_=changed)
+
+
+_UPSERT_TRANSACTION = {"sqlite": _upsert(sqlite.insert), "postgresql": _upsert(postgresql.insert)}

@@ -1,0 +1,36 @@
+"""Transactions over many tables: time slices, ranges of timestamps, locks with intentions."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    """Go to this revision."""
+    for column in (
+        sa.Column("served_ms", sa.BigInteger(), nullable=False, server_default="0"),
+        sa.Column("read_slots", sa.Integer(), nullable=False, server_default="0"),
+        sa.Column("read_floor_ms", sa.BigInteger(), nullable=False, server_default="0"),
+    ):
+        op.add_column("owner", column)
+    for name in ("low_ms", "high_ms"):
+        op.add_column("transactions", sa.Column(name, sa.BigInteger()))
+    op.create_index("commits_by_transaction", "commits", ["txn_id"])
+    op.drop_table("locks")
+    op.create_table(
+        "locks",
+        sa.Column("table_id", sa.String(36), primary_key=True),
+        sa.Column("granule", sa.String(512), primary_key=True),
+        sa.Column("txn_id", sa.String(36), primary_key=True),
+        sa.Column("held", sa.String(3), nullable=False),
+        sa.Column("wanted", sa.String(3), nullable=False),
+        sa.Column("place", sa.BigInteger(), nullable=False),
+        sa.Column("started_ms", sa.BigInteger(), nullable=False),
+        sa.Column("holder", sa.String(255), nullable=False),
+        sa.Column("until_ms", sa.BigInteger(), nullable=False),
+    )
+    op.create_index("locks_by_transaction", "locks", ["txn_id"])

@@ -1,0 +1,161 @@
+"""The routes of transactions over many tables."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from slackwater.owner.served import transaction_schemas as schemas
+from slackwater.owner.served import transaction_wire, wire
+from slackwater.owner.served.answers import json_response
+from slackwater.owner.served.lock_holders import LockHolders
+from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, described
+from slackwater.owner.served.tokens import Scope
+from slackwater.owner.served.transaction_wire import LONGEST_LOCK_WAIT_S
+from slackwater.owner.timestamp_range import UNBOUNDED, TimestampRange
+from slackwater.owner.transaction_api import (
+    Item,
+    LockRequest,
+    TableRead,
+    TableWrite,
+    TimeRequest,
+    TransactionRequest,
+    TransactionResponse,
+)
+
+TxnId = Annotated[str, Path(pattern=wire.ID_PATTERN, description="The transaction's UUID.")]
+
+
+def add_transactions(router: APIRouter, service: Service) -> None:
+    """Add the routes to `router`, behind the gate that it has."""
+    holders = LockHolders()
+    _add_steps(router, service, holders)
+    _add_locks(router, service, holders)
+    _add_commit(router, service, holders)
+
+
+def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> None:
+    owner, workers = service.owner, service.workers
+
+    @router.get("/v1/cut", response_model=schemas.CutAnswer, **described(Scope.READ, TABLE))
+    async def get_cut(asked: Annotated[schemas.CutQuery, Query()]) -> Response:
+        """One state of all tables: the latest, or the one that was current at an instant, for ever the same."""
+        if asked.timestamp_ms is None:
+            found = await workers.look(owner.cut)
+        else:
+            found = await workers.look_back(functools.partial(owner.cut, asked.timestamp_ms))
+        return json_response(transaction_wire.cut_to_json(found))
+
+    @router.post(
+        "/v1/transactions/{txn_id}/time",
+        response_model=schemas.RangeRecord,
+        **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
+    )
+    async def get_time(txn_id: TxnId, body: schemas.TimeBody) -> Response:
+        """The range that a request for the current time leaves. To ask again does no harm."""
+        request = _time_request(txn_id, body)
+        if body.holds:
+            holders.add(txn_id)
+            narrowed = await workers.lock(
+                lambda timeout_s: owner.narrow(replace(request, timeout_s=timeout_s)),
+                min(body.timeout_s, LONGEST_LOCK_WAIT_S),
+            )
+        else:
+            narrowed = await workers.step(functools.partial(owner.narrow, request))
+        return json_response(transaction_wire.range_to_json(narrowed))
+
+
+def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> None:
+    owner, workers = service.owner, service.workers
+
+    @router.post(
+        "/v1/transactions/{txn_id}/locks",
+        response_model=schemas.DoneAnswer,
+        **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
+    )
+    async def lock(txn_id: TxnId, body: schemas.LockBody) -> Response:
+        """Lock the items for the transaction. 409 (LockTimeout) where others hold them: ask again to go on waiting."""
+        request = LockRequest(txn_id, body.started_ms, _items(body.items), body.is_exclusive, body.timeout_s)
+        holders.add(txn_id)
+        await workers.lock(
+            lambda timeout_s: owner.lock(replace(request, timeout_s=timeout_s)),
+            min(body.timeout_s, LONGEST_LOCK_WAIT_S),
+        )
+        return json_response({})
+
+    @router.post(
+        "/v1/transactions/{txn_id}/keep-alive",
+        response_model=schemas.DoneAnswer,
+        **described(Scope.COMMIT, (*TABLE, 409)),
+    )
+    async def keep_alive(txn_id: TxnId) -> Response:
+        """Say that the transaction goes on: its locks stay."""
+        await workers.step(functools.partial(owner.keep_alive, txn_id))
+        # Another server of the same owner may have granted them.
+        holders.add(txn_id)
+        return json_response({})
+
+    @router.delete(
+        "/v1/transactions/{txn_id}", response_model=schemas.DoneAnswer, **described(Scope.COMMIT, (*TABLE, 409))
+    )
+    async def end(txn_id: TxnId) -> Response:
+        """Forget a transaction that is not going to commit: its locks are free."""
+        await workers.step(functools.partial(owner.end, txn_id))
+        holders.remove(txn_id)
+        return json_response({})
+
+
+def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> None:
+    owner, workers = service.owner, service.workers
+
+    @router.post(
+        "/v1/transactions",
+        response_model=schemas.TransactionAnswer,
+        **described(Scope.COMMIT, COMMIT, schemas.TransactionConflictAnswer),
+    )
+    async def commit_transaction(body: schemas.TransactionBody) -> Response:
+        """Make all commits count at once. 409 with `latestVersions` where it is based on versions that are not the
+        latest."""
+        is_awaited = body.txn_id in holders
+        answer = await workers.ratify(owner.commit_transaction, _transaction_request(body), is_awaited)
+        service.metrics.count_commit(isinstance(answer, TransactionResponse))
+        if isinstance(answer, TransactionResponse):
+            holders.remove(body.txn_id)
+            return json_response(transaction_wire.transaction_response_to_json(answer))
+        return json_response(transaction_wire.transaction_conflict_to_json(answer), 409)
+
+
+def _time_request(txn_id: str, body: schemas.TimeBody) -> TimeRequest:
+    return TimeRequest(
+        txn_id=txn_id,
+        range=_range(body.range),
+        precision=body.precision,
+        zone=body.zone,
+        writes=_items(body.writes),
+        ahead_ms=body.ahead_ms,
+        holds=body.holds,
+        started_ms=body.started_ms,
+        timeout_s=body.timeout_s,
+    )
+
+
+def _transaction_request(body: schemas.TransactionBody) -> TransactionRequest:
+    return TransactionRequest(
+        txn_id=body.txn_id,
+        range=_range(body.range),
+        reads=[TableRead(read.table_id, read.version, read.granules) for read in body.reads],
+        writes=[TableWrite(write.table_id, write.version, write.actions, write.may_move) for write in body.writes],
+        is_replay=body.is_replay,
+    )
+
+
+def _range(body: schemas.RangeRecord) -> TimestampRange:
+    return TimestampRange(body.low_ms, UNBOUNDED if body.high_ms is None else body.high_ms)
+
+
+def _items(items: list[schemas.ItemRecord]) -> list[Item]:
+    return [Item(item.table_id, item.granule) for item in items]

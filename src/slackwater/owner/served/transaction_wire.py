@@ -1,0 +1,173 @@
+"""What transactions over many tables ask of the owner and are answered, as JSON, in both directions.
+
+An upper bound that there is none of is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slackwater.errors import InvalidArgument
+from slackwater.owner.served import wire
+from slackwater.owner.served.wire import Json
+from slackwater.owner.timestamp_range import UNBOUNDED, TimestampRange
+from slackwater.owner.transaction_api import (
+    Cut,
+    Item,
+    LockRequest,
+    TableVersion,
+    TimeRequest,
+    TransactionConflict,
+    TransactionRequest,
+    TransactionResponse,
+)
+
+GREATEST_TIMESTAMP_MS = 253_402_128_000_000
+"""9999-12-30: each zone has a date there, and one after it."""
+GREATEST_AHEAD_MS = 60_000
+GREATEST_TIMEOUT_S = 3600.0
+LONGEST_LOCK_WAIT_S = 10.0
+"""For how long one request may wait for locks: whoever wants to wait longer asks again."""
+LONGEST_GRANULE = 512
+LONGEST_ZONE = 255
+MOST_ITEMS = 10_000
+
+
+def checked_timestamp(timestamp_ms: int) -> int:
+    """`timestamp_ms`, an instant since the epoch. Raises InvalidArgument."""
+    is_number = isinstance(timestamp_ms, int) and not isinstance(timestamp_ms, bool)
+    if is_number and 0 <= timestamp_ms <= GREATEST_TIMESTAMP_MS:
+        return timestamp_ms
+    raise InvalidArgument(
+        f"a timestamp is a number of ms since the epoch up to {GREATEST_TIMESTAMP_MS}, found {timestamp_ms!r}"
+    )
+
+
+def checked_timeout(timeout_s: float) -> float:
+    """`timeout_s`, for how long locks may be waited for. Raises InvalidArgument."""
+    if isinstance(timeout_s, (int, float)) and 0 <= timeout_s <= GREATEST_TIMEOUT_S:
+        return timeout_s
+    raise InvalidArgument(f"locks are waited for 0 to {GREATEST_TIMEOUT_S:g} s, found {timeout_s!r}")
+
+
+def cut_to_json(cut: Cut) -> Json:
+    """One state of all tables."""
+    return {
+        "timestampMs": cut.timestamp_ms,
+        "tables": [
+            {
+                "tableId": table.table_id,
+                "name": table.name,
+                "location": table.location,
+                "version": table.version,
+                "timestampMs": table.timestamp_ms,
+                "knownFrom": table.known_from,
+            }
+            for table in cut.tables
+        ],
+    }
+
+
+def cut_from_json(found: Any) -> Cut:
+    """Raises ValueError for what is no cut."""
+    tables = [_table_from_json(table) for table in wire.list_from_json(found, "tables")]
+    return Cut(wire.number_from_json(found, "timestampMs"), tables)
+
+
+def range_to_json(range_: TimestampRange) -> Json:
+    """The bounds of a transaction's timestamp."""
+    return {"lowMs": range_.low_ms, "highMs": range_.high_ms if range_.was_asked else None}
+
+
+def range_from_json(found: Any) -> TimestampRange:
+    """Raises ValueError for what is no range."""
+    high_ms = _optional_number(found, "highMs")
+    return TimestampRange(wire.number_from_json(found, "lowMs"), UNBOUNDED if high_ms is None else high_ms)
+
+
+def time_request_to_json(request: TimeRequest, timeout_s: float) -> Json:
+    """The body of a request for the current time, where tables that are to be held are waited for `timeout_s`."""
+    return {
+        "range": range_to_json(request.range),
+        "precision": request.precision,
+        "zone": request.zone,
+        "writes": _items_to_json(request.writes),
+        "aheadMs": request.ahead_ms,
+        "holds": list(request.holds),
+        "startedMs": request.started_ms,
+        "timeoutS": timeout_s,
+    }
+
+
+def lock_request_to_json(request: LockRequest, timeout_s: float) -> Json:
+    """The body of a request for locks, to be waited for `timeout_s` this time."""
+    return {
+        "startedMs": request.started_ms,
+        "items": _items_to_json(request.items),
+        "isExclusive": request.is_exclusive,
+        "timeoutS": timeout_s,
+    }
+
+
+def transaction_to_json(request: TransactionRequest, contents: Sequence[Any], is_replay: bool) -> Json:
+    """The body of a transaction; `contents` are those of `commit_content`, one for each of its writes."""
+    return {
+        "txnId": request.txn_id,
+        "range": range_to_json(request.range),
+        "reads": [
+            {"tableId": read.table_id, "version": read.version, "granules": list(read.granules)}
+            for read in request.reads
+        ],
+        "writes": [
+            {"tableId": write.table_id, "version": write.version, "mayMove": write.may_move, "actions": content}
+            for write, content in zip(request.writes, contents, strict=True)
+        ],
+        "isReplay": is_replay,
+    }
+
+
+def transaction_response_to_json(response: TransactionResponse) -> Json:
+    """The answer to a transaction that counts."""
+    commits = {table_id: wire.response_to_json(commit) for table_id, commit in response.commits.items()}
+    return {"timestampMs": response.timestamp_ms, "commits": commits}
+
+
+def transaction_response_from_json(found: Any) -> TransactionResponse:
+    """Raises ValueError for what is no answer to a transaction."""
+    commits = wire.object_from_json(found, "commits")
+    return TransactionResponse(
+        wire.number_from_json(found, "timestampMs"),
+        {table_id: wire.response_from_json(commit) for table_id, commit in commits.items()},
+    )
+
+
+def transaction_conflict_to_json(conflict: TransactionConflict) -> Json:
+    """The answer to a transaction that is based on versions which are not the latest."""
+    return {"latestVersions": dict(conflict.latest_versions)}
+
+
+def transaction_conflict_from_json(found: Any) -> TransactionConflict:
+    """Raises ValueError for what is no conflict of a transaction."""
+    latest = wire.object_from_json(found, "latestVersions")
+    return TransactionConflict({table_id: wire.number_from_json(latest, table_id) for table_id in latest})
+
+
+def _table_from_json(found: Any) -> TableVersion:
+    return TableVersion(
+        table_id=wire.string_from_json(found, "tableId"),
+        name=wire.string_from_json(found, "name"),
+        location=wire.string_from_json(found, "location"),
+        version=_optional_number(found, "version"),
+        timestamp_ms=_optional_number(found, "timestampMs"),
+        known_from=wire.number_from_json(found, "knownFrom"),
+    )
+
+
+def _items_to_json(items: Sequence[Item]) -> list[Json]:
+    return [{"tableId": item.table_id, "granule": item.granule} for item in items]
+
+
+def _optional_number(found: Any, key: str) -> int | None:
+    is_null = isinstance(found, dict) and key in found and found[key] is None
+    return None if is_null else wire.number_from_json(found, key)

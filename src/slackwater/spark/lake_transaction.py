@@ -1,0 +1,121 @@
+"""Transactions over many tables, with Spark: their tables as DeltaTables, and as DataFrames of one state of all.
+
+Source: design §6, §7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from slackwater.errors import InvalidArgument
+from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.options import Options
+from slackwater.spark.scan_frame import ScanOptions, TableScan
+from slackwater.spark.table import DeltaTable
+from slackwater.spark.write import save_to
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.commit_result import CommitResult
+
+if TYPE_CHECKING:
+    from slackwater.spark.lake import Lake
+
+
+class LakeTransaction(LogTransaction):
+    """A transaction whose tables are read and written with Spark.
+
+        with lake.transaction(spark) as tx:
+            now = tx.current_timestamp()
+            tx.table("orders").append(orders.withColumn("at", F.lit(now)))
+            tx.table("stock").update("sku = 'A1'", {"qty": "qty - 1"})
+        tx.commit_timestamp, tx.versions
+
+    DataFrames of its tables are of the state that it sees when they are made. Days are those of the session's zone.
+    """
+
+    def __init__(
+        self,
+        lake: Lake,
+        spark: SparkSession,
+        isolation: str = SERIALIZABLE,
+        control: str = OPTIMISTIC,
+        writes: Sequence[str] | None = None,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
+        seniority_ms: int | None = None,
+    ) -> None:
+        super().__init__(lake, isolation, control, writes, lock_timeout_s, seniority_ms)
+        self.spark = spark
+
+    @property
+    def time_zone(self) -> str:
+        """The zone of the session."""
+        return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+    def table(self, name: str) -> TransactionTable:
+        """The table of that name, as it was when the transaction began, with what the transaction did to it.
+
+        Raises TableNotFound; with control `locking`, what `lock` raises.
+        """
+        if not isinstance(name, str):
+            raise InvalidArgument(f"a table of the lake is named by a text, found {type(name).__name__}")
+        self.reading(name)
+        return TransactionTable(self, name)
+
+
+class TransactionTable(DeltaTable):
+    """A table in a transaction: nothing that is done to it is seen by others before the transaction commits."""
+
+    def __init__(self, transaction: LakeTransaction, name: str, alias: str | None = None) -> None:
+        snapshot = transaction.reading(name).snapshot
+        super().__init__(transaction.spark, snapshot.store.local_root or snapshot.store.root_url)
+        self._transaction = transaction
+        self._name = name
+        self._alias = alias
+
+    def append(self, frame: DataFrame, **options: Any) -> None:
+        """Add the rows of `frame`; options as `df.write.option` takes them (`mergeSchema=True`). Raises as `save`."""
+        save_to(frame, self._store(), "append", options)
+
+    def overwrite(self, frame: DataFrame, **options: Any) -> None:
+        """Replace all rows by those of `frame`, or what `replaceWhere="…"` names. Raises as `save`."""
+        save_to(frame, self._store(), "overwrite", options)
+
+    def toDF(self, **options: Any) -> DataFrame:
+        """All rows; the transaction depends on every one of them. `where` reads less. Options: `rowTracking`."""
+        table = self._transaction.reading(self._name)
+        table.read()
+        return self._framed(self._scan(table.snapshot, options).dataframe())
+
+    def where(self, condition: str | Column, **options: Any) -> DataFrame:
+        """The rows for which `condition`, SQL text or a Column, is true; the transaction depends on these alone."""
+        table = self._transaction.reading(self._name)
+        scan = self._scan(table.snapshot, options)
+        frame = self._framed(scan.dataframe()).where(condition)
+        # A condition that Spark refuses was not read by.
+        _ = frame.schema
+        table.read(scan.predicate(condition))
+        return frame
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The same table, whose `toDF` is known as `aliasName`."""
+        return TransactionTable(self._transaction, self._name, aliasName)
+
+    def _framed(self, frame: DataFrame) -> DataFrame:
+        return frame.alias(self._alias) if self._alias else frame
+
+    def _scan(self, snapshot: Snapshot, options: dict[str, Any]) -> TableScan:
+        given = Options(options)
+        return TableScan(self._spark, snapshot, ScanOptions(row_tracking=given.flag("rowTracking")))
+
+    def _store(self) -> ObjectStore:
+        return self._transaction.writing(self._name).store
+
+    def _snapshot(self) -> Snapshot:
+        return self._transaction.reading(self._name).snapshot
+
+    def _alter(self, change: Callable[[Snapshot], Any], reads_rows: bool = False) -> CommitResult | None:
+        self._transaction.writing(self._name)
+        return super()._alter(change, reads_rows)

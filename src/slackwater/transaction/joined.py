@@ -1,0 +1,56 @@
+"""Several changes of one table as one commit: what the last leaves of the first.
+
+Source: delta-protocol.md "Action Reconciliation", "Delta Log Entries" (what a single log entry must not hold).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slackwater.protocol.data_file_actions import AddFile, RemoveFile
+from slackwater.protocol.paths import canonical_path
+from slackwater.transaction.staged import ReadSet, StagedActions
+
+
+def joined_actions(parts: Sequence[StagedActions]) -> StagedActions:
+    """One commit that leaves the table as `parts` do, one after the other; each saw what those before it had done."""
+    if len(parts) == 1:
+        return parts[0]
+    result = StagedActions()
+    adds: dict[str, AddFile] = {}
+    removes: dict[tuple[str, str | None], RemoveFile] = {}
+    # Files that the first part to speak of them added: they are in no version before.
+    fresh: set[str] = set()
+    for part in parts:
+        removed = {canonical_path(remove.path) for remove in part.removes}
+        fresh |= {
+            path for path in map(canonical_path, (add.path for add in part.adds))
+            if path not in removed and path not in adds and not any(key[0] == path for key in removes)
+        } if part.fresh_adds else set()  # fmt: skip
+        for remove in part.removes:
+            path = canonical_path(remove.path)
+            added = adds.pop(path, None)
+            if added is None:
+                removes[path, remove.deletion_vector_id] = remove
+        for add in part.adds:
+            path = canonical_path(add.path)
+            # Row ids are given by the commit.
+            adds[path] = replace(add, base_row_id=None, default_row_commit_version=None) if path in fresh else add
+        result.change_files += part.change_files
+        result.transactions.update(part.transactions)
+        result.domains.update(part.domains)
+        result.protocol = part.protocol or result.protocol
+        result.metadata = part.metadata or result.metadata
+    result.adds = list(adds.values())
+    result.removes = list(removes.values())
+    result.fresh_adds = adds.keys() <= fresh
+    result.restates = any(part.restates or part.row_deletions for part in parts)
+    return result
+
+
+def joined_reads(parts: Sequence[ReadSet]) -> ReadSet:
+    """All that was read."""
+    return ReadSet(
+        [reading for part in parts for reading in part.readings], {app for part in parts for app in part.app_ids}
+    )

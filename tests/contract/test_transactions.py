@@ -1,0 +1,285 @@
+"""Transactions over many tables: all at once, with one timestamp that is the serialization order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slackwater.errors import TimestampConflict, TimestampOutOfRange
+from slackwater.owner.api import CommitOwner
+from slackwater.owner.granules import granule
+from tests.contract.owners import START_MS, FakeClock, OwnedLake, added, created, info_in
+from tests.contract.transactions import Txn
+
+A_DAY_MS = 86_400_000
+
+
+class Shelf:
+    """A lake of one test, its owner on a clock that stands still, and some tables."""
+
+    def __init__(self, lake: OwnedLake) -> None:
+        self.lake = lake
+        self.clock = FakeClock()
+        self.owner: CommitOwner = lake.owner(clock=self.clock.owner_clock())
+        self.a, self.b, self.c = (created(lake, self.owner) for _ in range(3))
+
+    def later(self, ms: int = 1) -> None:
+        self.clock.now_ms += ms
+
+    def txn(self) -> Txn:
+        return Txn(self.owner)
+
+
+@pytest.fixture
+def shelf(lake: OwnedLake, tmp_path: Path) -> Iterator[Shelf]:
+    found = lake.another(tmp_path)
+    yield Shelf(found)
+    found.close()
+
+
+def test_commits_to_several_tables_count_at_once_with_one_timestamp(shelf: Shelf) -> None:
+    shelf.later(10)
+    response = shelf.txn().write(shelf.a).write(shelf.b).commit()
+    assert {t: c.commit.version for t, c in response.commits.items()} == {shelf.a.table_id: 1, shelf.b.table_id: 1}
+    for table in (shelf.a, shelf.b):
+        commit = shelf.owner.get_commits(table.table_id, 1, with_data=True).commits[0]
+        assert commit.timestamp_ms == response.timestamp_ms == info_in(commit.data)["inCommitTimestamp"]
+    cut = shelf.owner.cut()
+    assert {t.table_id: t.version for t in cut.tables} == {
+        shelf.a.table_id: 1, shelf.b.table_id: 1, shelf.c.table_id: 0,
+    }  # fmt: skip
+
+
+def test_the_timestamp_is_chosen_as_late_as_possible(shelf: Shelf) -> None:
+    txn = shelf.txn().write(shelf.a)
+    shelf.later(5000)
+    assert txn.commit().timestamp_ms == shelf.clock.now_ms
+
+
+def test_a_transaction_whose_table_moved_on_is_told_which_and_nothing_of_it_counts(shelf: Shelf) -> None:
+    txn = shelf.txn().write(shelf.a).write(shelf.b)
+    shelf.b.commits(1)
+    assert txn.conflict() == {shelf.b.table_id: 1}
+    assert shelf.a.latest == 0
+    assert len(shelf.a.staged()) == 1, "only that of its creation"
+
+
+def test_a_blind_append_moves_behind_others(shelf: Shelf) -> None:
+    txn = shelf.txn().write(shelf.a, may_move=True).write(shelf.b, may_move=True)
+    shelf.a.commits(2)
+    response = txn.commit()
+    assert response.commits[shelf.a.table_id].commit.version == 3
+    assert response.commits[shelf.b.table_id].commit.version == 1
+
+
+def test_the_answer_at_full_precision_is_the_commit_timestamp(shelf: Shelf) -> None:
+    shelf.later(1000)
+    txn = shelf.txn().write(shelf.a)
+    asked = txn.ask()
+    assert asked.is_fixed
+    assert asked.high_ms == shelf.clock.now_ms
+    shelf.later(5000)
+    assert txn.commit().timestamp_ms == asked.high_ms
+
+
+def test_a_day_only_bounds_the_timestamp(shelf: Shelf) -> None:
+    shelf.later(A_DAY_MS)
+    txn = shelf.txn().write(shelf.a)
+    asked = txn.ask("day")
+    assert asked.high_ms % A_DAY_MS == A_DAY_MS - 1
+    shelf.later(5000)
+    assert txn.commit().timestamp_ms == shelf.clock.now_ms
+
+
+def test_after_the_day_has_passed_the_earliest_timestamp_is_taken(shelf: Shelf) -> None:
+    shelf.later(A_DAY_MS)
+    txn = shelf.txn().write(shelf.a)
+    asked = txn.ask("day")
+    shelf.later(2 * A_DAY_MS)
+    assert txn.commit().timestamp_ms == asked.low_ms + 1
+
+
+def test_repeated_requests_narrow_and_never_contradict(shelf: Shelf) -> None:
+    shelf.later(A_DAY_MS)
+    txn = shelf.txn()
+    day = txn.ask("day")
+    second = txn.ask("second")
+    assert day.low_ms <= second.low_ms < second.high_ms <= day.high_ms
+    assert txn.ask("day") == second
+    shelf.later(10)
+    at = txn.ask()
+    assert at.is_fixed
+    shelf.later(10)
+    assert txn.ask() == at
+    assert txn.ask("day") == at
+
+
+def test_a_request_after_the_day_that_was_told_is_refused(shelf: Shelf) -> None:
+    txn = shelf.txn()
+    txn.ask("day")
+    shelf.later(A_DAY_MS)
+    with pytest.raises(TimestampConflict):
+        txn.ask()
+
+
+def test_who_was_told_a_time_cannot_write_what_was_read_later(shelf: Shelf) -> None:
+    """The paper's figure 1, with reader and writer exchanged: the read timestamp table is what finds it."""
+    early = shelf.txn()
+    early.ask()
+    shelf.later(10)
+    late = shelf.txn().read(shelf.a).write(shelf.b).commit()
+    assert late.timestamp_ms > early.range.high_ms
+    early.write(shelf.a)
+    with pytest.raises(TimestampConflict):
+        early.commit()
+    assert shelf.a.latest == 0
+
+
+def test_who_was_told_a_time_cannot_write_what_was_written_later(shelf: Shelf) -> None:
+    early = shelf.txn()
+    early.ask()
+    shelf.later(10)
+    shelf.a.commits(1)
+    early.versions = {**early.versions, shelf.a.table_id: 1}
+    early.write(shelf.a)
+    with pytest.raises(TimestampConflict):
+        early.commit()
+
+
+def test_a_read_that_was_overtaken_is_still_good_for_who_was_told_an_earlier_time(shelf: Shelf) -> None:
+    early = shelf.txn().read(shelf.a)
+    early.ask()
+    shelf.later(10)
+    shelf.a.commits(1)
+    response = early.write(shelf.b).commit()
+    assert response.timestamp_ms == early.range.high_ms
+
+
+def test_a_read_that_was_overtaken_puts_who_asked_nothing_before_it(shelf: Shelf) -> None:
+    shelf.later(100)
+    txn = shelf.txn().read(shelf.a)
+    shelf.later(10)
+    overtaking = shelf.a.commit(1).commit.timestamp_ms
+    shelf.later(10)
+    assert txn.write(shelf.b).commit().timestamp_ms < overtaking
+
+
+def test_write_skew_is_refused(shelf: Shelf) -> None:
+    shelf.later(100)
+    one = shelf.txn().read(shelf.a).read(shelf.b).write(shelf.a)
+    two = shelf.txn().read(shelf.a).read(shelf.b).write(shelf.b)
+    shelf.later(10)
+    one.commit()
+    assert two.conflict() == {shelf.a.table_id: 1}
+
+
+def test_reads_of_other_partitions_are_in_nobodys_way(shelf: Shelf) -> None:
+    monday, tuesday = granule("day", "2026-11-23"), granule("day", "2026-11-24")
+    early = shelf.txn()
+    early.ask()
+    shelf.later(10)
+    shelf.txn().read(shelf.a, monday).write(shelf.b).commit()
+    early.write(shelf.a, added(partitionValues={"day": "2026-11-24"}))
+    assert monday != tuesday
+    assert early.commit().timestamp_ms == early.range.high_ms
+
+
+def test_reads_of_the_same_partition_are(shelf: Shelf) -> None:
+    early = shelf.txn()
+    early.ask()
+    shelf.later(10)
+    shelf.txn().read(shelf.a, granule("day", "2026-11-24")).write(shelf.b).commit()
+    early.write(shelf.a, added(partitionValues={"day": "2026-11-24"}))
+    with pytest.raises(TimestampConflict):
+        early.commit()
+
+
+def test_a_transaction_that_only_reads_has_a_timestamp_and_holds_early_writers_off(shelf: Shelf) -> None:
+    early = shelf.txn()
+    early.ask()
+    shelf.later(10)
+    reader = shelf.txn().read(shelf.a).commit()
+    assert reader.commits == {}
+    assert reader.timestamp_ms == shelf.clock.now_ms
+    with pytest.raises(TimestampConflict):
+        early.write(shelf.a).commit()
+
+
+def test_a_lone_commit_in_the_same_millisecond_comes_after_the_read(shelf: Shelf) -> None:
+    shelf.later(10)
+    reader = shelf.txn().read(shelf.a).commit()
+    assert shelf.a.commit(1).commit.timestamp_ms > reader.timestamp_ms
+
+
+def test_a_time_slice_is_the_state_of_then_and_stays_so(shelf: Shelf) -> None:
+    shelf.later(10)
+    shelf.txn().write(shelf.a).write(shelf.b).commit()
+    at = shelf.clock.now_ms
+    shelf.later(10)
+    shelf.txn().write(shelf.a).commit()
+    for _ in range(2):
+        found = {t.table_id: t.version for t in shelf.owner.cut(at).tables}
+        assert found == {shelf.a.table_id: 1, shelf.b.table_id: 1, shelf.c.table_id: 0}
+        shelf.later(10)
+        shelf.b.commits(1)
+
+
+def test_no_commit_slips_under_a_time_slice(shelf: Shelf) -> None:
+    shelf.later(10)
+    early = shelf.txn()
+    early.ask()
+    shelf.later(10)
+    before = shelf.owner.cut(shelf.clock.now_ms)
+    with pytest.raises(TimestampConflict):
+        early.write(shelf.c).commit()
+    late = shelf.txn().write(shelf.c).commit()
+    assert late.timestamp_ms > before.timestamp_ms
+
+
+def test_a_lone_commit_and_a_new_table_come_after_a_time_slice_of_the_same_millisecond(shelf: Shelf) -> None:
+    shelf.later(10)
+    at = shelf.owner.cut(shelf.clock.now_ms).timestamp_ms
+    assert shelf.a.commit(1).commit.timestamp_ms > at
+    table = created(shelf.lake, shelf.owner)
+    assert info_in(table.backfilled(0))["inCommitTimestamp"] > at
+    assert {t.table_id: t.version for t in shelf.owner.cut(at).tables}[shelf.a.table_id] == 0
+
+
+def test_a_time_slice_of_the_future_is_an_error(shelf: Shelf) -> None:
+    with pytest.raises(TimestampOutOfRange, match="has not come yet"):
+        shelf.owner.cut(shelf.clock.now_ms + 60_000)
+
+
+def test_a_request_that_comes_again_is_answered_with_its_first_result(shelf: Shelf) -> None:
+    txn = shelf.txn().write(shelf.a).write(shelf.b)
+    first = txn.commit()
+    shelf.later(10)
+    again = shelf.owner.commit_transaction(txn.request(is_replay=True))
+    assert again.timestamp_ms == first.timestamp_ms  # type: ignore[union-attr]
+    assert shelf.a.latest == shelf.b.latest == 1
+    for table in (shelf.a, shelf.b):
+        shelf.owner.backfill_to_version(table.table_id)
+    assert shelf.owner.commit_transaction(txn.request(is_replay=True)).timestamp_ms == first.timestamp_ms  # type: ignore[union-attr]
+
+
+def test_timestamps_rise_where_the_clock_steps_back(shelf: Shelf) -> None:
+    shelf.later(10_000)
+    first = shelf.txn().write(shelf.a).write(shelf.b).commit().timestamp_ms
+    shelf.later(-8_000)
+    txn = shelf.txn()
+    assert txn.started_ms >= first
+    assert txn.write(shelf.c).commit().timestamp_ms >= first
+    early = shelf.txn()
+    assert early.ask().high_ms >= first
+    assert shelf.clock.now_ms < START_MS + 10_000
+
+
+def test_a_promise_ahead_of_the_clock_is_kept_when_its_time_has_come(shelf: Shelf) -> None:
+    shelf.later(1000)
+    txn = shelf.txn().write(shelf.a)
+    asked = txn.ask(ahead_ms=50)
+    assert asked.high_ms == shelf.clock.now_ms + 50
+    shelf.later(50)
+    assert txn.commit().timestamp_ms == asked.high_ms

@@ -1,0 +1,338 @@
+"""A simulated world: processes with the real owner on one real database, their clocks, their stores, and their faults.
+
+Nothing in it is by chance but by the `Random` of its seed, and nothing waits: time is what the scheduler makes it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+from sqlalchemy.exc import OperationalError
+
+from slackwater.errors import CommitOwnerUnavailable, ObjectNotFound
+from slackwater.owner import asked_times, clock
+from slackwater.owner.api import OwnershipProposal
+from slackwater.owner.clock import OwnerClock
+from slackwater.owner.commit_content import timestamp_of
+from slackwater.owner.commit_files import backfilled_path
+from slackwater.owner.database import Database
+from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.granules import granule
+from slackwater.owner.transaction_api import TableVersion
+from tests.contract.owners import PROTOCOL, START_MS, metadata
+from tests.histories.history import Item, Values
+from tests.simulation.stores import SimulatedPlaces, SimulatedStore
+
+ROOT = "memory://simulation"
+PARTITIONS = ("a", "b")
+KEYS = (0, 1)
+TABLES = ("orders", "stock", "audit")
+HERE, ELSEWHERE = socket.gethostname(), "elsewhere"
+
+# The world's time is short: what takes hours or minutes takes seconds in it.
+_KEPT_MS = 300
+_ASKED_LEASE_MS = 2000
+_NO_PID = 100_000_000
+
+Lists = dict[Item, Values]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a world is like; `faults` is how often something goes wrong, 0 to 1, `rows_kept` as of EmbeddedOwner."""
+
+    tables: int
+    processes: int
+    clients: int
+    transactions: int
+    asks: float
+    locks: float
+    lone: float
+    reads: float
+    contention: float
+    slices: float
+    faults: float
+    jumps: float
+    crashes: float
+    is_quick: bool
+    read_slots: tuple[int, ...]
+    rows_kept: int
+    lease_ms: int
+
+    @staticmethod
+    def drawn(random: Random) -> Settings:
+        """Each world stresses something else: what is drawn for all at once would hide what is rare."""
+        return Settings(
+            tables=random.choice([2, 2, 3]),
+            processes=random.choice([1, 2, 3]),
+            clients=random.choice([2, 3, 4, 6]),
+            transactions=random.choice([2, 3, 4]),
+            asks=random.choice([0.1, 0.5, 0.9]),
+            locks=random.choice([0.0, 0.0, 0.3, 0.8]),
+            lone=random.choice([0.0, 0.2, 0.5]),
+            reads=random.choice([0.2, 0.5, 0.8]),
+            contention=random.choice([0.3, 0.8]),
+            slices=random.choice([0.0, 0.04, 0.1]),
+            faults=random.choice([0.0, 0.0, 0.02, 0.05]),
+            jumps=random.choice([0.0, 0.0, 0.01, 0.05]),
+            crashes=random.choice([0.0, 0.0, 0.005, 0.02]),
+            is_quick=random.random() < 0.5,
+            read_slots=random.choice([(1,), (4096,), (7, 4096), (2, 3)]),
+            rows_kept=random.choice([1, 3, 1000, 1000]),
+            lease_ms=random.choice([20, 200, 30_000]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedTable:
+    """A table of the lake, its place and its store."""
+
+    name: str
+    table_id: str
+    store: SimulatedStore
+
+
+@dataclass
+class Process:
+    """A process that has an owner; one that has crashed is never used again, another takes its place."""
+
+    name: str
+    machine: str
+    owner: EmbeddedOwner
+    is_alive: bool = True
+
+    @property
+    def database(self) -> Database:
+        return self.owner.database
+
+    @property
+    def clock(self) -> OwnerClock:
+        return self.owner._clock
+
+
+@dataclass
+class World:
+    """`now_ms` is the true time, which nobody knows; machines are as wrong as `skews_ms` says."""
+
+    random: Random
+    settings: Settings
+    directory: Path
+    tables: list[SimulatedTable] = field(default_factory=list)
+    processes: list[Process] = field(default_factory=list)
+    now_ms: int = START_MS + 1000
+    skews_ms: dict[str, int] = field(default_factory=lambda: {HERE: 0, ELSEWHERE: 0})
+    is_calm: bool = False
+    before_allocation: Callable[[Process, Any], None] | None = None
+    _ticks: int = 0
+    _started: int = 0
+    _dead_pids: set[int] = field(default_factory=set)
+    _seen: dict[tuple[str, int], Lists] = field(default_factory=dict)
+
+    def tick(self) -> int:
+        """The next instant of the axis of real time."""
+        self._ticks += 1
+        return self._ticks
+
+    def chance(self, likely: float) -> bool:
+        return likely > 0 and self.random.random() < likely
+
+    def goes_wrong(self) -> bool:
+        return not self.is_calm and self.chance(self.settings.faults)
+
+    def new_id(self) -> str:
+        return str(uuid.UUID(int=self.random.getrandbits(128)))
+
+    def start(self) -> Process:
+        """Another process, of this machine, of which can be known whether it lives, or of one where it cannot."""
+        self._started += 1
+        machine = HERE if self.chance(0.6) else ELSEWHERE
+        pid = _NO_PID + self._started
+        owner_clock = OwnerClock(
+            now_ms=lambda: self.now_ms + self.skews_ms[machine],
+            sleep=lambda seconds: None,
+            new_id=self.new_id,
+            holder=f"{machine}:{pid}:1",
+        )
+        owner = EmbeddedOwner(
+            _FaultyDatabase(self, f"sqlite:////{str(self.directory).strip('/')}/owner.db"),
+            SimulatedPlaces(ROOT, {table.store.root_url: table.store for table in self.tables}),
+            owner_clock,
+            backfill_delay_s=None,
+            lease_ms=self.settings.lease_ms,
+            rows_kept=self.settings.rows_kept,
+            read_slots=self.random.choice(self.settings.read_slots),
+        )
+        owner._locking._lease_ms = self.settings.lease_ms * 10
+        process = Process(f"p{self._started}", machine, owner)
+        self.processes.append(process)
+        return process
+
+    def crash(self, process: Process) -> None:
+        """The process is gone, with all that it knew."""
+        process.is_alive = False
+        if process.machine == HERE:
+            self._dead_pids.add(int(process.clock.holder.split(":")[1]))
+        self.processes.remove(process)
+        process.owner.close()
+
+    def close(self) -> None:
+        for process in list(self.processes):
+            self.crash(process)
+
+    def any_process(self) -> Process:
+        return self.random.choice(self.processes)
+
+    def table(self, table_id: str) -> SimulatedTable:
+        return next(table for table in self.tables if table.table_id == table_id)
+
+    def lists(self, process: Process, table: SimulatedTable, version: int) -> Lists:
+        """The lists of a table as of a version, as a client of `process` reads them."""
+        known = (table.table_id, version)
+        if known not in self._seen:
+            before = self.lists(process, table, version - 1) if version > 0 else {}
+            self._seen[known] = after(before, table.name, _actions(process, table, version))
+        return self._seen[known]
+
+    def version_as_of(self, process: Process, at: TableVersion, at_ms: int) -> int:
+        """The version that a cut of the past is of, which only the log may know."""
+        if at.version is not None:
+            return at.version
+        store, version = self.table(at.table_id).store, at.known_from - 1
+        while version > 0 and timestamp_of(store.read(backfilled_path(version))) > at_ms:
+            version -= 1
+        return version
+
+    def pid_is_dead(self, pid: int) -> bool:
+        return pid in self._dead_pids
+
+
+def after(before: Mapping[Item, Values], table: str, actions: list[Mapping[str, Any]]) -> Lists:
+    """The lists after a commit."""
+    lists = dict(before)
+    for action in actions:
+        add = action.get("add")
+        for key, value in orjson.loads(add["tags"]["values"]) if add else ():
+            item = Item(table, add["partitionValues"]["p"], key)
+            lists[item] = (*lists.get(item, ()), value)
+    return lists
+
+
+def granule_of(partition: str) -> str:
+    """The granule of one of PARTITIONS."""
+    return granule("p", partition)
+
+
+@dataclass(frozen=True)
+class Template:
+    """A lake with its tables, made once: worlds are copies of it."""
+
+    directory: Path
+    objects: dict[str, dict[str, bytes]]
+
+    @staticmethod
+    def made(directory: Path) -> Template:
+        stores = {_url(name): SimulatedStore(_url(name), {}, lambda: False) for name in TABLES}
+        database = Database(f"sqlite:////{str(directory).strip('/')}/owner.db")
+        still = OwnerClock(now_ms=lambda: START_MS)
+        owner = EmbeddedOwner(database, SimulatedPlaces(ROOT, stores), still, backfill_delay_s=None)
+        for name in TABLES:
+            info = {"commitInfo": {"txnId": f"create {name}", "operation": "CREATE TABLE"}}
+            node = {**metadata(_id(name)), "id": _id(name), "partitionColumns": ["p"]}
+            actions = [info, {"protocol": PROTOCOL}, {"metaData": node}]
+            owner.take(OwnershipProposal(_id(name), name, _url(name), f"create {name}", 0, actions))
+        owner.close()
+        return Template(directory, {name: stores[_url(name)].objects for name in TABLES})
+
+    def world(self, seed: int, directory: Path) -> World:
+        """A fresh world, in an empty directory."""
+        random = Random(seed)  # noqa: S311  (no secret)
+        shutil.copy(self.directory / "owner.db", directory / "owner.db")
+        settings = Settings.drawn(random)
+        world = World(random, settings, directory)
+        for name in TABLES[: settings.tables]:
+            objects = dict(self.objects[name])
+            world.tables.append(SimulatedTable(name, _id(name), SimulatedStore(_url(name), objects, world.goes_wrong)))
+        for name in TABLES[settings.tables :]:
+            # There, and not used.
+            SimulatedStore(_url(name), dict(self.objects[name]), world.goes_wrong)
+        for _ in range(settings.processes):
+            world.start()
+        return world
+
+
+@contextmanager
+def laws_of(world: World) -> Iterator[None]:
+    """Which processes are dead is the world's to say, and its time is short."""
+    kept = clock.os, clock._started, asked_times.KEPT_MS, asked_times._LEASE_MS
+    clock.os = _Processes(world)  # type: ignore[assignment]
+    clock._started = lambda pid: "1"
+    asked_times.KEPT_MS, asked_times._LEASE_MS = _KEPT_MS, _ASKED_LEASE_MS
+    try:
+        yield
+    finally:
+        clock.os, clock._started, asked_times.KEPT_MS, asked_times._LEASE_MS = kept
+
+
+@dataclass(frozen=True)
+class _Processes:
+    """In place of `os` where it is asked whether a process lives."""
+
+    world: World
+
+    def getpid(self) -> int:
+        return os.getpid()
+
+    def kill(self, pid: int, signal: int) -> None:
+        if self.world.pid_is_dead(pid):
+            raise ProcessLookupError(pid)
+
+
+class _FaultyDatabase(Database):
+    """A database whose answers are lost now and then, so that it is asked again; or that does not answer at all."""
+
+    def __init__(self, world: World, url: str) -> None:
+        self._world: World | None = None
+        super().__init__(url, sleep=lambda seconds: None)
+        self._world = world
+
+    def _run(self, work: Any, begin: str, durable: bool) -> Any:
+        world = self._world
+        if world is None or not world.goes_wrong():
+            return super()._run(work, begin, durable)
+        if world.chance(0.7):
+            super()._run(work, begin, durable)
+        if world.chance(0.7):
+            raise OperationalError("", {}, ConnectionError("the answer was lost"))
+        raise CommitOwnerUnavailable("the database does not answer")
+
+
+def _actions(process: Process, table: SimulatedTable, version: int) -> list[Mapping[str, Any]]:
+    try:
+        data = table.store.read(backfilled_path(version))
+    except ObjectNotFound:
+        found = process.owner.get_commits(table.table_id, version, version, with_data=True).commits
+        data = found[0].data or b"" if found else table.store.read(backfilled_path(version))
+    return actions_in(data)
+
+
+def actions_in(data: bytes) -> list[Mapping[str, Any]]:
+    """The actions of a commit's file."""
+    return [orjson.loads(line) for line in data.splitlines()]
+
+
+def _id(name: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{ROOT}/{name}"))
+
+
+def _url(name: str) -> str:
+    return f"{ROOT}/{name}"
