@@ -212,7 +212,7 @@ def recorded_history(directory: Path, root: Path, names: Sequence[str]) -> Run:
     errors: dict[str, int] = defaultdict(int)
     for event in ended.values():
         if event["error"]:
-            errors[event["error"]] += 1
+            errors[event["error"].partition(":")[0]] += 1
     return Run(
         History(
             tuple(transactions),

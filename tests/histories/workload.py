@@ -56,7 +56,7 @@ class Workload:
     read_only: float = 0.12
     early: float = 0.5
     locking: float = 0.35
-    lock_timeout_s: float = 20.0
+    lock_timeout_s: float = 4.0
     retries: int = 2
 
     def create(self, lake: LogLake) -> None:
@@ -197,7 +197,7 @@ class Client:
         except CommitUnknown as unknown:
             outcome, error = Outcome.UNKNOWN, type(unknown).__name__
         except REFUSALS as refusal:
-            outcome, error = Outcome.ABORTED, type(refusal).__name__
+            outcome, error = Outcome.ABORTED, f"{type(refusal).__name__}: {refusal}"
         if not attempts:
             return error
         self._ends(attempts[-1], outcome, error)
@@ -296,7 +296,7 @@ class Client:
             self._ends(attempt, Outcome.UNKNOWN, type(unknown).__name__)
             return Outcome.UNKNOWN.value
         except REFUSALS as refusal:
-            self._ends(attempt, Outcome.ABORTED, type(refusal).__name__)
+            self._ends(attempt, Outcome.ABORTED, f"{type(refusal).__name__}: {refusal}")
             return Outcome.ABORTED.value
         self._ends(attempt, Outcome.COMMITTED, "", result.timestamp_ms, {table: result.version})
         return Outcome.COMMITTED.value

@@ -57,10 +57,12 @@ def table(lake: OwnedLake, clock: FakeClock) -> Table:
 
 
 def rows(table: Table) -> list[tuple[int, str]]:
-    """Version and state of each commit that the database knows."""
+    """Version and state of each commit since the creation that the database knows."""
     owner = table.owner
     assert isinstance(owner, EmbeddedOwner)
-    query = sa.select(commits.c.version, commits.c.state).where(commits.c.table_id == table.table_id)
+    query = sa.select(commits.c.version, commits.c.state).where(
+        commits.c.table_id == table.table_id, commits.c.version > 0
+    )
     return [
         (row.version, row.state) for row in owner.database.read(lambda c: c.execute(query.order_by("version")).all())
     ]

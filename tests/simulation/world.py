@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from sqlalchemy.exc import OperationalError
@@ -44,6 +44,7 @@ _KEPT_MS = 300
 _ASKED_LEASE_MS = 2000
 _NO_PID = 100_000_000
 
+DatabaseT = TypeVar("DatabaseT", bound=Database)
 Lists = dict[Item, Values]
 
 
@@ -82,8 +83,8 @@ class Settings:
             lone=random.choice([0.0, 0.2, 0.5]),
             reads=random.choice([0.2, 0.5, 0.8]),
             contention=random.choice([0.3, 0.8]),
-            slices=random.choice([0.0, 0.04, 0.1]),
-            faults=random.choice([0.0, 0.0, 0.02, 0.05]),
+            slices=random.choice([0.0, 0.01, 0.04]),
+            faults=random.choice([0.0, 0.0, 0.01, 0.03]),
             jumps=random.choice([0.0, 0.0, 0.01, 0.05]),
             crashes=random.choice([0.0, 0.0, 0.005, 0.02]),
             is_quick=random.random() < 0.5,
@@ -120,23 +121,54 @@ class Process:
         return self.owner._clock
 
 
+class SimulatedDatabase(Database):
+    """The database of all processes of a world.
+
+    Now and then its answer is lost, so that it is asked again, or it does not answer at all: as `fails` says.
+    """
+
+    fails: Callable[[], str] = staticmethod(lambda: "")  # type: ignore[assignment]
+
+    def close(self) -> None:
+        """Others use it."""
+
+    def let_go(self) -> None:
+        super().close()
+
+    def _run(self, work: Any, begin: str, durable: bool) -> Any:
+        failure = self.fails()
+        if not failure:
+            return super()._run(work, begin, durable)
+        if failure.startswith("done"):
+            super()._run(work, begin, durable)
+        if failure.endswith("asked again"):
+            raise OperationalError("", {}, ConnectionError("the answer was lost"))
+        raise CommitOwnerUnavailable("the database does not answer")
+
+
 @dataclass
 class World:
     """`now_ms` is the true time, which nobody knows; machines are as wrong as `skews_ms` says."""
 
     random: Random
     settings: Settings
-    directory: Path
-    tables: list[SimulatedTable] = field(default_factory=list)
+    database: SimulatedDatabase
+    lake: list[SimulatedTable] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
     now_ms: int = START_MS + 1000
     skews_ms: dict[str, int] = field(default_factory=lambda: {HERE: 0, ELSEWHERE: 0})
+    first_ms: int = START_MS
     is_calm: bool = False
     before_allocation: Callable[[Process, Any], None] | None = None
     _ticks: int = 0
     _started: int = 0
     _dead_pids: set[int] = field(default_factory=set)
     _seen: dict[tuple[str, int], Lists] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> list[SimulatedTable]:
+        """Those that are used."""
+        return self.lake[: self.settings.tables]
 
     def tick(self) -> int:
         """The next instant of the axis of real time."""
@@ -163,15 +195,17 @@ class World:
             new_id=self.new_id,
             holder=f"{machine}:{pid}:1",
         )
+        was_calm, self.is_calm = self.is_calm, True
         owner = EmbeddedOwner(
-            _FaultyDatabase(self, f"sqlite:////{str(self.directory).strip('/')}/owner.db"),
-            SimulatedPlaces(ROOT, {table.store.root_url: table.store for table in self.tables}),
+            self.database,
+            SimulatedPlaces(ROOT, {table.store.root_url: table.store for table in self.lake}),
             owner_clock,
             backfill_delay_s=None,
             lease_ms=self.settings.lease_ms,
             rows_kept=self.settings.rows_kept,
             read_slots=self.random.choice(self.settings.read_slots),
         )
+        self.is_calm = was_calm
         owner._locking._lease_ms = self.settings.lease_ms * 10
         process = Process(f"p{self._started}", machine, owner)
         self.processes.append(process)
@@ -185,15 +219,17 @@ class World:
         self.processes.remove(process)
         process.owner.close()
 
-    def close(self) -> None:
-        for process in list(self.processes):
-            self.crash(process)
+    def failure(self) -> str:
+        """What becomes of a piece of the database's work: "" where it goes well, else what is lost, and what is told."""
+        if not self.goes_wrong():
+            return ""
+        return self.random.choice(["done, asked again", "done, asked again", "undone, asked again", "done", "undone"])
 
     def any_process(self) -> Process:
         return self.random.choice(self.processes)
 
     def table(self, table_id: str) -> SimulatedTable:
-        return next(table for table in self.tables if table.table_id == table_id)
+        return next(table for table in self.lake if table.table_id == table_id)
 
     def lists(self, process: Process, table: SimulatedTable, version: int) -> Lists:
         """The lists of a table as of a version, as a client of `process` reads them."""
@@ -232,46 +268,53 @@ def granule_of(partition: str) -> str:
     return granule("p", partition)
 
 
-@dataclass(frozen=True)
 class Template:
-    """A lake with its tables, made once: worlds are copies of it."""
+    """A lake with its tables, made once in an empty directory; the worlds that begin with it live one at a time."""
 
-    directory: Path
-    objects: dict[str, dict[str, bytes]]
-
-    @staticmethod
-    def made(directory: Path) -> Template:
+    def __init__(self, directory: Path) -> None:
+        self._empty, self._used = directory / "empty.db", directory / "owner.db"
         stores = {_url(name): SimulatedStore(_url(name), {}, lambda: False) for name in TABLES}
-        database = Database(f"sqlite:////{str(directory).strip('/')}/owner.db")
         still = OwnerClock(now_ms=lambda: START_MS)
-        owner = EmbeddedOwner(database, SimulatedPlaces(ROOT, stores), still, backfill_delay_s=None)
+        owner = EmbeddedOwner(_opened(Database, self._empty), SimulatedPlaces(ROOT, stores), still, backfill_delay_s=None)
         for name in TABLES:
             info = {"commitInfo": {"txnId": f"create {name}", "operation": "CREATE TABLE"}}
             node = {**metadata(_id(name)), "id": _id(name), "partitionColumns": ["p"]}
             actions = [info, {"protocol": PROTOCOL}, {"metaData": node}]
             owner.take(OwnershipProposal(_id(name), name, _url(name), f"create {name}", 0, actions))
         owner.close()
-        return Template(directory, {name: stores[_url(name)].objects for name in TABLES})
+        self._objects = {name: stores[_url(name)].objects for name in TABLES}
+        shutil.copy(self._empty, self._used)
+        self._database = _opened(SimulatedDatabase, self._used)
 
-    def world(self, seed: int, directory: Path) -> World:
-        """A fresh world, in an empty directory."""
+    @contextmanager
+    def world(self, seed: int) -> Iterator[World]:
+        """The world of `seed`, as it begins."""
+        self._database.let_go()
+        for path in self._used.parent.glob(f"{self._used.name}*"):
+            path.unlink()
+        shutil.copy(self._empty, self._used)
         random = Random(seed)  # noqa: S311  (no secret)
-        shutil.copy(self.directory / "owner.db", directory / "owner.db")
-        settings = Settings.drawn(random)
-        world = World(random, settings, directory)
-        for name in TABLES[: settings.tables]:
-            objects = dict(self.objects[name])
-            world.tables.append(SimulatedTable(name, _id(name), SimulatedStore(_url(name), objects, world.goes_wrong)))
-        for name in TABLES[settings.tables :]:
-            # There, and not used.
-            SimulatedStore(_url(name), dict(self.objects[name]), world.goes_wrong)
-        for _ in range(settings.processes):
-            world.start()
-        return world
+        world = World(random, Settings.drawn(random), self._database)
+        for name in TABLES:
+            objects = dict(self._objects[name])
+            world.lake.append(SimulatedTable(name, _id(name), SimulatedStore(_url(name), objects, world.goes_wrong)))
+        with _laws_of(world):
+            for _ in range(world.settings.processes):
+                world.start()
+            self._database.fails = world.failure
+            try:
+                yield world
+            finally:
+                self._database.fails = _never
+                for process in list(world.processes):
+                    world.crash(process)
+
+    def close(self) -> None:
+        self._database.let_go()
 
 
 @contextmanager
-def laws_of(world: World) -> Iterator[None]:
+def _laws_of(world: World) -> Iterator[None]:
     """Which processes are dead is the world's to say, and its time is short."""
     kept = clock.os, clock._started, asked_times.KEPT_MS, asked_times._LEASE_MS
     clock.os = _Processes(world)  # type: ignore[assignment]
@@ -297,25 +340,6 @@ class _Processes:
             raise ProcessLookupError(pid)
 
 
-class _FaultyDatabase(Database):
-    """A database whose answers are lost now and then, so that it is asked again; or that does not answer at all."""
-
-    def __init__(self, world: World, url: str) -> None:
-        self._world: World | None = None
-        super().__init__(url, sleep=lambda seconds: None)
-        self._world = world
-
-    def _run(self, work: Any, begin: str, durable: bool) -> Any:
-        world = self._world
-        if world is None or not world.goes_wrong():
-            return super()._run(work, begin, durable)
-        if world.chance(0.7):
-            super()._run(work, begin, durable)
-        if world.chance(0.7):
-            raise OperationalError("", {}, ConnectionError("the answer was lost"))
-        raise CommitOwnerUnavailable("the database does not answer")
-
-
 def _actions(process: Process, table: SimulatedTable, version: int) -> list[Mapping[str, Any]]:
     try:
         data = table.store.read(backfilled_path(version))
@@ -328,6 +352,14 @@ def _actions(process: Process, table: SimulatedTable, version: int) -> list[Mapp
 def actions_in(data: bytes) -> list[Mapping[str, Any]]:
     """The actions of a commit's file."""
     return [orjson.loads(line) for line in data.splitlines()]
+
+
+def _opened(kind: type[DatabaseT], path: Path) -> DatabaseT:
+    return kind(f"sqlite:////{str(path).strip('/')}", sleep=lambda seconds: None)
+
+
+def _never() -> str:
+    return ""
 
 
 def _id(name: str) -> str:

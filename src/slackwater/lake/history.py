@@ -17,8 +17,8 @@ import orjson
 from slackwater.errors import InvalidArgument
 from slackwater.log.history import CommitHistory
 from slackwater.log.owned_log import list_whole_log
-from slackwater.owner.transaction_api import TableVersion
 from slackwater.owner.timestamp_range import at_ms
+from slackwater.owner.transaction_api import TableVersion
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 
@@ -116,7 +116,9 @@ def _entries(at: TableVersion, version: int, open_table: OpenTable) -> Iterator[
     snapshot = Snapshot.open(store, version)
     listing = list_whole_log(store)
     seen = {v: commit for v, commit in listing.commits.items() if v <= version}
-    for number, timestamp_ms, info in CommitHistory(store, replace(listing, commits=seen), snapshot.properties).entries():
+    for number, timestamp_ms, info in CommitHistory(
+        store, replace(listing, commits=seen), snapshot.properties
+    ).entries():
         yield _Entry(timestamp_ms, at.name, number, info)
 
 

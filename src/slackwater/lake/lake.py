@@ -22,11 +22,14 @@ from slackwater.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
+from slackwater.lake.history import LakeCommit, lake_history
 from slackwater.lake.rerun import RETRIES, run_again
+from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.segment import list_log
 from slackwater.owner.api import CommitOwner, ManagedTable
 from slackwater.owner.registry import OwnedTable, attach, detach, forget_owner, learn_owner
+from slackwater.owner.transaction_api import TableVersion
 from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.column_paths import parse_column_path
 from slackwater.protocol.managed_commits import own_conf, ownership, with_owner, without_owner
@@ -241,6 +244,24 @@ class LogLake:
     def _begin(self, seniority_ms: int | None, options: Mapping[str, Any]) -> LogTransaction:
         """A transaction that goes before those that began after `seniority_ms`, where it comes to locks."""
         return LogTransaction(self, seniority_ms=seniority_ms, **options)
+
+    def as_of(self, timestamp: Instant) -> LogTimeSlice:
+        """All tables as they were at one instant: one question to the owner, and the same answer for ever.
+
+        `timestamp`: a datetime, a date (its first instant), ISO 8601 text, or ms since the epoch; what names no zone
+        is UTC. Raises InvalidArgument for what is no instant, TimestampOutOfRange for one of the future.
+        """
+        return LogTimeSlice(self, instant_ms(timestamp))
+
+    def history(self, limit: int | None = None) -> list[LakeCommit]:
+        """The transactions of all tables in one order of time, newest first, at most `limit`. Raises as `lake_history`."""
+        return lake_history(self._owner.cut().tables, self.store_of, limit)
+
+    def store_of(self, at: TableVersion) -> ObjectStore:
+        """The store of a table in a cut, which is known as the owner's from then on."""
+        store = self.open_location(at.location)
+        learn_owner(store.root_url, OwnedTable(self._owner, at.table_id))
+        return store
 
     def _newly_owned(self) -> OwnedTable:
         return OwnedTable(self._owner, str(uuid.uuid4()))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from slackwater.errors import InvalidArgument, TableNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.owned_log import list_whole_log
-from slackwater.owner.registry import OwnedTable, learn_owner
 from slackwater.owner.timestamp_range import at_ms
 from slackwater.owner.transaction_api import TableVersion
 from slackwater.scan.snapshot import Snapshot
@@ -94,9 +93,7 @@ class LogTimeSlice:
         return self._tables[name]
 
     def _store(self, at: TableVersion) -> ObjectStore:
-        store = self._lake.open_location(at.location)
-        learn_owner(store.root_url, OwnedTable(self._lake.owner, at.table_id))
-        return store
+        return self._lake.store_of(at)
 
     def _existed(self, name: str) -> bool:
         at = self._table(name)

@@ -96,13 +96,13 @@ transactions = Table(
     # open: was told a time, or holds locks; then as its commits.
     Column("state", String(12), nullable=False),
     Column("timestamp_ms", BigInteger),
-    # What an open one was told of the time.
-    Column("low_ms", BigInteger),
-    Column("high_ms", BigInteger),
     # Commits that are not backfilled.
     Column("pending", Integer, nullable=False),
     Column("holder", String(255), nullable=False),
     Column("until_ms", BigInteger, nullable=False),
+    # What an open one was told of the time.
+    Column("low_ms", BigInteger),
+    Column("high_ms", BigInteger),
 )
 
 # The read timestamp table (paper §4.1): the latest read of whatever hashes to a slot.

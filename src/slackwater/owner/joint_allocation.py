@@ -273,6 +273,11 @@ class _Work:
             self.time.reads.record(self.time.reads.vector(_read_items(read)), timestamp_ms)
         if not request.writes:
             self.read_at_ms = max(self.read_at_ms, timestamp_ms)
+            # Nothing is to be ratified: this is its end.
+            if request.has_locks:
+                locks.release(self.connection, request.txn_id)
+            if request.range.was_asked:
+                forget_open(self.connection, request.txn_id)
             return TransactionResponse(timestamp_ms, {})
         author = Author(request.txn_id, attempt.file_id, attempt.holder, attempt.until_ms, request.txn_id)
         parts = {}

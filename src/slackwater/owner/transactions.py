@@ -103,6 +103,8 @@ class Transactions:
         except BaseException:
             self.end(request.txn_id)
             raise
+        if request.has_locks and not request.writes:
+            self._changes.notify()
         return answer
 
     def end(self, txn_id: str) -> None:

@@ -91,10 +91,11 @@ class Transfers:
         written = self._places.written(proposal.location)
         store = self._places.store(written)
         _validate_follows(store, proposal.version)
+        # The file is there before the promise: whoever finds the promise can keep it.
+        timestamp_ms = self._staged(store, proposal, file_name)
         with _in_doubt(proposal.location):
             try:
-                # The file is there before the promise: whoever finds the promise can keep it.
-                timestamp_ms, is_promised = self._staged(store, proposal, file_name), False
+                is_promised = False
                 while not is_promised:
                     is_promised = self._database.write(
                         lambda c, t=timestamp_ms: self._promise(c, proposal, facts, written, file_name, t)  # type: ignore[misc]

@@ -6,17 +6,20 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument
 from slackwater.lake.lake import LogLake
 from slackwater.lake.rerun import RETRIES, run_again
+from slackwater.lake.time_slice import Instant, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
 from slackwater.owner.api import CommitOwner
 from slackwater.protocol.schema import StructType
+from slackwater.spark.lake_as_of import TimeSlice, history_frame
 from slackwater.spark.lake_transaction import LakeTransaction
+from slackwater.spark.options import time_zone
 from slackwater.spark.session_defaults import default_properties
 from slackwater.spark.table import DeltaTable
 from slackwater.spark.types import from_spark_schema
@@ -125,6 +128,16 @@ class Lake(LogLake):
             retries,
             self.clock,
         )
+
+    def as_of(self, timestamp: Instant) -> TimeSlice:
+        """As `LogLake.as_of`, with the tables as DataFrames; what names no zone is of the session's."""
+        session = self._session()
+        zone = session.conf.get("spark.sql.session.timeZone") or "UTC"
+        return TimeSlice(self, session, instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}"))
+
+    def history(self, limit: int | None = None) -> DataFrame:  # type: ignore[override]  # as tables are DataFrames here
+        """The transactions of all tables in one order of time, newest first: LAKE_HISTORY_SCHEMA, at most `limit`."""
+        return history_frame(self._session(), super().history(limit))
 
     def _session(self) -> SparkSession:
         session = self._spark or SparkSession.getActiveSession()

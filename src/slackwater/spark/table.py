@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
+from slackwater.lake.time_slice import Instant
 from slackwater.log.describe import describe_detail, describe_history
 from slackwater.log.segment import LOG, list_log
 from slackwater.scan.snapshot import Snapshot
@@ -16,6 +17,7 @@ from slackwater.spark.alter import TableAlterations
 from slackwater.spark.names import table_path
 from slackwater.spark.options import Options
 from slackwater.spark.read import load
+from slackwater.spark.system_time import SystemTime
 from slackwater.spark.table_builder import (
     CREATE,
     CREATE_IF_NOT_EXISTS,
@@ -151,6 +153,15 @@ class DeltaTable(TableChanges, TableAlterations):
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidArgument(f"limit must be a whole number from 0, found {limit!r}")
         return self._frame(describe_history(self._snapshot(), limit), HISTORY_SCHEMA)
+
+    def system_time(self, since: Instant | None = None, rowTracking: bool = False) -> SystemTime:
+        """Every version of the table's rows, with when it was current: `.as_of(t)`, `.from_to(a, b)`, `.changes(key)`.
+
+        It is of a table with row tracking and in-commit timestamps, from `since` on, or as far back as rows can be
+        followed; `rowTracking` adds `_row_id` and `_row_commit_version`. Instants are as `Lake.as_of` takes them.
+        """
+        allowed = Options(self._options).flag("allowPathsOutsideRoot")
+        return SystemTime(self._spark, self._snapshot, since, rowTracking, allowed)
 
     def detail(self) -> DataFrame:
         """One row that describes the table: DETAIL_SCHEMA; sizes in bytes."""

@@ -34,3 +34,20 @@ def upgrade() -> None:
         sa.Column("until_ms", sa.BigInteger(), nullable=False),
     )
     op.create_index("locks_by_transaction", "locks", ["txn_id"])
+
+
+def downgrade() -> None:
+    """Go back to the revision before."""
+    op.drop_table("locks")
+    op.create_table(
+        "locks",
+        sa.Column("item", sa.String(512), primary_key=True),
+        sa.Column("txn_id", sa.String(36), primary_key=True),
+        sa.Column("is_exclusive", sa.Boolean(), nullable=False),
+        sa.Column("until_ms", sa.BigInteger(), nullable=False),
+    )
+    op.drop_index("commits_by_transaction", "commits")
+    for name in ("high_ms", "low_ms"):
+        op.drop_column("transactions", name)
+    for name in ("read_floor_ms", "read_slots", "served_ms"):
+        op.drop_column("owner", name)

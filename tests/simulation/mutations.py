@@ -1,0 +1,155 @@
+"""Faults planted in the owner: each takes away one rule of how timestamps are given, or of how commits count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import sqlalchemy as sa
+
+from slackwater.owner import (
+    abandoned,
+    asked_times,
+    embedded,
+    joint_allocation,
+    joint_ratification,
+    read_timestamps,
+)
+from slackwater.owner.joint_allocation import JointAllocated, JointAttempt, _read_items, _Work, _written_items
+from slackwater.owner.joint_ratification import _Flip
+from slackwater.owner.owner_time import OwnerTime
+from slackwater.owner.read_timestamps import ReadTimestampTable
+from tests.simulation.world import Process, World
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """`planted` is in force while it is entered; `prepared` is called with every world. Within `seeds` it is found."""
+
+    name: str
+    seeds: int
+    planted: Callable[[], Any]
+    prepared: Callable[[World], None] = lambda world: None
+
+
+def _without_read_timestamps_checked() -> Any:
+    return mock.patch.object(ReadTimestampTable, "lower_bound", lambda self, vector: 0)
+
+
+def _without_read_timestamps_filled() -> Any:
+    return mock.patch.object(ReadTimestampTable, "record", lambda self, vector, timestamp_ms: None)
+
+
+def _without_last() -> Any:
+    return mock.patch.object(OwnerTime, "now_ms", property(lambda self: self.clock_ms))
+
+
+def _without_served() -> Any:
+    real = OwnerTime.of
+
+    def of(*arguments: Any) -> OwnerTime:
+        time = real(*arguments)
+        time.served_ms = 0
+        return time
+
+    return mock.patch.object(OwnerTime, "of", staticmethod(of))
+
+
+def _with_tables_one_by_one() -> Any:
+    def together(self: _Flip, txn_id: str) -> list[str]:
+        nexts = ((table_id, self._next(table_id)) for table_id in self.rows)
+        return [table_id for table_id, commit in nexts if commit is not None and commit.txn_id == txn_id]
+
+    return mock.patch.object(_Flip, "_together", together)
+
+
+def _without_overtaken() -> Any:
+    return mock.patch.object(_Work, "_overtaken", lambda self, reads: {})
+
+
+def _with_resize_to_nothing() -> Any:
+    return mock.patch.object(embedded, "resize", lambda c, slots, last_ms: read_timestamps.resize(c, slots, 0))
+
+
+def _with_pruning_that_is_forgotten() -> Any:
+    def prune(connection: Any, up_to_ms: int) -> None:
+        connection.execute(read_timestamps._PRUNE, {"up_to": up_to_ms})
+
+    return mock.patch.object(asked_times, "prune", prune)
+
+
+def _without_log_heads() -> Any:
+    real = _Work._timestamped
+
+    def timestamped(self: _Work, attempt: JointAttempt) -> Any:
+        heads = [self.heads[write.table_id] for write in attempt.request.writes]
+        kept = [head.timestamp_ms for head in heads]
+        for head in heads:
+            head.timestamp_ms = 0
+        outcome = real(self, attempt)
+        if not isinstance(outcome, JointAllocated):
+            for head, timestamp_ms in zip(heads, kept, strict=True):
+                head.timestamp_ms = timestamp_ms
+        return outcome
+
+    return mock.patch.object(_Work, "_timestamped", timestamped)
+
+
+def _without_siblings() -> Any:
+    return mock.patch.object(abandoned, "free_transaction", lambda connection, txn_id: None)
+
+
+@contextmanager
+def _with_time_looked_at_early() -> Iterator[None]:
+    real = OwnerTime.of
+    seen: dict[str, OwnerTime] = {}
+
+    class Early:
+        @staticmethod
+        def of(connection: Any, clock_ms: int, items: Sequence[Any]) -> OwnerTime:
+            return seen.pop("it", None) or real(connection, clock_ms, items)
+
+    allocate = joint_allocation.JointAllocation.allocate
+
+    def allocated(self: Any, connection: Any, attempts: Sequence[JointAttempt], is_rerun: bool = False) -> Any:
+        found = _EARLY.get(attempts[0].file_id)
+        if found is not None:
+            seen["it"] = found
+        return allocate(self, connection, attempts, is_rerun)
+
+    with (
+        mock.patch.object(joint_allocation, "OwnerTime", Early),
+        mock.patch.object(joint_allocation.JointAllocation, "allocate", allocated),
+    ):
+        yield
+    _EARLY.clear()
+
+
+_EARLY: dict[str, OwnerTime] = {}
+
+
+def _looks_early(world: World) -> None:
+    def look(process: Process, attempt: JointAttempt) -> None:
+        items = [*_written_items(attempt), *(item for read in attempt.request.reads for item in _read_items(read))]
+        now_ms = process.clock.now_ms()
+        _EARLY[attempt.file_id] = process.database.read(lambda c: OwnerTime.of(c, now_ms, items))
+
+    world.before_allocation = look
+
+
+MUTATIONS = (
+    Mutation("read timestamps are not checked", 100, _without_read_timestamps_checked),
+    Mutation("read timestamps are not filled", 100, _without_read_timestamps_filled),
+    Mutation("LAST is forgotten", 100, _without_last),
+    Mutation("the stamp is chosen before the rows are locked", 100, _with_time_looked_at_early, _looks_early),
+    Mutation("time slices that were answered are forgotten", 100, _without_served),
+    Mutation("tables of a transaction count one by one", 100, _with_tables_one_by_one),
+    Mutation("overtaken reads bound nothing", 100, _without_overtaken),
+    Mutation("a resized table forgets its entries", 100, _with_resize_to_nothing),
+    Mutation("what was pruned is forgotten", 100, _with_pruning_that_is_forgotten),
+    Mutation("heads of logs bound nothing", 100, _without_log_heads),
+    Mutation("versions are freed without those of the same transaction", 100, _without_siblings),
+)
