@@ -60,7 +60,7 @@ class Txn:
         """Ask for the current time."""
         items = [Item(write.table_id) for write in self.writes]
         held = tuple(table.table_id for table in holds)
-        asked = TimeRequest(self.txn_id, self.range, precision, zone, items, ahead_ms, held, self.started_ms, 5.0)
+        asked = TimeRequest(self.txn_id, self.range, precision, zone, items, ahead_ms, held)
         self.range = self.owner.narrow(asked)
         return self.range
 

@@ -56,7 +56,7 @@ class Workload:
     read_only: float = 0.12
     early: float = 0.5
     locking: float = 0.35
-    lock_timeout_s: float = 4.0
+    lock_timeout_s: float = 2.0
     retries: int = 2
 
     def create(self, lake: LogLake) -> None:

@@ -209,16 +209,17 @@ class _Transaction:
             yield from self._begin()
             will_ask = world.chance(settings.asks)
             self.is_locking = world.chance(settings.locks)
-            self.is_moving = world.chance(0.7)
+            self.is_moving = world.chance(0.8)
             if will_ask and world.chance(0.3):
                 self.held = random.sample(world.tables, random.randrange(1, len(world.tables) + 1))
             if will_ask and world.chance(0.2):
                 self.ahead_ms = random.choice([1, 5, 30])
-            for _ in range(random.randrange(1, 6)):
+            likely_read = random.choice([0.0, settings.reads, settings.reads, 1.0])
+            for number in range(random.randrange(2, 6)):
                 yield None
-                if will_ask and world.chance(0.4):
+                if will_ask and world.chance(0.7 if number == 0 else 0.2):
                     yield from self._ask()
-                elif world.chance(settings.reads):
+                elif world.chance(likely_read):
                     yield from self._read(self._some_table())
                 else:
                     yield from self._append(self._some_table())

@@ -17,10 +17,11 @@ from tests.histories.history import Outcome
 from tests.simulation import steps
 from tests.simulation.clients import Client, slice_at
 from tests.simulation.recording import Recorder, faults_of
-from tests.simulation.steps import Rest, Steps, Together
+from tests.simulation.steps import RATIFY, Rest, Steps, Together
 from tests.simulation.world import ELSEWHERE, HERE, Process, Template, World
 
 _MOST_STEPS = 6000
+_MOST_PROCESSES = 4
 _HOUR_MS = 3_600_000
 
 
@@ -120,6 +121,18 @@ class _Schedule:
         else:
             for each, answer in zip(tasks, answers, strict=True):
                 self._resume(each, answer, None)
+        self._after(asked, tasks)
+
+    def _after(self, asked: Together, tasks: list[_Task]) -> None:
+        """Where it matters most, look at what everybody sees, and let somebody die."""
+        world = self.world
+        if asked.work == RATIFY:
+            cut = world.calmly(world.any_process().owner.cut)
+            self.recorder.cuts.append({table.name: table.version or 0 for table in cut.tables})
+        elif not world.is_calm and world.chance(world.settings.crashes * 4):
+            alive = [task for task in tasks if task in self.tasks]
+            if alive:
+                self._abandon(world.random.choice(alive))
 
     def _resume(self, task: _Task, answer: Any, error: SlackwaterError | None) -> None:
         try:
@@ -152,8 +165,15 @@ class _Schedule:
         if world.chance(0.02):
             process = world.any_process()
             self.spawn(process, _doubts(process, random.choice(world.tables).table_id))
-        if world.chance(settings.crashes):
+        if world.chance(settings.joins):
+            if len(world.processes) >= _MOST_PROCESSES:
+                # It is asked nothing any more.
+                world.processes.remove(world.any_process())
+            world.start()
+        if world.chance(settings.crashes / 2):
             self._crash(world.any_process())
+        if world.chance(settings.crashes / 2) and self.tasks:
+            self._abandon(random.choice(self.tasks))
 
     def _crash(self, process: Process) -> None:
         world = self.world
@@ -161,18 +181,22 @@ class _Schedule:
         if not world.processes or world.chance(0.8):
             world.start()
         for task in [task for task in self.tasks if task.process is process]:
-            self.tasks.remove(task)
-            task.work.close()
-            client = task.client
-            if client is None:
-                continue
-            if client.tried is not None:
-                outcome = Outcome.UNKNOWN if client.tried.was_sent else Outcome.ABORTED
-                client.tried.ended(outcome, world.tick(), "crashed")
-            # Whoever ran it runs it again, as another client.
-            reborn = Client(world, self.recorder, f"{client.name}'", world.any_process(), client.is_embedded, self.spawn)
-            if world.chance(0.5):
-                self.tasks.append(_Task(reborn.process if reborn.is_embedded else None, reborn.run(), reborn))
+            self._abandon(task)
+
+    def _abandon(self, task: _Task) -> None:
+        """It does not go on, nor does it say so; its process may."""
+        world, client = self.world, task.client
+        self.tasks.remove(task)
+        task.work.close()
+        if client is None:
+            return
+        if client.tried is not None:
+            outcome = Outcome.UNKNOWN if client.tried.was_sent else Outcome.ABORTED
+            client.tried.ended(outcome, world.tick(), "crashed")
+        if world.chance(0.5):
+            # Whoever ran it runs another.
+            next_one = Client(world, self.recorder, f"{client.name}'", world.any_process(), client.is_embedded, self.spawn)
+            self.tasks.append(_Task(next_one.process if next_one.is_embedded else None, next_one.run(), next_one))
 
     def _becomes_calm(self) -> None:
         if self.world.is_calm:

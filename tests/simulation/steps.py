@@ -46,6 +46,7 @@ from tests.simulation.world import Process, World
 PATIENCE = 200
 """How often something is waited for before it is given up."""
 _DOUBT_EVERY = 3
+ALLOCATE, RATIFY = "_allocate_batch", "_ratify_batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,8 @@ def _transaction(
     for waits in range(1, PATIENCE):
         if world.before_allocation is not None:
             world.before_allocation(process, attempt)
-        outcome = yield Together(process, "_transactions", "_allocate_batch", attempt)
+            yield Rest.A_WHILE
+        outcome = yield Together(process, "_transactions", ALLOCATE, attempt)
         if isinstance(outcome, SlackwaterError):
             raise outcome
         if isinstance(outcome, TransactionResponse | TransactionConflict):
@@ -147,7 +149,7 @@ def _transaction_settled(
     process: Process, staged: joint_ratification.JointStaged
 ) -> Steps[TransactionResponse | Freed]:
     database = process.database
-    outcome = yield Together(process, "_transactions", "_ratify_batch", staged)
+    outcome = yield Together(process, "_transactions", RATIFY, staged)
     for waits in range(1, PATIENCE):
         if not isinstance(outcome, Pending):
             return outcome
@@ -155,7 +157,7 @@ def _transaction_settled(
             yield from doubted(process, [part.table_id for part in staged.parts])
         yield Rest.A_WHILE
         if database.read(lambda c: joint_ratification.can_follow(c, staged)):
-            outcome = yield Together(process, "_transactions", "_ratify_batch", staged)
+            outcome = yield Together(process, "_transactions", RATIFY, staged)
         elif not database.read(lambda c: joint_ratification.is_allocated(c, staged)):
             outcome = Freed()
     raise CommitUnknown(staged.txn_id)
@@ -168,7 +170,7 @@ def lone_commit(world: World, process: Process, request: CommitRequest) -> Steps
     for waits in range(1, PATIENCE):
         until_ms = clock.now_ms() + commits._lease_ms + _rough_size(request) // 1000
         attempt = Attempt(request, facts, world.new_id(), clock.holder, until_ms, searched)
-        outcome = yield Together(process, "_commits", "_allocate_batch", attempt)
+        outcome = yield Together(process, "_commits", ALLOCATE, attempt)
         if isinstance(outcome, SlackwaterError):
             raise outcome
         if isinstance(outcome, CommitResponse | CommitConflict):
@@ -202,7 +204,7 @@ def _lone_staged_and_ratified(
         commits._give_back(staged)
         raise CommitFailed(request.commit_id) from error
     try:
-        outcome = yield Together(process, "_commits", "_ratify_batch", staged)
+        outcome = yield Together(process, "_commits", RATIFY, staged)
         waits = 0
         while isinstance(outcome, Pending):
             waits += 1

@@ -34,23 +34,24 @@ from tests.histories.history import Item, Values
 from tests.simulation.stores import SimulatedPlaces, SimulatedStore
 
 ROOT = "memory://simulation"
-PARTITIONS = ("a", "b")
+PARTITIONS = ("a", "b", "c")
 KEYS = (0, 1)
 TABLES = ("orders", "stock", "audit")
 HERE, ELSEWHERE = socket.gethostname(), "elsewhere"
 
-# The world's time is short: what takes hours or minutes takes seconds in it.
-_KEPT_MS = 300
-_ASKED_LEASE_MS = 2000
 _NO_PID = 100_000_000
 
+T = TypeVar("T")
 DatabaseT = TypeVar("DatabaseT", bound=Database)
 Lists = dict[Item, Values]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a world is like; `faults` is how often something goes wrong, 0 to 1, `rows_kept` as of EmbeddedOwner."""
+    """What a world is like: how many there are, how likely something is, 0 to 1, and what the owner is set to.
+
+    The world's time is short: what takes minutes or hours elsewhere takes less than seconds in it.
+    """
 
     tables: int
     processes: int
@@ -65,32 +66,39 @@ class Settings:
     faults: float
     jumps: float
     crashes: float
+    joins: float
     is_quick: bool
     read_slots: tuple[int, ...]
     rows_kept: int
     lease_ms: int
+    read_kept_ms: int
+    asked_lease_ms: int
 
     @staticmethod
     def drawn(random: Random) -> Settings:
         """Each world stresses something else: what is drawn for all at once would hide what is rare."""
+        read_kept_ms, asked_lease_ms = random.choice([(5, 20), (5, 20), (300, 2000), (600_000, 3_600_000)])
         return Settings(
             tables=random.choice([2, 2, 3]),
             processes=random.choice([1, 2, 3]),
-            clients=random.choice([2, 3, 4, 6]),
+            clients=random.choice([3, 4, 6]),
             transactions=random.choice([2, 3, 4]),
-            asks=random.choice([0.1, 0.5, 0.9]),
+            asks=random.choice([0.2, 0.6, 0.9]),
             locks=random.choice([0.0, 0.0, 0.3, 0.8]),
-            lone=random.choice([0.0, 0.2, 0.5]),
-            reads=random.choice([0.2, 0.5, 0.8]),
+            lone=random.choice([0.0, 0.1, 0.4]),
+            reads=random.choice([0.3, 0.6]),
             contention=random.choice([0.3, 0.8]),
             slices=random.choice([0.0, 0.01, 0.04]),
             faults=random.choice([0.0, 0.0, 0.01, 0.03]),
             jumps=random.choice([0.0, 0.0, 0.01, 0.05]),
-            crashes=random.choice([0.0, 0.0, 0.005, 0.02]),
+            crashes=random.choice([0.0, 0.0, 0.01, 0.03]),
+            joins=random.choice([0.0, 0.05]),
             is_quick=random.random() < 0.5,
-            read_slots=random.choice([(1,), (4096,), (7, 4096), (2, 3)]),
+            read_slots=random.choice([(2,), (4096,), (4095, 4096), (15, 16)]),
             rows_kept=random.choice([1, 3, 1000, 1000]),
             lease_ms=random.choice([20, 200, 30_000]),
+            read_kept_ms=read_kept_ms,
+            asked_lease_ms=asked_lease_ms,
         )
 
 
@@ -195,17 +203,17 @@ class World:
             new_id=self.new_id,
             holder=f"{machine}:{pid}:1",
         )
-        was_calm, self.is_calm = self.is_calm, True
-        owner = EmbeddedOwner(
-            self.database,
-            SimulatedPlaces(ROOT, {table.store.root_url: table.store for table in self.lake}),
-            owner_clock,
-            backfill_delay_s=None,
-            lease_ms=self.settings.lease_ms,
-            rows_kept=self.settings.rows_kept,
-            read_slots=self.random.choice(self.settings.read_slots),
+        owner = self.calmly(
+            lambda: EmbeddedOwner(
+                self.database,
+                SimulatedPlaces(ROOT, {table.store.root_url: table.store for table in self.lake}),
+                owner_clock,
+                backfill_delay_s=None,
+                lease_ms=self.settings.lease_ms,
+                rows_kept=self.settings.rows_kept,
+                read_slots=self.settings.read_slots[self._started % len(self.settings.read_slots)],
+            )
         )
-        self.is_calm = was_calm
         owner._locking._lease_ms = self.settings.lease_ms * 10
         process = Process(f"p{self._started}", machine, owner)
         self.processes.append(process)
@@ -216,8 +224,17 @@ class World:
         process.is_alive = False
         if process.machine == HERE:
             self._dead_pids.add(int(process.clock.holder.split(":")[1]))
-        self.processes.remove(process)
+        if process in self.processes:
+            self.processes.remove(process)
         process.owner.close()
+
+    def calmly(self, work: Callable[[], T]) -> T:
+        """What `work` answers while nothing goes wrong."""
+        was_calm, self.is_calm = self.is_calm, True
+        try:
+            return work()
+        finally:
+            self.is_calm = was_calm
 
     def failure(self) -> str:
         """What becomes of a piece of the database's work: "" where it goes well, else what is lost, and what is told."""
@@ -319,7 +336,7 @@ def _laws_of(world: World) -> Iterator[None]:
     kept = clock.os, clock._started, asked_times.KEPT_MS, asked_times._LEASE_MS
     clock.os = _Processes(world)  # type: ignore[assignment]
     clock._started = lambda pid: "1"
-    asked_times.KEPT_MS, asked_times._LEASE_MS = _KEPT_MS, _ASKED_LEASE_MS
+    asked_times.KEPT_MS, asked_times._LEASE_MS = world.settings.read_kept_ms, world.settings.asked_lease_ms
     try:
         yield
     finally:

@@ -65,15 +65,15 @@ class LogTimeSlice:
         Raises TableNotFound for a table that there is not, or was not yet, and TimestampOutOfRange where the table's
         log was cleaned up and does not reach back so far.
         """
+        at = self._table(name)
         if name not in self._versions:
-            at = self._table(name)
             self._versions[name] = self._told_by_log(at) if at.version is None else at.version
         return self._versions[name]
 
     def snapshot(self, name: str) -> Snapshot:
         """A table as it was. Raises as `version` does, VersionNotFound where its log was cleaned up, CorruptTable."""
+        version = self.version(name)
         if name not in self._snapshots:
-            version = self.version(name)
             store = self._store(self._table(name))
             try:
                 self._snapshots[name] = Snapshot.open(store, version)
@@ -147,7 +147,7 @@ def instant_ms(timestamp: Instant, zone: dt.tzinfo = dt.timezone.utc, zone_name:
     except (InvalidArgument, OverflowError, ValueError, TypeError) as error:
         raise InvalidArgument(
             f"expected an instant: a datetime, a date, ISO 8601 text such as 2026-11-21T10:00:00Z (without a zone it "
-            f"is of {zone_name}), or a whole number of ms since the epoch; found {timestamp!r}"
+            f"is in {zone_name}), or a whole number of ms since the epoch; found {timestamp!r}"
         ) from error
     if not isinstance(found, int):
         # What pandas calls "not a time" passes for a datetime.

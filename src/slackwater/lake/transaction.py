@@ -97,8 +97,7 @@ class LogTransaction:
         self._range = TimestampRange(self._cut.timestamp_ms - 1)
         self._tables: dict[str, TableInTransaction] = {}
         self._locked: dict[str, str] = {}
-        self._declared_names = list(dict.fromkeys(writes or ()))
-        self._declared = {self._at(name).table_id for name in self._declared_names}
+        self._declared = {self._at(name).table_id for name in writes or ()}
         self._ahead_ms = 0
         self._was_told = False
         self._is_open = True
@@ -291,18 +290,15 @@ class LogTransaction:
 
     def _narrowed(self, unit: str, zone: str) -> TimestampRange:
         self._require_open()
-        self._hold()
         writes = [item for table in self._tables.values() for item in table.written_items]
-        request = TimeRequest(self._txn_id, self._range, unit, zone, writes, self._ahead_ms)
-        self._range = self._owner.narrow(request)
+        # Of what is locked nobody else writes anyway.
+        holds = [] if self._control == LOCKING else sorted(self._declared)
+        request = TimeRequest(self._txn_id, self._range, unit, zone, writes, self._ahead_ms, holds)
         self._was_told = True
+        self._range = self._owner.narrow(request)
+        if holds:
+            self._keep_alive()
         return self._range
-
-    def _hold(self) -> None:
-        """From the first question on, what is going to be written is nobody else's. Source: design §6 (hold)."""
-        names = [name for name in self._declared_names if name not in self._locked]
-        if names and not self._range.was_asked:
-            self._lock_tables(names, exclusive=True)
 
     def _zone(self, zone: str | None) -> str:
         return self.time_zone if zone is None else zone
@@ -317,11 +313,14 @@ class LogTransaction:
         self._was_told = True
         request = LockRequest(self._txn_id, self._seniority_ms, items, exclusive, self._lock_timeout_s)
         self._owner.lock(request)
-        if self._alive is None:
-            self._alive = _Heartbeat(lambda: self._owner.keep_alive(self._txn_id))
+        self._keep_alive()
         if not self._tables:
             # Nothing was read, so the transaction may as well have begun now.
             self._cut = self._owner.cut()
+
+    def _keep_alive(self) -> None:
+        if self._alive is None:
+            self._alive = _Heartbeat(lambda: self._owner.keep_alive(self._txn_id))
 
     def _items(self, name: str, where: str | Predicate | None) -> list[Item]:
         at = self._at(name)

@@ -31,6 +31,7 @@ from slackwater.owner.heads import (
 )
 from slackwater.owner.locks import Blocker, in_the_way
 from slackwater.owner.owner_time import OwnerTime, begin_allocation
+from slackwater.owner.promises import live_promises
 
 _INSERT_COMMIT = sa.insert(commits)
 _WITH_LOCKS = sa.select(locks.c.table_id).where(locks.c.table_id.in_(sa.bindparam("table_ids", expanding=True)))
@@ -112,9 +113,15 @@ class Allocation:
     def _blockers(
         self, connection: Connection, attempts: Sequence[Attempt], table_ids: Collection[str]
     ) -> dict[str, Blocked]:
-        """Which commits, by their ids, a transaction's locks forbid; seldom there is any lock."""
+        """Which commits, by their ids, a transaction's locks or promises forbid; seldom there is any."""
+        promised = live_promises(connection, table_ids, self.now_ms(), self.is_dead)
+        held = {promise.table_id: promise.blocker() for promise in promised}
         locked_ids = set(connection.execute(_WITH_LOCKS, {"table_ids": sorted(table_ids)}).scalars())
-        found = {}
+        found = {
+            attempt.request.commit_id: Blocked(held[attempt.request.table_id])
+            for attempt in attempts
+            if attempt.request.table_id in held
+        }
         for request in (a.request for a in attempts if a.request.table_id in locked_ids):
             writes = locked(request.table_id, written_granules(request.actions))
             blocker = in_the_way(connection, None, [], writes, self.now_ms(), self.is_dead)

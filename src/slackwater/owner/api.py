@@ -225,8 +225,7 @@ class CommitOwner(Protocol):
     def narrow(self, request: TimeRequest) -> TimestampRange:
         """The range that a request for the current time leaves. Source: paper §3.2.1, §4.1.1.
 
-        Raises TimestampConflict where none is left, InvalidArgument for a precision or zone that there is none of, and
-        as `lock` where tables are to be held.
+        Raises TimestampConflict where none is left, InvalidArgument for a precision or zone that there is none of.
         """
         ...
 
@@ -239,7 +238,10 @@ class CommitOwner(Protocol):
         ...
 
     def keep_alive(self, txn_id: str) -> None:
-        """Say that the transaction goes on: its locks stay. Raises LockTimeout where they are another's already."""
+        """Say that the transaction goes on: its locks, and what it holds, stay.
+
+        Raises LockTimeout where locks are another's already.
+        """
         ...
 
     def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:

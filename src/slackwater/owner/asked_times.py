@@ -13,11 +13,14 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
 from slackwater.errors import InvalidArgument, TimestampConflict
+from slackwater.owner.clock import is_dead
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import tables, transactions
 from slackwater.owner.granules import checked
 from slackwater.owner.heads import OPEN
+from slackwater.owner.locks import has_locks
 from slackwater.owner.owner_time import OwnerTime
+from slackwater.owner.promises import keep, live_promises, promise
 from slackwater.owner.read_timestamps import prune
 from slackwater.owner.timestamp_range import TimestampRange
 from slackwater.owner.transaction_api import TimeRequest
@@ -47,7 +50,7 @@ class AskedTimes:
         self._holder = holder
 
     def narrow(self, request: TimeRequest) -> TimestampRange:
-        """As `CommitOwner.narrow`, but for holding."""
+        """As `CommitOwner.narrow`."""
         if not 0 <= request.ahead_ms <= LONGEST_AHEAD_MS:
             raise InvalidArgument(
                 f"an answer is 0 to {LONGEST_AHEAD_MS} ms ahead of the clock, found {request.ahead_ms}"
@@ -55,19 +58,33 @@ class AskedTimes:
         # What was promised is asked for again: the same answer.
         return self._database.write(lambda c: self._narrowed(c, request), durable=False)
 
+    def keep(self, txn_id: str) -> bool:
+        """Whether the transaction was promised a time, and holds no locks; the promise is then kept on."""
+        return self._database.write(
+            lambda c: keep(c, txn_id, self._now_ms()) and not has_locks(c, txn_id), durable=False
+        )
+
     def _narrowed(self, connection: Connection, request: TimeRequest) -> TimestampRange:
         items = [i for w in request.writes for i in checked(w.table_id, [w.granule] if w.granule else None)]
+        items += [item for table_id in request.holds for item in checked(table_id, None)]
         time = OwnerTime.of(connection, self._now_ms(), items)
-        written = sorted({item.table_id for item in request.writes})
+        # What will be written is as good as written: the answer is after what was read of it, and written.
+        written = sorted({item.table_id for item in request.writes} | set(request.holds))
         newest_ms = connection.execute(_HEADS, {"of_tables": written}).scalar() or 0 if written else 0
         served_ms = time.served_ms if written else 0
-        bounded = request.range.above(max(newest_ms, served_ms, time.reads.lower_bound(time.reads.vector(items))))
+        now_ms = self._now_ms()
+        others = [p for p in live_promises(connection, request.holds, now_ms, is_dead) if p.txn_id != request.txn_id]
+        promised_ms = max((promise.timestamp_ms for promise in others), default=0)
+        read_ms = time.reads.lower_bound(time.reads.vector(items))
+        bounded = request.range.above(max(newest_ms, served_ms, read_ms, promised_ms))
         narrowed = bounded.narrowed(
             max(time.now_ms + request.ahead_ms, bounded.low_ms + 1), request.precision, request.zone
         )
         if narrowed.is_empty:
             raise TimestampConflict(_why_empty(request.range, bounded))
         self._keep(connection, request.txn_id, narrowed, time.now_ms)
+        if request.holds and narrowed.is_fixed:
+            promise(connection, request.txn_id, request.holds, narrowed.high_ms, self._holder, now_ms)
         return narrowed
 
     def _keep(self, connection: Connection, txn_id: str, narrowed: TimestampRange, now_ms: int) -> None:

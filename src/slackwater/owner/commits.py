@@ -39,6 +39,8 @@ from slackwater.storage.store import ObjectStore
 
 LEASE_MS = 30_000
 """For how long nobody doubts that a version that was given out is being staged; large commits get longer."""
+LOCKED_S = 15.0
+"""For how long a commit waits for a transaction that locked its table: less than a client waits for an answer."""
 MAX_BACKLOG = 10_000
 """How many ratified commits of one table may wait for their backfill."""
 
@@ -90,10 +92,10 @@ class Commits:
                     answer = self._stage_and_ratify(request, outcome)
                 if answer is not None:
                     return answer
-            elif time.monotonic() - started > _PATIENCE_S:
+            elif time.monotonic() - started > (LOCKED_S if isinstance(outcome, Blocked) else _PATIENCE_S):
                 if isinstance(outcome, Blocked):
                     raise LockTimeout(
-                        f"table {request.table_id}: the commit waited {_PATIENCE_S:.0f} s: {outcome.by.description}; "
+                        f"table {request.table_id}: the commit waited {LOCKED_S:.0f} s: {outcome.by.description}; "
                         "nothing was committed: try again when that has ended"
                     )
                 raise CommitOwnerBusy(

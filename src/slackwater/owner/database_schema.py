@@ -132,6 +132,18 @@ locks = Table(
 )
 Index("locks_by_transaction", locks.c.txn_id)
 
+# Times that were told, kept free in the tables that the transaction is going to write.
+promises = Table(
+    "promises",
+    metadata,
+    Column("table_id", String(36), primary_key=True),
+    Column("txn_id", String(36), primary_key=True),
+    Column("timestamp_ms", BigInteger, nullable=False),
+    Column("holder", String(255), nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+)
+Index("promises_by_transaction", promises.c.txn_id)
+
 tokens = Table(
     "tokens",
     metadata,

@@ -43,7 +43,6 @@ from slackwater.owner.time_slices import TimeSlices
 from slackwater.owner.timestamp_range import TimestampRange
 from slackwater.owner.transaction_api import (
     Cut,
-    Item,
     LockRequest,
     TimeRequest,
     TransactionConflict,
@@ -192,16 +191,14 @@ class EmbeddedOwner:
         return self._slices.cut(timestamp_ms)
 
     def narrow(self, request: TimeRequest) -> TimestampRange:
-        if request.holds:
-            items = [Item(table_id) for table_id in request.holds]
-            self._locking.lock(LockRequest(request.txn_id, request.started_ms, items, True, request.timeout_s))
         return self._asked_times.narrow(request)
 
     def lock(self, request: LockRequest) -> None:
         self._locking.lock(request)
 
     def keep_alive(self, txn_id: str) -> None:
-        self._locking.keep_alive(txn_id)
+        if not self._asked_times.keep(txn_id):
+            self._locking.keep_alive(txn_id)
 
     def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
         outcome = self._transactions.commit(request)

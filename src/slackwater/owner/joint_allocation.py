@@ -38,6 +38,7 @@ from slackwater.owner.heads import (
 )
 from slackwater.owner.locks import Blocker
 from slackwater.owner.owner_time import OwnerTime, begin_allocation
+from slackwater.owner.promises import Promise, live_promises
 from slackwater.owner.timestamp_range import TimestampRange
 from slackwater.owner.transaction_api import (
     TableRead,
@@ -118,7 +119,8 @@ class JointAllocation:
         rows = locked_tables(connection, {t for attempt in attempts for t in _tables_of(attempt.request)})
         items = [item for attempt in attempts for item in _written_items(attempt)]
         items += [item for attempt in attempts for read in attempt.request.reads for item in _read_items(read)]
-        work = _Work(self, connection, rows, OwnerTime.of(connection, self.now_ms(), items))
+        time = OwnerTime.of(connection, self.now_ms(), items)
+        work = _Work(self, connection, rows, time, live_promises(connection, rows, self.now_ms(), self.is_dead))
         earlier: Mapping[str, Outcome] = {}
         if is_rerun or any(attempt.request.is_replay for attempt in attempts):
             earlier = _earlier_results(connection, attempts)
@@ -142,6 +144,7 @@ class _Work:
     connection: Connection
     rows: Mapping[str, Row[Any]]
     time: OwnerTime
+    promises: Sequence[Promise]
     new_commits: list[dict[str, Any]] = field(default_factory=list)
     new_transactions: list[dict[str, Any]] = field(default_factory=list)
     read_at_ms: int = 0
@@ -246,10 +249,24 @@ class _Work:
             bounded = bounded.up_to(bound_ms)
         if bounded.is_empty:
             return self._conflict(attempt, [t for t, bound_ms in overtaken.items() if allowed.up_to(bound_ms).is_empty])
-        timestamp_ms = bounded.choose(time.now_ms)
+        timestamp_ms, promise = self._among_promises(request, bounded)
+        if promise is not None:
+            return Blocked(promise.blocker())
         if request.range.was_asked and timestamp_ms > time.now_ms:
             return TooEarly(timestamp_ms - time.now_ms)
         return self._given(attempt, timestamp_ms)
+
+    def _among_promises(self, request: TransactionRequest, bounded: TimestampRange) -> tuple[int, Promise | None]:
+        """The timestamp, and the promise that has to be waited for; who only reads goes before it where that can be."""
+        others = [promise for promise in self.promises if promise.txn_id != request.txn_id]
+        tables = _tables_of(request)
+        written = {write.table_id for write in request.writes}
+        read_only = [p.timestamp_ms for p in others if p.table_id in tables and p.table_id not in written]
+        before = bounded.up_to(min(read_only) - 1) if read_only else bounded
+        timestamp_ms = (bounded if before.is_empty else before).choose(self.time.now_ms)
+        own = (timestamp_ms, request.txn_id)
+        earlier = [promise for promise in others if promise.table_id in tables and promise.order < own]
+        return timestamp_ms, min(earlier, key=lambda promise: promise.order, default=None)
 
     def _overtaken(self, reads: Sequence[TableRead]) -> dict[str, int]:
         """The last instant as of which what was read was current, by table, where there are newer versions."""

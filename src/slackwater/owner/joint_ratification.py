@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
-from slackwater.owner import locks
+from slackwater.owner import locks, promises
 from slackwater.owner.abandoned import free_transaction
 from slackwater.owner.database_schema import commits, tables, transactions
 from slackwater.owner.heads import ALLOCATED, RATIFIED, STAGED, locked_tables
@@ -154,6 +154,7 @@ class _Flip:
         for txn_id in self._txn_ids:
             self.connection.execute(_DECIDE, {"of_txn": txn_id})
             locks.release(self.connection, txn_id)
+            promises.release(self.connection, txn_id)
         return any(self._ready.values())
 
     def _step(self, table_id: str) -> bool:

@@ -44,6 +44,7 @@ _ON_ITEMS = sa.select(locks).where(sa.or_(sa.and_(_OF_TABLES, _OF_GRANULES), _OF
 _ON_TABLES = sa.select(locks).where(sa.or_(_OF_TABLES, _OF_TXN))
 _HELD = sa.select(locks).where(_OF_TABLES, _OF_GRANULES, locks.c.held != "", locks.c.txn_id != sa.bindparam("of_txn"))
 _HELD_IN_TABLES = sa.select(locks).where(_OF_TABLES, locks.c.held != "", locks.c.txn_id != sa.bindparam("of_txn"))
+_ANY_OWN = sa.select(locks.c.txn_id).where(_OF_TXN).limit(1)
 _OWN = sa.select(locks).where(_OF_TXN).order_by(locks.c.table_id, locks.c.granule).with_for_update()
 _wish = locks.alias()
 _CONTESTED = sa.select(locks).where(
@@ -186,6 +187,11 @@ def give_way(connection: Connection, txn_id: str, now_ms: int) -> None:
 def release(connection: Connection, txn_id: str) -> None:
     """Forget all locks and wishes of a transaction."""
     connection.execute(_RELEASE, {"of_txn": txn_id})
+
+
+def has_locks(connection: Connection, txn_id: str) -> bool:
+    """Whether the transaction holds or wants any lock, or has lost some and not ended."""
+    return connection.execute(_ANY_OWN, {"of_txn": txn_id}).first() is not None
 
 
 def keep(connection: Connection, txn_id: str, until_ms: int, now_ms: int) -> bool:

@@ -56,8 +56,8 @@ class TimeRequest:
     """A transaction asks for the current time, truncated to `precision` in `zone`.
 
     `range` is what its reads, writes and earlier requests leave; `writes` what it has written so far. The answer is
-    `ahead_ms` after the owner's time, and it commits no earlier than that. With `holds` nobody else reads or writes
-    these tables, by ids, until it ends: they are locked as by a LockRequest first.
+    `ahead_ms` after the owner's time, and it commits no earlier than that. `holds` are tables, by ids, that it is going
+    to write: at full precision nobody else reads or writes them at or after the time that is told before it ends.
     """
 
     txn_id: str
@@ -67,8 +67,6 @@ class TimeRequest:
     writes: Sequence[Item] = ()
     ahead_ms: int = 0
     holds: Sequence[str] = ()
-    started_ms: int = 0
-    timeout_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,14 +25,14 @@ from slackwater.errors import (
     SlackwaterError,
     StorageError,
 )
-from slackwater.owner import joint_allocation, joint_ratification, locks
+from slackwater.owner import joint_allocation, joint_ratification, locks, promises
 from slackwater.owner.allocation import Blocked, InFlight, Purged
 from slackwater.owner.api import Commit, CommitResponse
 from slackwater.owner.batches import Batches
 from slackwater.owner.clock import OwnerClock
 from slackwater.owner.commit_content import content, facts_of, timestamp_of
 from slackwater.owner.commit_files import backfilled_path, stage, staged_path, transaction_at
-from slackwater.owner.commits import LEASE_MS, MAX_BACKLOG, settle_abandoned
+from slackwater.owner.commits import LEASE_MS, LOCKED_S, MAX_BACKLOG, settle_abandoned
 from slackwater.owner.database import Database
 from slackwater.owner.granules import written_granules
 from slackwater.owner.heads import Allocated
@@ -226,10 +226,10 @@ class Transactions:
         return outcome
 
     def _wait(self, request: TransactionRequest, outcome: InFlight | Blocked, waited_s: float, waits: int) -> None:
-        if waited_s > _PATIENCE_S:
+        if waited_s > (LOCKED_S if isinstance(outcome, Blocked) else _PATIENCE_S):
             if isinstance(outcome, Blocked):
                 raise LockTimeout(
-                    f"transaction {request.txn_id} waited {_PATIENCE_S:.0f} s to commit: {outcome.by.description}; "
+                    f"transaction {request.txn_id} waited {LOCKED_S:.0f} s to commit: {outcome.by.description}; "
                     "nothing was committed: repeat it when that has ended"
                 )
             raise CommitOwnerBusy(
@@ -303,6 +303,7 @@ class Transactions:
 
 def _forget(connection: Connection, txn_id: str) -> None:
     locks.release(connection, txn_id)
+    promises.release(connection, txn_id)
     joint_allocation.forget_open(connection, txn_id)
 
 

@@ -157,7 +157,6 @@ class MemoryOwner:
     def narrow(self, request: TimeRequest) -> TimestampRange:
         with self._lock:
             self.time_requests.append(request)
-            self._hold(request.txn_id, [Item(table_id) for table_id in request.holds])
         narrowed = request.range.narrowed(NOW_MS + request.ahead_ms, request.precision, request.zone)
         if narrowed.is_empty:
             raise TimestampConflict(f"no timestamp is left of {request.range}")

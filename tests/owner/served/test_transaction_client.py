@@ -144,15 +144,6 @@ def test_a_lock_is_waited_for_in_shares_until_it_is_free() -> None:
     assert script.waits == []
 
 
-def test_tables_that_are_to_be_held_are_waited_for_in_shares_too() -> None:
-    script = Script()
-    held = script.passes(10, failed(LockTimeout("held")))
-    script.steps += [held, held, script.passes(3, answered(RANGE))]
-    asked = TimeRequest(new_id(), TimestampRange(3), holds=[new_id()], timeout_s=25)
-    assert script.owner.narrow(asked) == TimestampRange(4, 5)
-    assert [body["timeoutS"] for body in script.bodies] == [10, 10, 5]
-
-
 def test_a_lock_that_stays_another_s_is_given_up_when_the_time_is_over_and_the_last_answer_says_who() -> None:
     script = Script()
     script.steps += [
@@ -219,7 +210,7 @@ def test_the_paths_and_bodies_are_as_the_document_says() -> None:
     cut = script.owner.cut(9)
     assert cut == Cut(9, [TableVersion(table_id, "flights", "file:///lake/flights", None, None, 3)])
     asked = TimeRequest(
-        txn_id, TimestampRange(4, 9), "day", "Europe/Copenhagen", [Item(table_id, "x")], 7, [table_id], 3
+        txn_id, TimestampRange(4, 9), "day", "Europe/Copenhagen", [Item(table_id, "x")], 7, [table_id]
     )
     assert script.owner.narrow(asked) == TimestampRange(4, UNBOUNDED)
     script.owner.lock(replace(_lock(0), txn_id=txn_id, items=[Item(table_id)]))
@@ -239,8 +230,6 @@ def test_the_paths_and_bodies_are_as_the_document_says() -> None:
         "writes": [{"tableId": table_id, "granule": "x"}],
         "aheadMs": 7,
         "holds": [table_id],
-        "startedMs": 3,
-        "timeoutS": 0,
     }
     assert httpx.Response(200, content=script.seen[2].content).json() == {
         "startedMs": 5,
@@ -257,7 +246,6 @@ def test_the_paths_and_bodies_are_as_the_document_says() -> None:
         lambda owner: owner.narrow(TimeRequest("../x", TimestampRange(4))),
         lambda owner: owner.lock(_lock(float("nan"))),
         lambda owner: owner.lock(_lock(-1)),
-        lambda owner: owner.narrow(TimeRequest(new_id(), TimestampRange(4), holds=[new_id()], timeout_s=-1)),
         lambda owner: owner.lock(replace(_lock(1), txn_id="x")),
         lambda owner: owner.keep_alive("x"),
         lambda owner: owner.end(""),

@@ -166,15 +166,11 @@ class HttpOwner:
 
     def narrow(self, request: TimeRequest) -> TimestampRange:
         """See CommitOwner."""
-        path = _transaction_path(request.txn_id, "/time")
-        total_s = transaction_wire.checked_timeout(request.timeout_s) if request.holds else 0.0
-
-        def ask(timeout_s: float) -> TimestampRange:
-            body = transaction_wire.time_request_to_json(request, timeout_s)
-            return self._understood(self._wait(path, body, timeout_s), transaction_wire.range_from_json)
-
         self._most_ahead_s = max(self._most_ahead_s, request.ahead_ms / 1000)
-        return in_shares(ask, total_s, LONGEST_LOCK_WAIT_S, self._clock)
+        answer = self._wait(
+            _transaction_path(request.txn_id, "/time"), transaction_wire.time_request_to_json(request), 0.0
+        )
+        return self._understood(answer, transaction_wire.range_from_json)
 
     def lock(self, request: LockRequest) -> None:
         """See CommitOwner. What is waited for long is asked for several times."""

@@ -60,12 +60,7 @@ def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> Non
         request = _time_request(txn_id, body)
         if body.holds:
             holders.add(txn_id)
-            narrowed = await workers.lock(
-                lambda timeout_s: owner.narrow(replace(request, timeout_s=timeout_s)),
-                min(body.timeout_s, LONGEST_LOCK_WAIT_S),
-            )
-        else:
-            narrowed = await workers.step(functools.partial(owner.narrow, request))
+        narrowed = await workers.step(functools.partial(owner.narrow, request))
         return json_response(transaction_wire.range_to_json(narrowed))
 
 
@@ -138,8 +133,6 @@ def _time_request(txn_id: str, body: schemas.TimeBody) -> TimeRequest:
         writes=_items(body.writes),
         ahead_ms=body.ahead_ms,
         holds=body.holds,
-        started_ms=body.started_ms,
-        timeout_s=body.timeout_s,
     )
 
 
@@ -149,6 +142,7 @@ def _transaction_request(body: schemas.TransactionBody) -> TransactionRequest:
         range=_range(body.range),
         reads=[TableRead(read.table_id, read.version, read.granules) for read in body.reads],
         writes=[TableWrite(write.table_id, write.version, write.actions, write.may_move) for write in body.writes],
+        has_locks=body.has_locks,
         is_replay=body.is_replay,
     )
 

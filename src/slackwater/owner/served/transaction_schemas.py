@@ -77,9 +77,7 @@ class TimeBody(Body):
     zone: Annotated[Text, Field(max_length=LONGEST_ZONE)] = "UTC"
     writes: list[ItemRecord] = Field([], max_length=MOST_ITEMS)
     ahead_ms: Annotated[int, Field(ge=0, le=GREATEST_AHEAD_MS), FROM_JSON] = 0
-    holds: list[Id] = Field([], max_length=MOST_ITEMS, description="Tables that nobody else may read or write.")
-    started_ms: Instant = 0
-    timeout_s: Timeout = 0.0
+    holds: list[Id] = Field([], max_length=MOST_ITEMS, description="Tables that it is going to write.")
 
 
 class LockBody(Body):
@@ -115,6 +113,7 @@ class TransactionBody(Body):
     range: RangeRecord
     reads: list[ReadRecord] = Field([], max_length=MOST_ITEMS)
     writes: list[WriteRecord] = Field([], max_length=MOST_ITEMS)
+    has_locks: bool = Field(False, description="It is refused where it has lost its locks.")
     is_replay: bool = Field(False, description="An earlier, equal request may have been carried out.")
 
 

@@ -86,8 +86,8 @@ def range_from_json(found: Any) -> TimestampRange:
     return TimestampRange(wire.number_from_json(found, "lowMs"), UNBOUNDED if high_ms is None else high_ms)
 
 
-def time_request_to_json(request: TimeRequest, timeout_s: float) -> Json:
-    """The body of a request for the current time, where tables that are to be held are waited for `timeout_s`."""
+def time_request_to_json(request: TimeRequest) -> Json:
+    """The body of a request for the current time."""
     return {
         "range": range_to_json(request.range),
         "precision": request.precision,
@@ -95,8 +95,6 @@ def time_request_to_json(request: TimeRequest, timeout_s: float) -> Json:
         "writes": _items_to_json(request.writes),
         "aheadMs": request.ahead_ms,
         "holds": list(request.holds),
-        "startedMs": request.started_ms,
-        "timeoutS": timeout_s,
     }
 
 
@@ -123,6 +121,7 @@ def transaction_to_json(request: TransactionRequest, contents: Sequence[Any], is
             {"tableId": write.table_id, "version": write.version, "mayMove": write.may_move, "actions": content}
             for write, content in zip(request.writes, contents, strict=True)
         ],
+        "hasLocks": request.has_locks,
         "isReplay": is_replay,
     }
 

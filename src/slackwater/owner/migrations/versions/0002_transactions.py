@@ -34,10 +34,20 @@ def upgrade() -> None:
         sa.Column("until_ms", sa.BigInteger(), nullable=False),
     )
     op.create_index("locks_by_transaction", "locks", ["txn_id"])
+    op.create_table(
+        "promises",
+        sa.Column("table_id", sa.String(36), primary_key=True),
+        sa.Column("txn_id", sa.String(36), primary_key=True),
+        sa.Column("timestamp_ms", sa.BigInteger(), nullable=False),
+        sa.Column("holder", sa.String(255), nullable=False),
+        sa.Column("until_ms", sa.BigInteger(), nullable=False),
+    )
+    op.create_index("promises_by_transaction", "promises", ["txn_id"])
 
 
 def downgrade() -> None:
     """Go back to the revision before."""
+    op.drop_table("promises")
     op.drop_table("locks")
     op.create_table(
         "locks",
