@@ -22,6 +22,7 @@ settings.load_profile("slackwater")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run the Spark tests in a Connect session")
     parser.addoption("--long", action="store_true", help="run the long tests too")
+    parser.addoption("--seed", type=int, help="run one schedule of tests/simulation, again")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -27,8 +27,8 @@ from tests.histories.workload import Workload
 HOUR_MS = 3_600_000
 DRIFT_MS = 200
 SHORT_LEASE_MS = 300
-# What an optimistic transaction that will not commit may see: what has to be before, in the order of timestamps, but was
-# not ratified when it began. It is one state all the same, with no transaction in part, and nothing without its cause.
+# An optimistic transaction that will not commit may lack what comes before it in the order of timestamps, but was not
+# ratified when it began. It saw one state all the same, no transaction in part, and nothing without its cause.
 _OF_THE_ORDER = {
     Kind.WRITE_SKEW,
     Kind.PHANTOM,
@@ -63,13 +63,13 @@ STEPPING = tuple(Conditions(late_ms=late_ms, drift_ms=DRIFT_MS) for late_ms in (
 FORGOTTEN = tuple(Conditions(drift_ms=DRIFT_MS, settings={"lease_ms": SHORT_LEASE_MS}) for _ in range(2))
 LOSSY = (Conditions(loss=0.04),)
 SHORT = {
-    "threads of one process, SQLite": Case("sqlite", 1, 6, 50),
-    "processes that are killed, clocks that step, SQLite": Case("sqlite", 3, 1, 40, kills=2, conditions=STEPPING),
+    "threads of one process, SQLite": Case("sqlite", 1, 6, 36),
+    "processes that are killed, clocks that step, SQLite": Case("sqlite", 3, 1, 36, kills=2, conditions=STEPPING),
     "processes that are killed and paused, short leases, PostgreSQL": Case(
-        "postgres", 4, 1, 40, kills=1, pauses=2, conditions=FORGOTTEN
+        "postgres", 4, 1, 36, kills=1, pauses=2, conditions=FORGOTTEN
     ),
     "a server that is killed, answers that are lost, PostgreSQL": Case(
-        "postgres", 2, 3, 40, kills=1, pauses=1, restarts=2, is_served=True, conditions=LOSSY
+        "postgres", 2, 3, 36, kills=1, pauses=1, restarts=2, is_served=True, conditions=LOSSY
     ),
 }
 LONG = {

@@ -13,6 +13,7 @@ import slackwater
 from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
+from slackwater.log.write_checkpoint import write_checkpoint
 from slackwater.owner.clock import OwnerClock
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.storage.store import ObjectStore
@@ -34,14 +35,19 @@ class Shelf:
 
     def opened(self, **settings: Any) -> LogLake:
         """The lake with another owner, as another process would have it."""
-        clock = OwnerClock(now_ms=lambda: self.clock.now_ms)
+        clock = OwnerClock(now_ms=lambda: self.clock.now_ms, sleep=self.sleep)
         chosen = {"backfill_delay_s": None, **self.settings, **settings}
         owner = EmbeddedOwner.open(self.root, clock=clock, **chosen)
-        return LogLake(owner, owner.root_url)
+        lake = LogLake(owner, owner.root_url)
+        lake.clock = Clock(now_ms=lambda: self.clock.now_ms)
+        return lake
 
     def reopen(self, **settings: Any) -> None:
         self.lake.close()
         self.lake = self.opened(**settings)
+
+    def sleep(self, seconds: float) -> None:
+        self.clock.now_ms += max(1, round(seconds * 1000))
 
     def later(self) -> int:
         self.clock.now_ms += 1000
@@ -260,7 +266,7 @@ def test_a_table_that_was_adopted_is_as_its_own_log_tells(shelf: Shelf, tmp_path
     assert {moment: shelf.lake.as_of(moment).version("a") for moment in versions} == versions
     past = shelf.lake.as_of(began - 1)
     assert past.tables() == []
-    with pytest.raises(TableNotFound, match="it exists since 2023-11-14 22:13:20.000 UTC"):
+    with pytest.raises(TableNotFound, match=r"it exists since 2023-11-14 22:13:20\.000 UTC"):
         past.snapshot("a")
 
 
@@ -270,13 +276,14 @@ def test_a_log_that_was_cleaned_up_is_said_not_to_reach_back(shelf: Shelf) -> No
     for number in range(12):
         shelf.append("a", f"more-{number}")
         shelf.lake.backfill("a")
+    write_checkpoint(shelf.lake.snapshot("a"), shelf.clock.now_ms)
     last = shelf.later()
     store = shelf.lake.snapshot("a").store
     for version in range(3):
         store.delete([f"_delta_log/{version:020}.json"])
     past = shelf.lake.as_of(first)
     assert past.version("a") == 1, "the owner still knows"
-    with pytest.raises(VersionNotFound, match="the table 'a' had version 1 at .*, which its log does not hold"):
+    with pytest.raises(VersionNotFound, match=r"the table 'a' had version 1 at .*, which its log does not hold"):
         past.snapshot("a")
     shelf.reopen(rows_kept=1)
     shelf.append("a", "last")
@@ -308,9 +315,7 @@ def test_an_instant_may_be_written_in_many_ways(shelf: Shelf) -> None:
     assert repr(shelf.lake.as_of(ways[0])) == "<LogTimeSlice 2023-11-20T10:00:00.000+00:00>"
 
 
-@pytest.mark.parametrize(
-    "bad", [True, 1.5, float("nan"), None, "", "soon", "2023-13-01", b"2023-11-20", [], dt.time(1)]
-)
+@pytest.mark.parametrize("bad", [True, 1.5, float("nan"), None, "", "soon", "2023-13-01", b"2023", [], dt.time(1)])
 def test_what_is_no_instant_is_refused(shelf: Shelf, bad: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"expected an instant: .*without a zone it is in UTC"):
         shelf.lake.as_of(bad)

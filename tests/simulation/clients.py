@@ -49,6 +49,7 @@ class Call:
     process: Process
     work: Steps[Any]
     is_done: bool = False
+    is_lost: bool = False
     answer: Any = None
     error: SlackwaterError | None = None
 
@@ -57,6 +58,9 @@ class Call:
             self.answer = yield from self.work
         except SlackwaterError as error:
             self.error = error
+        except GeneratorExit:
+            self.is_lost = True
+            raise
         self.is_done = True
 
 
@@ -111,7 +115,7 @@ class Client:
             process = self.at()
             call = Call(process, work(process, is_replay))
             self.spawn(process, call.run())
-            while not call.is_done and process.is_alive and not world.goes_wrong():
+            while not (call.is_done or call.is_lost) and not world.goes_wrong():
                 yield Rest.A_WHILE
             is_lost = not call.is_done or world.goes_wrong()
             if not is_lost and call.error is None:
@@ -249,7 +253,11 @@ class _Transaction:
         self.client.recorder.cuts.append({table.name: table.version or 0 for table in cut.tables})
 
     def _lock(self, tables: Sequence[SimulatedTable], is_exclusive: bool) -> Steps[None]:
-        wanted = [table for table in tables if not (self.locked.get(table.name) or self.locked.get(table.name) is is_exclusive)]
+        wanted = [
+            table
+            for table in tables
+            if not (self.locked.get(table.name) or self.locked.get(table.name) is is_exclusive)
+        ]
         if not wanted:
             return
         self.was_told = True
@@ -381,9 +389,7 @@ class _Transaction:
                     if any(append.item.partition == partition for append in appended)
                 ]
                 may_move = self.is_moving and table.name not in self.read
-                writes.append(
-                    TableWrite(table.table_id, self.bases[table.name] + 1, [_info(tried), *adds], may_move)
-                )
+                writes.append(TableWrite(table.table_id, self.bases[table.name] + 1, [_info(tried), *adds], may_move))
         return TransactionRequest(tried.id, self.range, reads, writes, bool(self.locked), is_replay)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,7 +159,7 @@ class _Schedule:
         if world.chance(settings.slices):
             process = world.any_process()
             self.spawn(process, slice_at(world, self.recorder, process))
-        if world.chance(0.03):
+        if world.chance(settings.backfills):
             process = world.any_process()
             self.spawn(process, steps.backfilled(process, random.choice(world.tables).table_id))
         if world.chance(0.02):
@@ -195,13 +195,17 @@ class _Schedule:
             client.tried.ended(outcome, world.tick(), "crashed")
         if world.chance(0.5):
             # Whoever ran it runs another.
-            next_one = Client(world, self.recorder, f"{client.name}'", world.any_process(), client.is_embedded, self.spawn)
+            next_one = Client(
+                world, self.recorder, f"{client.name}'", world.any_process(), client.is_embedded, self.spawn
+            )
             self.tasks.append(_Task(next_one.process if next_one.is_embedded else None, next_one.run(), next_one))
 
     def _becomes_calm(self) -> None:
         if self.world.is_calm:
             return
         self.world.is_calm = True
+        # Somebody set the clocks right.
+        self.world.skews_ms = dict.fromkeys(self.world.skews_ms, 0)
         for task in self.tasks:
             task.resting = 0
 
@@ -211,7 +215,11 @@ class _Schedule:
         process = world.start()
         for _ in range(200):
             waiting = process.database.read(
-                lambda c: c.execute(sa.select(commits.c.table_id).where(commits.c.state != RATIFIED).distinct()).scalars().all()
+                lambda c: (
+                    c.execute(sa.select(commits.c.table_id).where(commits.c.state != RATIFIED).distinct())
+                    .scalars()
+                    .all()
+                )
             )
             if not waiting:
                 break
@@ -224,16 +232,14 @@ class _Schedule:
             process.owner.backfill_to_version(table.table_id, LATEST)
 
 
-def faults(template: Template, seed: int, prepared: Callable[[World], None] = lambda world: None) -> list[str]:
-    """What is wrong in the world of `seed`, a line each: nothing, if the owner is right."""
-    return ran(template, seed, prepared)[0]
-
-
 def ran(
-    template: Template, seed: int, prepared: Callable[[World], None] = lambda world: None
-) -> tuple[list[str], Recorder, World]:
-    """As `faults`, with what was recorded."""
-    with template.world(seed) as world:
+    template: Template,
+    seed: int,
+    focus: Mapping[str, Any] | None = None,
+    prepared: Callable[[World], None] = lambda world: None,
+) -> tuple[list[str], Recorder]:
+    """What is wrong in the world of `seed`, a line each, nothing if the owner is right; and what was recorded."""
+    with template.world(seed, focus) as world:
         prepared(world)
         schedule = _Schedule(world)
         try:
@@ -241,7 +247,7 @@ def ran(
             found = faults_of(world, schedule.recorder)
         except Stuck as stuck:
             found = [str(stuck)]
-    return found, schedule.recorder, world
+    return found, schedule.recorder
 
 
 def _doubts(process: Process, table_id: str) -> Steps[None]:

@@ -11,7 +11,7 @@ import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -67,6 +67,7 @@ class Settings:
     jumps: float
     crashes: float
     joins: float
+    backfills: float
     is_quick: bool
     read_slots: tuple[int, ...]
     rows_kept: int
@@ -93,6 +94,7 @@ class Settings:
             jumps=random.choice([0.0, 0.0, 0.01, 0.05]),
             crashes=random.choice([0.0, 0.0, 0.01, 0.03]),
             joins=random.choice([0.0, 0.05]),
+            backfills=random.choice([0.03, 0.15]),
             is_quick=random.random() < 0.5,
             read_slots=random.choice([(2,), (4096,), (4095, 4096), (15, 16)]),
             rows_kept=random.choice([1, 3, 1000, 1000]),
@@ -292,7 +294,9 @@ class Template:
         self._empty, self._used = directory / "empty.db", directory / "owner.db"
         stores = {_url(name): SimulatedStore(_url(name), {}, lambda: False) for name in TABLES}
         still = OwnerClock(now_ms=lambda: START_MS)
-        owner = EmbeddedOwner(_opened(Database, self._empty), SimulatedPlaces(ROOT, stores), still, backfill_delay_s=None)
+        owner = EmbeddedOwner(
+            _opened(Database, self._empty), SimulatedPlaces(ROOT, stores), still, backfill_delay_s=None
+        )
         for name in TABLES:
             info = {"commitInfo": {"txnId": f"create {name}", "operation": "CREATE TABLE"}}
             node = {**metadata(_id(name)), "id": _id(name), "partitionColumns": ["p"]}
@@ -304,14 +308,14 @@ class Template:
         self._database = _opened(SimulatedDatabase, self._used)
 
     @contextmanager
-    def world(self, seed: int) -> Iterator[World]:
-        """The world of `seed`, as it begins."""
+    def world(self, seed: int, focus: Mapping[str, Any] | None = None) -> Iterator[World]:
+        """The world of `seed`, as it begins; `focus` are settings that are not drawn."""
         self._database.let_go()
         for path in self._used.parent.glob(f"{self._used.name}*"):
             path.unlink()
         shutil.copy(self._empty, self._used)
         random = Random(seed)  # noqa: S311  (no secret)
-        world = World(random, Settings.drawn(random), self._database)
+        world = World(random, replace(Settings.drawn(random), **(focus or {})), self._database)
         for name in TABLES:
             objects = dict(self._objects[name])
             world.lake.append(SimulatedTable(name, _id(name), SimulatedStore(_url(name), objects, world.goes_wrong)))

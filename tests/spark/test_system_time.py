@@ -19,7 +19,6 @@ pytest.importorskip("pyspark")
 
 import slackwater
 from slackwater.errors import DataFileNotFound, InvalidArgument, OperationNotAllowed, TimestampOutOfRange
-from slackwater.owner.clock import OwnerClock
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.protocol.data_file_actions import AddFile
 from slackwater.protocol.properties import MATERIALIZED_ROW_COMMIT_VERSION, MATERIALIZED_ROW_ID
@@ -42,7 +41,7 @@ class Shelf:
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.spark = spark
         self.clock = FakeClock()
-        owner = EmbeddedOwner.open(root, backfill_delay_s=None, clock=OwnerClock(now_ms=lambda: self.clock.now_ms))
+        owner = EmbeddedOwner.open(root, backfill_delay_s=None, clock=self.clock.owner_clock())
         self.lake = slackwater.Lake(owner, owner.root_url, spark=spark)
 
     def create(self, schema: str = "id BIGINT, k BIGINT, p INT", **properties: str) -> slackwater.DeltaTable:
@@ -80,9 +79,8 @@ def utc(moment: dt.datetime) -> dt.datetime:
 def periods(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     """The columns of each version and its period in seconds since the lake began, None for no end; sorted."""
     rows = frame.selectExpr(*columns, "unix_millis(system_start) AS s", "unix_millis(system_end) AS e").collect()
-    found = [
-        (*row[:-2], (row.s - START_MS) / 1000, None if row.e is None else (row.e - START_MS) / 1000) for row in rows
-    ]
+    seconds = [[None if ms is None else (ms - START_MS) / 1000 for ms in (row.s, row.e)] for row in rows]
+    found = [(*row[:-2], *period) for row, period in zip(rows, seconds, strict=True)]
     return sorted(found, key=lambda row: tuple((value is None, value) for value in row))
 
 
@@ -161,12 +159,18 @@ def restored(shelf: Shelf) -> None:
     shelf.clock.now_ms += 1000
     snapshot = shelf.lake.snapshot("t")
     then = shelf.lake.as_of(shelf.clock.now_ms - 3000).snapshot("t")
-    same = set(snapshot.files()["path"].to_pylist()) & set(then.files()["path"].to_pylist())
-    before, after = (f.filter(pc.invert(pc.is_in(f["path"], pa.array(same)))) for f in (snapshot.files(), then.files()))
+    same = list(set(snapshot.files()["path"].to_pylist()) & set(then.files()["path"].to_pylist()))
+    before, after = (
+        f.filter(pc.invert(pc.is_in(f["path"], pa.array(same, pa.string())))) for f in (snapshot.files(), then.files())
+    )
     transaction = slackwater.Transaction(snapshot)
     transaction.remove(*as_removes(before, shelf.clock.now_ms))
     transaction.add(*as_adds(after, data_change=True))
     transaction.commit("RESTORE")
+
+
+def seeded(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311  (an order that can be had again, no secret)
 
 
 def merged(shelf: Shelf) -> None:
@@ -194,10 +198,7 @@ OPERATIONS: list[Callable[[Shelf], Any]] = [
         (0, "true", False),
         (1, "false", False),
         (2, "true", True),
-        *(
-            pytest.param(seed, str(seed % 2 == 0).lower(), seed % 3 == 0, marks=pytest.mark.long)
-            for seed in range(3, 15)
-        ),
+        *(pytest.param(n, str(n % 2 == 0).lower(), n % 3 == 0, marks=pytest.mark.long) for n in range(3, 15)),
     ],
 )
 def test_what_was_current_at_an_instant_is_the_time_slice_of_it(
@@ -207,18 +208,17 @@ def test_what_was_current_at_an_instant_is_the_time_slice_of_it(
     by = ["p"] if parted else []
     shelf.lake.create_table("t", "id BIGINT, k BIGINT, p INT", partitioned_by=by, properties=properties)
     shelf.write(range(20), "id")
-    order = random.Random(seed).sample(OPERATIONS, len(OPERATIONS))
+    order = seeded(seed).sample(OPERATIONS, len(OPERATIONS))
     for operation in (*order, lambda shelf: shelf.write(range(3), "3", "overwrite")):
         operation(shelf)
     system_time = shelf.lake.table("t").system_time()
-    versions = [
-        (row, utc(row.system_start), row.system_end and utc(row.system_end)) for row in system_time.all().collect()
-    ]
+    told = system_time.all().collect()
+    versions = [(row, utc(row.system_start), row.system_end and utc(row.system_end)) for row in told]
     # No row begins again where it went on: rearranging is no change.
     for moment in shelf.times():
         current = [row[:3] for row, start, end in versions if start <= moment and (end is None or end > moment)]
         assert Counter(current) == rows(shelf.lake.as_of(moment).table("t")), (moment, order)
-    instants = random.Random(seed).sample(shelf.times()[1:], 2)
+    instants = seeded(seed).sample(shelf.times()[1:], 2)
     for moment in (instants[0], instants[1] + A_SECOND / 2):
         assert rows(system_time.as_of(moment).select("id", "k", "p")) == rows(shelf.lake.as_of(moment).table("t"))
 
@@ -309,7 +309,7 @@ def test_instants_of_the_future_and_of_before_the_table_are_refused(three: Shelf
     ):
         with pytest.raises(TimestampOutOfRange, match="has not come yet"):
             call()
-    with pytest.raises(TimestampOutOfRange, match="rows can be followed back to .*its first version"):
+    with pytest.raises(TimestampOutOfRange, match=r"rows can be followed back to .*its first version"):
         table.as_of(START_MS - 1)
 
 
@@ -369,10 +369,10 @@ def test_what_is_no_key_is_refused(three: Shelf, bad: Any) -> None:
 def test_a_table_that_does_not_keep_what_is_needed_says_which_property(spark: SparkSession, path: str) -> None:
     spark.range(1).write.format("delta").save(path)
     table = slackwater.DeltaTable.forPath(spark, path)
-    with pytest.raises(OperationNotAllowed, match="set delta.enableRowTracking to true"):
+    with pytest.raises(OperationNotAllowed, match=r"set delta\.enableRowTracking to true"):
         table.system_time().all()
     table.setProperties(TRACKED)
-    with pytest.raises(OperationNotAllowed, match="set delta.enableInCommitTimestamps to true"):
+    with pytest.raises(OperationNotAllowed, match=r"set delta\.enableInCommitTimestamps to true"):
         table.system_time().all()
     table.setProperties({"delta.enableInCommitTimestamps": "true"})
     table.update("id = 0", {"id": "5"})
@@ -380,7 +380,7 @@ def test_a_table_that_does_not_keep_what_is_needed_says_which_property(spark: Sp
     found = table.system_time().all().orderBy("system_start").collect()
     assert [row.id for row in found] == [0, 5]
     assert utc(found[0].system_start) == since
-    with pytest.raises(TimestampOutOfRange, match="delta.enableInCommitTimestamps is on since then"):
+    with pytest.raises(TimestampOutOfRange, match=r"delta\.enableInCommitTimestamps is on since then"):
         table.system_time().as_of(since - A_MS)
     assert [row.started_by for row in table.system_time().changes("id").orderBy("id").collect()] == [None, "insert"]
 
@@ -394,7 +394,7 @@ def test_history_is_covered_from_when_rows_have_ids(shelf: Shelf) -> None:
     begun = periods(table.all(), "id", "k")[0][2]
     assert table.since == at(START_MS + int(begun * 1000))
     assert [row[:2] for row in periods(table.all(), "id", "k")] == [(0, 0), (1, 1), (1, 10)]
-    with pytest.raises(TimestampOutOfRange, match="delta.enableRowTracking is on since then"):
+    with pytest.raises(TimestampOutOfRange, match=r"delta\.enableRowTracking is on since then"):
         table.from_to(START_MS + 1, shelf.now)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slackwater.errors import MissingCommit
+from slackwater.errors import CommitUnknown, MissingCommit, StorageError
 from slackwater.log.commits import ParsedCommit, commits_after, parsed_commit
 from slackwater.log.owned_log import commit_file, read_commits
 from slackwater.log.snapshot import LogSnapshot
@@ -133,7 +133,14 @@ def committed_by(store: ObjectStore, response: CommitResponse) -> ParsedCommit:
 def _answer(store: ObjectStore, outcome: CommitResponse | CommitConflict) -> Committed | Conflict:
     if isinstance(outcome, CommitConflict):
         return Conflict(outcome.latest_version)
-    return Committed(_parsed(store, outcome.commit))
+    try:
+        return Committed(_parsed(store, outcome.commit))
+    except StorageError as error:
+        # Whoever thought that it did not land would delete its files.
+        raise CommitUnknown(
+            f"{store.root_url}: the commit landed as version {outcome.commit.version}, but could not be read back: "
+            f"{error}"
+        ) from error
 
 
 def _parsed(store: ObjectStore, commit: Commit) -> ParsedCommit:

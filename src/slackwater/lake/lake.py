@@ -24,11 +24,12 @@ from slackwater.errors import (
 )
 from slackwater.lake.history import LakeCommit, lake_history
 from slackwater.lake.rerun import RETRIES, run_again
+from slackwater.lake.several_owners import resolve
 from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.segment import list_log
 from slackwater.owner.api import CommitOwner, ManagedTable
-from slackwater.owner.registry import OwnedTable, attach, detach, forget_owner, learn_owner
+from slackwater.owner.registry import OwnedTable, attach, attached_owners, detach, forget_owner, learn_owner
 from slackwater.owner.transaction_api import TableVersion
 from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.column_paths import parse_column_path
@@ -209,9 +210,12 @@ class LogLake:
         return self._owner.backfill_to_version(self._owner.table(name).table_id)
 
     def repair(self, name: str | None = None) -> list[str]:
-        """As `CommitOwner.repair`, for one table by its name, or for all."""
+        """As `CommitOwner.repair`, for one table by its name, or for all.
+
+        For all, transactions over several lakes that are in doubt are settled too, as far as these lakes are open here.
+        """
         if name is None:
-            return self._owner.repair()
+            return [*resolve(attached_owners()), *self._owner.repair()]
         # Whoever asks for the table itself finishes what was cut short, and nobody would be told.
         known = next((table.table_id for table in self._owner.tables() if table.name == name), None)
         return self._owner.repair(known or self._owner.table(name).table_id)
@@ -223,15 +227,16 @@ class LogLake:
         control: str = OPTIMISTIC,
         writes: Sequence[str] | None = None,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
+        others: Sequence[LogLake] = (),
     ) -> LogTransaction:
         """Begin a transaction over any of the tables: `with lake.transaction() as tx`.
 
         `isolation`: `serializable`, or `snapshot`, where what was read may change meanwhile. `control`: `optimistic`,
         or `locking`, where tables are locked as they are first read or written. `writes` declares tables that will be
-        written: from the first question for the time on they are this transaction's alone. Raises InvalidArgument,
-        TableNotFound.
+        written: from the first question for the time on they are this transaction's alone. `others`: lakes whose tables
+        take part as well, under their own owners. Raises InvalidArgument, TableNotFound.
         """
-        return LogTransaction(self, isolation, control, writes, lock_timeout_s)
+        return LogTransaction(self, isolation, control, writes, lock_timeout_s, others)
 
     def run(self, work: Callable[[LogTransaction], T], retries: int = RETRIES, **options: Any) -> T:
         """What `work(tx)` answers in a transaction that commits; where others were in the way, it is run again.
@@ -254,7 +259,7 @@ class LogLake:
         return LogTimeSlice(self, instant_ms(timestamp))
 
     def history(self, limit: int | None = None) -> list[LakeCommit]:
-        """The transactions of all tables in one order of time, newest first, at most `limit`. Raises as `lake_history`."""
+        """The transactions of all tables in one order of time, newest first; raises as `lake_history`."""
         return lake_history(self._owner.cut().tables, self.store_of, limit)
 
     def store_of(self, at: TableVersion) -> ObjectStore:

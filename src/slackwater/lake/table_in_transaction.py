@@ -13,8 +13,9 @@ import orjson
 
 from slackwater.commit.branch import JoinedCommit
 from slackwater.commit.managed import ManagedCommitter, committed_by
+from slackwater.errors import SlackwaterError
 from slackwater.log.branches import Branch, begin_branch
-from slackwater.owner.api import CommitResponse
+from slackwater.owner.api import CommitOwner, CommitResponse
 from slackwater.owner.registry import OwnedTable
 from slackwater.owner.transaction_api import Item, TableRead, TableWrite
 from slackwater.protocol.commit_info import CommitInfo
@@ -49,6 +50,11 @@ class TableInTransaction:
         self._branch = Branch(base)
         self._race: CommitRace | None = None
         begin_branch(store, self._branch)
+
+    @property
+    def owner(self) -> CommitOwner:
+        """The table's owner."""
+        return self._owned.owner
 
     @property
     def table_id(self) -> str:
@@ -120,8 +126,13 @@ class TableInTransaction:
 
     def landed(self, response: CommitResponse, attempts: int) -> CommitResult:
         """The result, after the upkeep that is due."""
-        race = self._ready
-        return race.landed(Committed(committed_by(self.store, response)), attempts)
+        commit = response.commit
+        try:
+            return self._ready.landed(Committed(committed_by(self.store, response)), attempts)
+        except SlackwaterError as error:
+            # It counts, whatever cannot be read back.
+            told = f"reading the version back failed: {error}"
+            return CommitResult(self.store, commit.version, commit.timestamp_ms, attempts, upkeep_errors=(told,))
 
     def staged_paths(self) -> list[str]:
         """The data files that were written for the transaction, relative to the table's root."""

@@ -24,19 +24,20 @@ from slackwater.errors import (
     LockTimeout,
     SlackwaterError,
     StorageError,
-    TableNotFound,
     TimestampConflict,
     TransactionEnded,
 )
+from slackwater.lake.places import Places
+from slackwater.lake.several_owners import commit_together
 from slackwater.lake.table_in_transaction import TableInTransaction
-from slackwater.owner.registry import OwnedTable, learn_owner
+from slackwater.owner.api import CommitOwner
 from slackwater.owner.timestamp_range import TimestampRange, at_ms, instants, precision_named
 from slackwater.owner.transaction_api import (
     WHOLE,
     Item,
     LockRequest,
-    TableVersion,
     TimeRequest,
+    TransactionConflict,
     TransactionRequest,
     TransactionResponse,
 )
@@ -58,7 +59,6 @@ LOCK_TIMEOUT_S = 60.0
 
 _SHARED, _EXCLUSIVE, _GRANULES = "shared", "exclusive", "granules"
 _KEEP_ALIVE_S = 10.0
-_NAMED = 10
 _PATIENT_ATTEMPTS = 3
 _STEP_S = 0.002
 _LONGEST_WAIT_S = 0.1
@@ -81,25 +81,28 @@ class LogTransaction:
         control: str = OPTIMISTIC,
         writes: Sequence[str] | None = None,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
+        others: Sequence[LogLake] = (),
         seniority_ms: int | None = None,
     ) -> None:
         self._isolation = _chosen("isolation", isolation, (SERIALIZABLE, SNAPSHOT))
         self._control = _chosen("control", control, (OPTIMISTIC, LOCKING))
         if not lock_timeout_s >= 0:
             raise InvalidArgument(f"lock_timeout_s is a number of seconds from 0, found {lock_timeout_s!r}")
-        self._lake = lake
+        self._lakes = Places([lake, *others])
         self._lock_timeout_s = lock_timeout_s
+        # The coordinator, where there are several.
         self._owner = lake.owner
         self._clock = lake.clock
         self._txn_id = self._clock.new_id()
-        self._cut = self._owner.cut()
-        self._seniority_ms = self._cut.timestamp_ms if seniority_ms is None else seniority_ms
-        self._range = TimestampRange(self._cut.timestamp_ms - 1)
+        self._begun_ms = self._lakes.begun_ms
+        self._seniority_ms = self._begun_ms if seniority_ms is None else seniority_ms
+        self._range = self._lakes.range
         self._tables: dict[str, TableInTransaction] = {}
         self._locked: dict[str, str] = {}
-        self._declared = {self._at(name).table_id for name in writes or ()}
+        self._declared = {name: self._lakes.of(name) for name in writes or ()}
         self._ahead_ms = 0
         self._was_told = False
+        self._lock_owners: dict[str, CommitOwner] = {}
         self._is_open = True
         self._alive: _Heartbeat | None = None
         self._commit_timestamp_ms: int | None = None
@@ -118,7 +121,7 @@ class LogTransaction:
     @property
     def begun_at(self) -> dt.datetime:
         """When it began, by the owner's clock: its timestamp is not before that."""
-        return at_ms(self._cut.timestamp_ms)
+        return at_ms(self._begun_ms)
 
     @property
     def commit_timestamp(self) -> dt.datetime:
@@ -165,7 +168,7 @@ class LogTransaction:
         if where is None:
             self._lock_tables(names, exclusive)
             return
-        self._lock([item for name in names for item in self._items(name, where)], exclusive)
+        self._lock({name: self._granules(name, where) for name in names}, exclusive)
         for name in names:
             self._locked.setdefault(name, _GRANULES)
 
@@ -243,7 +246,7 @@ class LogTransaction:
         """The table, for reads."""
         self._require_open()
         if self._control == LOCKING and name not in self._locked:
-            self._lock_tables([name], exclusive=self._at(name).table_id in self._declared)
+            self._lock_tables([name], exclusive=name in self._declared)
         return self._table(name)
 
     def writing(self, name: str) -> TableInTransaction:
@@ -255,13 +258,11 @@ class LogTransaction:
 
     def _table(self, name: str) -> TableInTransaction:
         if name not in self._tables:
-            at = self._at(name)
-            store = self._lake.open_location(at.location)
-            owned = OwnedTable(self._owner, at.table_id)
-            learn_owner(store.root_url, owned)
+            place = self._lakes.of(name)
+            store, owned = place.store(), place.owned
             # Of what is locked nobody makes a newer version than the one that is seen.
             is_latest = self._control == LOCKING and name in self._locked
-            base = Snapshot.open(store, None if is_latest else at.version)
+            base = Snapshot.open(store, None if is_latest else place.version)
             self._bound_by(base)
             self._tables[name] = TableInTransaction(name, owned, store, base, self._clock)
         return self._tables[name]
@@ -276,23 +277,16 @@ class LogTransaction:
             )
         self._range = bounded
 
-    def _at(self, name: str) -> TableVersion:
-        found = self._cut.named(name)
-        if found is None:
-            known = ", ".join(table.name for table in self._cut.tables[:_NAMED]) or "none"
-            raise TableNotFound(
-                f"there was no table named {name!r} in this lake when the transaction began: there were {known}; a "
-                "table of another lake cannot be part of it"
-            )
-        return found
-
     # Time.
 
     def _narrowed(self, unit: str, zone: str) -> TimestampRange:
         self._require_open()
-        writes = [item for table in self._tables.values() for item in table.written_items]
+        # What other owners know of what was read and written comes with their votes.
+        tables = [table for table in self._tables.values() if table.owner is self._owner]
+        writes = [item for table in tables for item in table.written_items]
+        own = [place.owned for place in self._declared.values() if place.owned.owner is self._owner]
         # Of what is locked nobody else writes anyway.
-        holds = [] if self._control == LOCKING else sorted(self._declared)
+        holds = [] if self._control == LOCKING else sorted(owned.table_id for owned in own)
         request = TimeRequest(self._txn_id, self._range, unit, zone, writes, self._ahead_ms, holds)
         self._was_told = True
         self._range = self._owner.narrow(request)
@@ -306,27 +300,35 @@ class LogTransaction:
     # Locks.
 
     def _lock_tables(self, names: Sequence[str], exclusive: bool) -> None:
-        self._lock([Item(self._at(name).table_id) for name in names], exclusive)
+        self._lock(dict.fromkeys(names, (WHOLE,)), exclusive)
         self._locked |= dict.fromkeys(names, _EXCLUSIVE if exclusive else _SHARED)
 
-    def _lock(self, items: Sequence[Item], exclusive: bool) -> None:
+    def _lock(self, granules: Mapping[str, Sequence[str]], exclusive: bool) -> None:
         self._was_told = True
-        request = LockRequest(self._txn_id, self._seniority_ms, items, exclusive, self._lock_timeout_s)
-        self._owner.lock(request)
+        items: dict[str, list[Item]] = {}
+        for name, wanted in granules.items():
+            owned = self._lakes.of(name).owned
+            items.setdefault(owned.owner.owner_id, []).extend(Item(owned.table_id, g) for g in wanted)
+        for owner_id in sorted(items):
+            owner = self._lakes.owners[owner_id]
+            self._lock_owners.setdefault(owner_id, owner)
+            owner.lock(LockRequest(self._txn_id, self._seniority_ms, items[owner_id], exclusive, self._lock_timeout_s))
         self._keep_alive()
         if not self._tables:
             # Nothing was read, so the transaction may as well have begun now.
-            self._cut = self._owner.cut()
+            self._lakes.look_again()
 
     def _keep_alive(self) -> None:
         if self._alive is None:
-            self._alive = _Heartbeat(lambda: self._owner.keep_alive(self._txn_id))
+            self._alive = _Heartbeat(self._say_alive)
 
-    def _items(self, name: str, where: str | Predicate | None) -> list[Item]:
-        at = self._at(name)
-        if where is None:
-            return [Item(at.table_id)]
-        snapshot = Snapshot.open(self._lake.open_location(at.location), at.version)
+    def _say_alive(self) -> None:
+        for owner in list(self._lock_owners.values()) or [self._owner]:
+            owner.keep_alive(self._txn_id)
+
+    def _granules(self, name: str, where: str | Predicate) -> Sequence[str]:
+        place = self._lakes.of(name)
+        snapshot = Snapshot.open(place.store(), place.version)
         predicate = parse_predicate(where, snapshot.schema) if isinstance(where, str) else where
         granules = granules_where(snapshot, predicate)
         if WHOLE in granules:
@@ -335,7 +337,7 @@ class LogTransaction:
                 f"({', '.join(snapshot.metadata.partition_columns) or 'the table has none'}), as in day = DATE "
                 f"'2026-11-21'; found {where}"
             )
-        return [Item(at.table_id, granule) for granule in granules]
+        return granules
 
     # The end.
 
@@ -349,10 +351,10 @@ class LogTransaction:
             return self._committed_nothing()
         is_replay = False
         for attempt in range(1, MAX_ATTEMPTS + 1):
-            request = self._request(list(used.values()), is_replay)
-            if not request.reads and not request.writes:
+            requests = self._requests(list(used.values()), is_replay)
+            if not requests:
                 return self._committed_nothing()
-            outcome = self._owner.commit_transaction(request)
+            outcome = self._asked(requests)
             if isinstance(outcome, TransactionResponse):
                 self._results = {
                     used[table_id].name: used[table_id].landed(commit, attempt)
@@ -368,12 +370,25 @@ class LogTransaction:
             "committed: run it again when fewer write, or with control='locking'"
         )
 
-    def _request(self, used: Sequence[TableInTransaction], is_replay: bool) -> TransactionRequest:
-        reads = [read for table in used if (read := table.table_read()) is not None]
-        writes = [write for table in used if (write := table.table_write()) is not None]
-        if self._isolation == SNAPSHOT:
-            reads = []
-        return TransactionRequest(self._txn_id, self._range, reads, writes, bool(self._locked), is_replay)
+    def _requests(self, used: Sequence[TableInTransaction], is_replay: bool) -> dict[str, TransactionRequest]:
+        """What is asked of each owner that has a part in it, by its id."""
+        found = {}
+        for owner_id, owner in self._lakes.owners.items():
+            tables = [table for table in used if table.owner is owner]
+            reads = [read for table in tables if (read := table.table_read()) is not None]
+            writes = [write for table in tables if (write := table.table_write()) is not None]
+            if self._isolation == SNAPSHOT:
+                reads = []
+            if reads or writes:
+                has_locks = owner_id in self._lock_owners
+                found[owner_id] = TransactionRequest(self._txn_id, self._range, reads, writes, has_locks, is_replay)
+        return found
+
+    def _asked(self, requests: Mapping[str, TransactionRequest]) -> TransactionResponse | TransactionConflict:
+        if len(requests) == 1:
+            ((owner_id, request),) = requests.items()
+            return self._lakes.owners[owner_id].commit_transaction(request)
+        return commit_together(requests, self._lakes.owners, self._owner)
 
     def _committed_nothing(self) -> TransactionResponse:
         """Neither read nor wrote: any timestamp of its range will do."""
@@ -399,8 +414,9 @@ class LogTransaction:
     def _end_at_owner(self) -> None:
         if self._was_told:
             # Where that fails the lease ends it.
-            with suppress(SlackwaterError):
-                self._owner.end(self._txn_id)
+            for owner in {self._owner.owner_id: self._owner, **self._lock_owners}.values():
+                with suppress(SlackwaterError):
+                    owner.end(self._txn_id)
 
     def _close(self) -> None:
         self._is_open = False

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from slackwater.owner.timestamp_range import TimestampRange
     from slackwater.owner.transaction_api import (
         Cut,
+        InDoubt,
         LockRequest,
         TimeRequest,
         TransactionConflict,
         TransactionRequest,
         TransactionResponse,
+        Vote,
     )
 
 LATEST = -1
@@ -253,7 +255,45 @@ class CommitOwner(Protocol):
         ...
 
     def end(self, txn_id: str) -> None:
-        """Forget a transaction that is not going to commit: its locks are free."""
+        """Forget a transaction that is not going to commit: its locks are free. One that is prepared stays."""
+        ...
+
+    def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
+        """Promise to commit this owner's part of a transaction over the tables of several, at any time of the vote.
+
+        The promise is durable, and what was read and is written is locked until `finish`. Raises as
+        `commit_transaction`: then nothing is promised. Source: paper §3.2.2; design §6 (several owners).
+        """
+        ...
+
+    def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
+        """As coordinator: record that the transaction commits at `timestamp_ms`, None for that it does not.
+
+        What is answered counts: another decision may have been made before. This is the commit point. `participants`
+        are the ids of the owners that voted.
+        """
+        ...
+
+    def decision(self, txn_id: str) -> int | None:
+        """As coordinator: when the transaction commits, None where it does not.
+
+        Of one that is not decided it is then decided that it does not (presumed abort).
+        """
+        ...
+
+    def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
+        """As participant: carry out what was decided, at most once; None where that is to forget it, or it was done.
+
+        Raises StorageError and CommitOwnerUnavailable: then it is to be called again.
+        """
+        ...
+
+    def acknowledge(self, txn_id: str, participant_id: str) -> None:
+        """As coordinator: one participant has carried out the decision; after the last it is forgotten."""
+        ...
+
+    def in_doubt(self) -> list[InDoubt]:
+        """The transactions that this owner has voted for, and whose outcome it has not been told."""
         ...
 
     def close(self) -> None:

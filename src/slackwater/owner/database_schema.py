@@ -144,6 +144,29 @@ promises = Table(
 )
 Index("promises_by_transaction", promises.c.txn_id)
 
+# Two-phase commit (paper §3.2.2): what this owner has voted for, with all that is needed to carry it out.
+prepared = Table(
+    "prepared",
+    metadata,
+    Column("txn_id", String(36), primary_key=True),
+    Column("coordinator_id", String(36), nullable=False),
+    Column("low_ms", BigInteger, nullable=False),
+    Column("high_ms", BigInteger, nullable=False),
+    Column("voted_ms", BigInteger, nullable=False),
+    Column("request", Text, nullable=False),
+)
+
+# What this owner has decided as coordinator; without a timestamp: that the transaction does not commit.
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("txn_id", String(36), primary_key=True),
+    Column("timestamp_ms", BigInteger),
+    Column("decided_ms", BigInteger, nullable=False),
+    # The owners that have not carried it out, by ids, comma-separated.
+    Column("participants", Text, nullable=False),
+)
+
 tokens = Table(
     "tokens",
     metadata,

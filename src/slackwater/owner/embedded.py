@@ -32,6 +32,7 @@ from slackwater.owner.clock import OwnerClock, is_dead
 from slackwater.owner.commits import LEASE_MS, MAX_BACKLOG, Commits
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, owner, tables
+from slackwater.owner.distributed import Distributed
 from slackwater.owner.garbage import GRACE_MS, unrecorded
 from slackwater.owner.heads import locked_table
 from slackwater.owner.locking import Locking
@@ -43,11 +44,13 @@ from slackwater.owner.time_slices import TimeSlices
 from slackwater.owner.timestamp_range import TimestampRange
 from slackwater.owner.transaction_api import (
     Cut,
+    InDoubt,
     LockRequest,
     TimeRequest,
     TransactionConflict,
     TransactionRequest,
     TransactionResponse,
+    Vote,
 )
 from slackwater.owner.transactions import Transactions
 from slackwater.owner.transfers import Transfers
@@ -94,6 +97,7 @@ class EmbeddedOwner:
         self._commits = Commits(database, self._store, self._clock, max_backlog, lease_ms, changes)
         self._transactions = Transactions(database, self._store, self._clock, max_backlog, lease_ms, changes)
         self._locking = Locking(database, self._clock, changes=changes)
+        self._distributed = Distributed(database, self._clock, self._transactions, self._locking)
         self._asked_times = AskedTimes(database, self._clock.now_ms, self._clock.holder)
         self._transfers = Transfers(database, places, self._backfill, self._clock, keeps_tables)
         self._recent = RecentCommits(database, self._store, self._transfers.resume)
@@ -209,6 +213,27 @@ class EmbeddedOwner:
 
     def end(self, txn_id: str) -> None:
         self._transactions.end(txn_id)
+
+    def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
+        return self._distributed.prepare(request, coordinator_id)
+
+    def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
+        return self._distributed.decide(txn_id, timestamp_ms, participants)
+
+    def decision(self, txn_id: str) -> int | None:
+        return self._distributed.decision(txn_id)
+
+    def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
+        response = self._distributed.finish(txn_id, timestamp_ms)
+        for table_id in response.commits if response is not None else ():
+            self._backfill.soon(table_id)
+        return response
+
+    def acknowledge(self, txn_id: str, participant_id: str) -> None:
+        self._distributed.acknowledge(txn_id, participant_id)
+
+    def in_doubt(self) -> list[InDoubt]:
+        return self._distributed.in_doubt()
 
     def close(self) -> None:
         atexit.unregister(self._at_exit)

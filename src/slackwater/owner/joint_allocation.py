@@ -74,6 +74,10 @@ class JointAttempt:
     holder: str
     until_ms: int
     searched_version: int = -1
+    has_waited: bool = False
+    """For the time that it was promised, as long as that was away; a clock that stepped back may never come there."""
+    is_decided: bool = False
+    """The timestamp was decided for all owners of the transaction, of which this one promised that it can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,15 @@ class JointAllocation:
         work.save()
         return outcomes
 
+    def vote(
+        self, connection: Connection, attempt: JointAttempt
+    ) -> tuple[TimestampRange | TransactionConflict | SlackwaterError, int]:
+        """The range within which the transaction can commit while nothing changes, and the owner's time."""
+        begin_allocation(connection)
+        rows = locked_tables(connection, _tables_of(attempt.request))
+        time = OwnerTime.of(connection, self.now_ms(), _written_items(attempt))
+        return _Work(self, connection, rows, time, ()).vote(attempt), time.now_ms
+
 
 @dataclass
 class _Work:
@@ -157,6 +170,9 @@ class _Work:
         refusal = self._refusal(attempt)
         if refusal is not None:
             return refusal
+        if attempt.is_decided:
+            # Its locks have kept everything as it was when that was promised.
+            return self._given(attempt, attempt.request.range.high_ms)
         if attempt.request.has_locks and not self._keeps_locks(attempt):
             return LockTimeout(
                 f"transaction {attempt.request.txn_id} has lost its locks: its lease had ended and others wanted them; "
@@ -169,6 +185,18 @@ class _Work:
         if behind:
             return self._conflict(attempt, behind)
         return self._timestamped(attempt)
+
+    def vote(self, attempt: JointAttempt) -> TimestampRange | TransactionConflict | SlackwaterError:
+        """The range within which the transaction can commit, as long as its locks keep everything as it is."""
+        refusal = self._refusal(attempt)
+        if refusal is not None:
+            return refusal
+        behind = self._behind(attempt)
+        outcome = self._conflict(attempt, behind) if behind else self._bounded(attempt)
+        if isinstance(outcome, InFlight):
+            return TransactionConflict({})
+        assert isinstance(outcome, TimestampRange | TransactionConflict | SlackwaterError)  # noqa: S101  (nothing else)
+        return outcome
 
     def save(self) -> None:
         """Write what the batch changed."""
@@ -233,7 +261,20 @@ class _Work:
         return TransactionConflict(ratified) if ratified else InFlight()
 
     def _timestamped(self, attempt: JointAttempt) -> Outcome:
-        """Choose the timestamp. Source: paper §3.1.2 (constraints), §3.2.2 (choice)."""
+        """Choose the timestamp. Source: paper §3.2.2 (choice)."""
+        request, time = attempt.request, self.time
+        bounded = self._bounded(attempt)
+        if not isinstance(bounded, TimestampRange):
+            return bounded
+        timestamp_ms, promise = self._among_promises(request, bounded)
+        if promise is not None:
+            return Blocked(promise.blocker())
+        if request.range.was_asked and timestamp_ms > time.now_ms and not attempt.has_waited:
+            return TooEarly(timestamp_ms - time.now_ms)
+        return self._given(attempt, timestamp_ms)
+
+    def _bounded(self, attempt: JointAttempt) -> TimestampRange | Outcome:
+        """The timestamps that are left, or why there are none. Source: paper §3.1.2 (constraints)."""
         request, time = attempt.request, self.time
         low_ms = 0
         if request.writes:
@@ -249,12 +290,7 @@ class _Work:
             bounded = bounded.up_to(bound_ms)
         if bounded.is_empty:
             return self._conflict(attempt, [t for t, bound_ms in overtaken.items() if allowed.up_to(bound_ms).is_empty])
-        timestamp_ms, promise = self._among_promises(request, bounded)
-        if promise is not None:
-            return Blocked(promise.blocker())
-        if request.range.was_asked and timestamp_ms > time.now_ms:
-            return TooEarly(timestamp_ms - time.now_ms)
-        return self._given(attempt, timestamp_ms)
+        return bounded
 
     def _among_promises(self, request: TransactionRequest, bounded: TimestampRange) -> tuple[int, Promise | None]:
         """The timestamp, and the promise that has to be waited for; who only reads goes before it where that can be."""

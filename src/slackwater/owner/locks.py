@@ -78,6 +78,10 @@ _WITHDRAW_MORE = sa.update(locks).where(_OF_TXN, _IS_WAITING).values(wanted="")
 # Those who are about to wait look at each other one by one: else two could close a circle that neither sees.
 _RIGHT_TO_WAIT = sa.text("SELECT pg_advisory_xact_lock(7303015)")
 
+PREPARED = "a prepared transaction"
+"""The holder of locks that no process has to keep alive."""
+
+_FOR_GOOD_MS = 2**62
 IsDead = Callable[[str], bool]
 
 
@@ -187,6 +191,11 @@ def give_way(connection: Connection, txn_id: str, now_ms: int) -> None:
 def release(connection: Connection, txn_id: str) -> None:
     """Forget all locks and wishes of a transaction."""
     connection.execute(_RELEASE, {"of_txn": txn_id})
+
+
+def keep_for_good(connection: Connection, txn_id: str) -> None:
+    """Let the transaction have its locks until they are released, whatever becomes of its process."""
+    connection.execute(_TAKE_OVER, {"of_txn": txn_id, "new_until_ms": _FOR_GOOD_MS, "new_holder": PREPARED})
 
 
 def has_locks(connection: Connection, txn_id: str) -> bool:

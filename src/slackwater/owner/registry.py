@@ -40,6 +40,10 @@ class _Registry:
             attached[:] = [other for other in attached if other is not owner]
             self._roots = {root: owned for root, owned in self._roots.items() if owned.owner is not owner}
 
+    def attached(self) -> list[CommitOwner]:
+        with self._lock:
+            return [owners[-1] for owners in self._owners.values() if owners]
+
     def find(self, ownership: Ownership) -> OwnedTable | None:
         if ownership.name != OWNER_NAME or ownership.owner_id is None or ownership.table_id is None:
             return None
@@ -70,6 +74,11 @@ def attach(owner: CommitOwner) -> None:
 def detach(owner: CommitOwner) -> None:
     """Forget `owner` and its tables."""
     _registry.detach(owner)
+
+
+def attached_owners() -> list[CommitOwner]:
+    """The owners that this process has open."""
+    return _registry.attached()
 
 
 def find_owner(ownership: Ownership) -> OwnedTable | None:

@@ -16,7 +16,7 @@ from slackwater.owner.api import TableState
 from slackwater.owner.clock import OwnerClock
 from slackwater.owner.commits import settle_abandoned
 from slackwater.owner.database import Database
-from slackwater.owner.database_schema import commits, owner, tables
+from slackwater.owner.database_schema import commits, owner, prepared, tables
 from slackwater.owner.heads import RATIFIED
 from slackwater.owner.owner_time import OwnerTime, begin_slice
 from slackwater.owner.places import Places
@@ -43,6 +43,8 @@ _UNSETTLED = (
     .join(tables, (tables.c.table_id == commits.c.table_id) & (commits.c.version > tables.c.ratified_version))
     .distinct()
 )
+# What was promised to commit at a time that is to be decided.
+_VOTED = sa.select(prepared.c.txn_id).where(prepared.c.low_ms < sa.bindparam("at_ms"))
 _IN_TRANSFER = sa.select(tables.c.table_id).where(tables.c.transfer_version.is_not(None))
 # The newest version up to an instant, of the tables that have newer ones.
 _UP_TO = (
@@ -139,4 +141,5 @@ class TimeSlices:
 
 def _unsettled(connection: Connection, timestamp_ms: int) -> tuple[list[str], list[str]]:
     unsettled = list(connection.execute(_UNSETTLED, {"at_ms": timestamp_ms}).scalars())
+    unsettled += [f"of {txn_id}" for txn_id in connection.execute(_VOTED, {"at_ms": timestamp_ms}).scalars()]
     return unsettled, list(connection.execute(_IN_TRANSFER).scalars())

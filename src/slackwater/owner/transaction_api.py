@@ -139,3 +139,23 @@ class TransactionConflict:
     """
 
     latest_versions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """A participant's promise to commit at any timestamp of `range` that the coordinator decides for.
+
+    `now_ms` is its owner's time. Source: paper §3.2.2.
+    """
+
+    range: TimestampRange
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    """A transaction that a participant has voted for, and whose outcome the owner `coordinator_id` knows."""
+
+    txn_id: str
+    coordinator_id: str
+    voted_ms: int

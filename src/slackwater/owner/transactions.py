@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
@@ -28,17 +29,20 @@ from slackwater.errors import (
 from slackwater.owner import joint_allocation, joint_ratification, locks, promises
 from slackwater.owner.allocation import Blocked, InFlight, Purged
 from slackwater.owner.api import Commit, CommitResponse
+from slackwater.owner.asked_times import LONGEST_AHEAD_MS
 from slackwater.owner.batches import Batches
 from slackwater.owner.clock import OwnerClock
 from slackwater.owner.commit_content import content, facts_of, timestamp_of
 from slackwater.owner.commit_files import backfilled_path, stage, staged_path, transaction_at
 from slackwater.owner.commits import LEASE_MS, LOCKED_S, MAX_BACKLOG, settle_abandoned
 from slackwater.owner.database import Database
+from slackwater.owner.database_schema import prepared
 from slackwater.owner.granules import written_granules
 from slackwater.owner.heads import Allocated
 from slackwater.owner.joint_allocation import JointAllocated, JointAllocation, JointAttempt, TooEarly
 from slackwater.owner.joint_ratification import JointStaged
 from slackwater.owner.ratification import Freed, Pending, Staged
+from slackwater.owner.timestamp_range import TimestampRange
 from slackwater.owner.transaction_api import (
     TableWrite,
     TransactionConflict,
@@ -48,6 +52,7 @@ from slackwater.owner.transaction_api import (
 from slackwater.owner.waiting import Changes
 from slackwater.storage.store import ObjectStore
 
+_PREPARED = sa.select(prepared.c.txn_id).where(prepared.c.txn_id == sa.bindparam("of_txn"))
 _LEASE_BYTES_PER_MS = 1000
 _BYTES_PER_ACTION = 1000
 _FIRST_WAIT_S = 0.001
@@ -107,6 +112,26 @@ class Transactions:
             self._changes.notify()
         return answer
 
+    def commit_decided(self, request: TransactionRequest) -> TransactionResponse:
+        """Commit at the one timestamp of the request's range, which this owner promised; at most once.
+
+        Raises as `commit`: then it is to be called again.
+        """
+        answer = self._committed(request, is_decided=True)
+        if isinstance(answer, TransactionConflict):
+            raise CommitFailed(f"transaction {request.txn_id} was prepared, and its tables changed nevertheless")
+        return answer
+
+    def vote(
+        self, connection: Connection, request: TransactionRequest
+    ) -> tuple[TimestampRange | TransactionConflict | SlackwaterError, int]:
+        """The range within which the transaction can commit while its locks are kept, and the owner's time."""
+        return self._allocation.vote(connection, self.attempt(request))
+
+    def wake(self) -> None:
+        """Something changed that those who wait may wait for."""
+        self._changes.notify()
+
     def end(self, txn_id: str) -> None:
         """As `CommitOwner.end`."""
         # Where this fails leases end them.
@@ -114,8 +139,10 @@ class Transactions:
             self._database.write(lambda c: _forget(c, txn_id), durable=False)
         self._changes.notify()
 
-    def _committed(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
-        attempt = self.attempt(request)
+    def _committed(
+        self, request: TransactionRequest, is_decided: bool = False
+    ) -> TransactionResponse | TransactionConflict:
+        attempt = replace(self.attempt(request), is_decided=is_decided)
         started, waits = time.monotonic(), 0
         while True:
             outcome = self.allocate(attempt)
@@ -133,7 +160,8 @@ class Transactions:
                     return told
                 attempt = replace(attempt, searched_version=outcome.version)
             elif isinstance(outcome, TooEarly):
-                self._clock.sleep(outcome.wait_ms / 1000)
+                self._clock.sleep(min(outcome.wait_ms, LONGEST_AHEAD_MS) / 1000)
+                attempt = replace(attempt, has_waited=True)
             else:
                 waits += 1
                 self._wait(request, outcome, time.monotonic() - started, waits)
@@ -302,6 +330,9 @@ class Transactions:
 
 
 def _forget(connection: Connection, txn_id: str) -> None:
+    if connection.execute(_PREPARED, {"of_txn": txn_id}).first() is not None:
+        # It promised to wait for a decision.
+        return
     locks.release(connection, txn_id)
     promises.release(connection, txn_id)
     joint_allocation.forget_open(connection, txn_id)

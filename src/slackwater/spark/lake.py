@@ -115,9 +115,10 @@ class Lake(LogLake):
         control: str = OPTIMISTIC,
         writes: Sequence[str] | None = None,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
+        others: Sequence[LogLake] = (),
     ) -> LakeTransaction:
         """As `LogLake.transaction`, for the session `spark`, by default the lake's."""
-        return LakeTransaction(self, spark or self._session(), isolation, control, writes, lock_timeout_s)
+        return LakeTransaction(self, spark or self._session(), isolation, control, writes, lock_timeout_s, others)
 
     def run(self, work: Callable[[LakeTransaction], T], retries: int = RETRIES, **options: Any) -> T:
         """As `LogLake.run`; `options` as `transaction`."""

@@ -21,6 +21,7 @@ from slackwater.storage.store import ObjectStore
 from slackwater.transaction.commit_result import CommitResult
 
 if TYPE_CHECKING:
+    from slackwater.lake.lake import LogLake
     from slackwater.spark.lake import Lake
 
 
@@ -44,9 +45,10 @@ class LakeTransaction(LogTransaction):
         control: str = OPTIMISTIC,
         writes: Sequence[str] | None = None,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
+        others: Sequence[LogLake] = (),
         seniority_ms: int | None = None,
     ) -> None:
-        super().__init__(lake, isolation, control, writes, lock_timeout_s, seniority_ms)
+        super().__init__(lake, isolation, control, writes, lock_timeout_s, others, seniority_ms)
         self.spark = spark
 
     @property

@@ -43,11 +43,28 @@ def upgrade() -> None:
         sa.Column("until_ms", sa.BigInteger(), nullable=False),
     )
     op.create_index("promises_by_transaction", "promises", ["txn_id"])
+    op.create_table(
+        "prepared",
+        sa.Column("txn_id", sa.String(36), primary_key=True),
+        sa.Column("coordinator_id", sa.String(36), nullable=False),
+        sa.Column("low_ms", sa.BigInteger(), nullable=False),
+        sa.Column("high_ms", sa.BigInteger(), nullable=False),
+        sa.Column("voted_ms", sa.BigInteger(), nullable=False),
+        sa.Column("request", sa.Text(), nullable=False),
+    )
+    op.create_table(
+        "decisions",
+        sa.Column("txn_id", sa.String(36), primary_key=True),
+        sa.Column("timestamp_ms", sa.BigInteger()),
+        sa.Column("decided_ms", sa.BigInteger(), nullable=False),
+        sa.Column("participants", sa.Text(), nullable=False),
+    )
 
 
 def downgrade() -> None:
     """Go back to the revision before."""
-    op.drop_table("promises")
+    for table in ("decisions", "prepared", "promises"):
+        op.drop_table(table)
     op.drop_table("locks")
     op.create_table(
         "locks",

@@ -1,0 +1,120 @@
+"""One transaction over the tables of several owners: votes are collected, one timestamp decided, and carried out.
+
+Source: paper §3.2.2 (timestamping commit protocol); design §6 (several owners).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from slackwater.errors import CommitFailed, CommitUnknown, SlackwaterError, TimestampConflict
+from slackwater.owner.api import CommitOwner, CommitResponse
+from slackwater.owner.timestamp_range import TimestampRange, at_ms
+from slackwater.owner.transaction_api import TransactionConflict, TransactionRequest, TransactionResponse, Vote
+
+_log = logging.getLogger(__name__)
+
+
+def commit_together(
+    requests: Mapping[str, TransactionRequest], owners: Mapping[str, CommitOwner], coordinator: CommitOwner
+) -> TransactionResponse | TransactionConflict:
+    """Have the parts of one transaction, by the ids of their owners, count all or none, with one timestamp.
+
+    Raises as `CommitOwner.commit_transaction`. After the decision nothing undoes it: a part that could not be carried
+    out is left in doubt, for `resolve`.
+    """
+    votes: dict[str, Vote] = {}
+    try:
+        for owner_id in sorted(requests):
+            outcome = owners[owner_id].prepare(requests[owner_id], coordinator.owner_id)
+            if isinstance(outcome, TransactionConflict):
+                _give_up(requests, owners)
+                return outcome
+            votes[owner_id] = outcome
+        timestamp_ms = _chosen(votes)
+    except BaseException:
+        _give_up(requests, owners)
+        raise
+    txn_id = next(iter(requests.values())).txn_id
+    try:
+        decided_ms = coordinator.decide(txn_id, timestamp_ms, sorted(votes))
+    except SlackwaterError as error:
+        raise CommitUnknown(
+            f"transaction {txn_id}: whether it was decided that it commits the coordinator does not say: {error}; "
+            "`slackwater lake repair`, or LogLake.repair with all its lakes open, settles it"
+        ) from error
+    if decided_ms is None:
+        _give_up(requests, owners)
+        raise CommitFailed(
+            f"transaction {txn_id} took so long that others, who waited for it, had it decided that it does not "
+            "commit: run it again"
+        )
+    return _carried_out(txn_id, decided_ms, votes, owners, coordinator)
+
+
+def resolve(owners: Sequence[CommitOwner]) -> list[str]:
+    """Bring the transactions to an end that one of `owners` is in doubt of, where their coordinator is one of them.
+
+    What was done, in words. A transaction that is not decided yet is decided not to commit, so this is for those whose
+    client is gone.
+    """
+    by_id = {owner.owner_id: owner for owner in owners}
+    done = []
+    for owner in by_id.values():
+        for doubt in owner.in_doubt():
+            coordinator = by_id.get(doubt.coordinator_id)
+            if coordinator is None:
+                done.append(
+                    f"transaction {doubt.txn_id} waits for the decision of commit owner {doubt.coordinator_id}: open "
+                    "its lake as well, and repair again"
+                )
+                continue
+            decided_ms = coordinator.decision(doubt.txn_id)
+            owner.finish(doubt.txn_id, decided_ms)
+            coordinator.acknowledge(doubt.txn_id, owner.owner_id)
+            how = "was forgotten" if decided_ms is None else f"was committed at {at_ms(decided_ms).isoformat()}"
+            done.append(f"transaction {doubt.txn_id}, whose client had gone, {how}")
+    return done
+
+
+def _chosen(votes: Mapping[str, Vote]) -> int:
+    """A timestamp of all ranges, as late as the owners' clocks. Source: paper §3.2.2."""
+    common = TimestampRange(
+        max(vote.range.low_ms for vote in votes.values()), min(vote.range.high_ms for vote in votes.values())
+    )
+    if common.is_empty:
+        raise TimestampConflict(
+            f"one owner can commit the transaction after {common.low_ms}, another up to {common.high_ms} (ms since the "
+            "epoch): there is no timestamp for both; run it again"
+        )
+    return common.choose(max(vote.now_ms for vote in votes.values()))
+
+
+def _carried_out(
+    txn_id: str, timestamp_ms: int, votes: Mapping[str, Vote], owners: Mapping[str, CommitOwner],
+    coordinator: CommitOwner,
+) -> TransactionResponse:  # fmt: skip
+    commits: dict[str, CommitResponse] = {}
+    for owner_id in sorted(votes):
+        try:
+            response = owners[owner_id].finish(txn_id, timestamp_ms)
+            if response is not None:
+                commits.update(response.commits)
+            coordinator.acknowledge(txn_id, owner_id)
+        except SlackwaterError as error:
+            _log.warning(
+                "transaction %s is committed, and commit owner %s is still to be told: %s; repair its lake", txn_id,
+                owner_id, error,
+            )  # fmt: skip
+    return TransactionResponse(timestamp_ms, commits)
+
+
+def _give_up(requests: Mapping[str, TransactionRequest], owners: Mapping[str, CommitOwner]) -> None:
+    """Nothing was decided, so nothing commits: everybody forgets it, and who cannot be told will ask."""
+    txn_id = next(iter(requests.values())).txn_id
+    for owner_id in requests:
+        with suppress(SlackwaterError):
+            owners[owner_id].finish(txn_id, None)
+            owners[owner_id].end(txn_id)

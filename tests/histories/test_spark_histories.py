@@ -1,0 +1,92 @@
+"""Concurrent transactions of DataFrames over two tables: one timestamp in rows and logs, never seen in part.
+
+Source: design §6; paper §1 (current_timestamp as of the commit).
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql import functions as F
+
+import slackwater
+from tests.histories.recording import LoggedTable
+from tests.histories.workload import ms_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from slackwater.spark.lake_transaction import LakeTransaction
+
+pytestmark = pytest.mark.spark
+
+WRITERS = ("optimistic", "locking", "optimistic")
+EACH = 2
+
+
+def test_rows_carry_the_timestamp_of_their_commit_and_nobody_sees_a_transaction_in_part(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    slackwater.enable(spark)
+    told: dict[str, int] = {}
+    sights: list[tuple[set[str], set[str]]] = []
+    over = threading.Event()
+
+    def write(number: int) -> None:
+        for turn in range(EACH):
+            identity = f"{number}-{turn}"
+            found: list[LakeTransaction] = []
+
+            def work(tx: LakeTransaction, identity: str = identity, found: list[LakeTransaction] = found) -> None:
+                found.append(tx)
+                seen = {row.id for row in tx.table("orders").where("part = 'a'").select("id").collect()}
+                now = tx.current_timestamp()
+                row = spark.createDataFrame([(identity, "a", len(seen))], "id STRING, part STRING, seen BIGINT")
+                tx.table("orders").append(row.withColumn("at", F.lit(now)))
+                tx.table("audit").append(row.select("id").withColumn("at", F.lit(now)))
+
+            lake.run(work, retries=50, control=WRITERS[number], writes=["orders", "audit"])
+            told[identity] = ms_of(found[-1].commit_timestamp)
+
+    def read() -> None:
+        while not over.is_set():
+            sights.append(lake.run(_both, retries=50))
+
+    with slackwater.Lake.open(tmp_path / "lake", spark=spark) as lake:
+        lake.create_table("orders", "id STRING, part STRING, seen BIGINT, at TIMESTAMP", partitioned_by=["part"])
+        lake.create_table("audit", "id STRING, at TIMESTAMP")
+        with ThreadPoolExecutor(len(WRITERS) + 1) as pool:
+            reader = pool.submit(read)
+            try:
+                for writer in [pool.submit(write, number) for number in range(len(WRITERS))]:
+                    writer.result()
+            finally:
+                over.set()
+            reader.result()
+        at = F.unix_millis("at").alias("at")
+        orders = lake.table("orders").toDF().select("id", "seen", at).orderBy("at").collect()
+        audit = lake.table("audit").toDF().select("id", at).orderBy("at").collect()
+
+    assert len(told) == len(WRITERS) * EACH
+    assert {row.id: row["at"] for row in orders} == {row.id: row["at"] for row in audit} == told
+    for name in ("orders", "audit"):
+        stamps = LoggedTable.load(tmp_path / "lake" / name).stamps
+        assert [stamps[version] for version in range(1, len(stamps))] == sorted(told.values())
+    # Each saw those before it in the order of timestamps, and no others.
+    assert [row.seen for row in orders] == list(range(len(told)))
+    order = [row.id for row in orders]
+    assert sights
+    for of_orders, of_audit in sights:
+        assert of_orders == of_audit == set(order[: len(of_orders)])
+
+
+def _both(tx: LakeTransaction) -> tuple[set[str], set[str]]:
+    orders, audit = ({row.id for row in tx.table(name).toDF().select("id").collect()} for name in ("orders", "audit"))
+    return orders, audit
