@@ -18,26 +18,18 @@ from slackwater.errors import (
     CorruptLog,
     CorruptTable,
     ObjectNotFound,
-    OperationNotAllowed,
     TimestampOutOfRange,
     VersionNotFound,
 )
 from slackwater.log.commits import ParsedCommit, parsed_commit
-from slackwater.log.history import format_ms
 from slackwater.log.owned_log import list_whole_log, read_commits
-from slackwater.log.segment import CommitFile, LogListing
-from slackwater.protocol.actions import Metadata
-from slackwater.protocol.column_mapping import NONE, physical_schema
+from slackwater.log.segment import CommitFile
 from slackwater.protocol.paths import canonical_path
 from slackwater.protocol.properties import (
-    ENABLE_IN_COMMIT_TIMESTAMPS,
     ENABLE_ROW_TRACKING,
-    ICT_ENABLEMENT_VERSION,
-    TableProperties,
 )
-from slackwater.protocol.schema import ArrayType, DataType, MapType, StructType, parse_schema
-from slackwater.protocol.type_widening import can_change_in_place, is_same_type
 from slackwater.scan.deletion_vectors import load_deletion_vectors
+from slackwater.scan.row_coverage import ASKED, Coverage, followed_from, not_covered, oldest_version, require_enabled
 from slackwater.scan.snapshot import Snapshot
 
 FOREVER_MS = 2**63 - 1
@@ -47,24 +39,6 @@ Intervals = tuple[tuple[int, int], ...]
 """Half-open `[start, end)` in ms since the epoch, ascending and apart; FOREVER_MS ends what is current."""
 
 _BATCH = 256
-_WHOLE = "its first version"
-_ROW_IDS = f"{ENABLE_ROW_TRACKING} is on since then"
-_COMMIT_TIMES = f"{ENABLE_IN_COMMIT_TIMESTAMPS} is on since then"
-_SCHEMA = "what was before has a schema or partitions that cannot be read as the table's"
-_CLEANED_UP = "the log was cleaned up before"
-_ASKED = "it was asked for from then on"
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """Since when every change is known: from `version` of `timestamp_ms` on, for that `reason`.
-
-    What was there then counts from then.
-    """
-
-    version: int
-    timestamp_ms: int
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -99,7 +73,7 @@ def file_lifetimes(
     timestamps, naming the property, TimestampOutOfRange for a `since_ms` before what is covered, VersionNotFound where
     the log is cleaned up meanwhile, CorruptTable.
     """
-    _require_enabled(snapshot)
+    require_enabled(snapshot)
     return _Covered.of(snapshot, since_ms).lifetimes(allow_outside_root)
 
 
@@ -121,21 +95,17 @@ class _Covered:
     @staticmethod
     def of(snapshot: Snapshot, since_ms: int | None) -> _Covered:
         listing = list_whole_log(snapshot.store)
-        first = _oldest(listing, snapshot.version)
-        reason = _WHOLE if first == 0 else _CLEANED_UP
-        enablement = snapshot.properties.integer(ICT_ENABLEMENT_VERSION)
-        if enablement is not None and enablement > first:
-            first, reason = enablement, _COMMIT_TIMES
+        first, reason = oldest_version(snapshot, listing)
         files = [listing.commits[v] for v in range(first, snapshot.version + 1)]
         commits = list(_parsed(snapshot, files))
         times = {commit.version: _timestamp_ms(commit) for commit in commits}
         base = snapshot if first == snapshot.version else Snapshot.open(snapshot.store, first)
-        start, reason = _followed_from(snapshot, base, commits, reason)
+        start, reason = followed_from(snapshot, base, commits, reason)
         if since_ms is not None:
             if since_ms < times[start]:
                 raise _not_covered(snapshot, since_ms, Coverage(start, times[start], reason))
             asked = max(v for v, at in times.items() if v >= start and at <= since_ms)
-            start, reason = (asked, _ASKED) if asked > start else (start, reason)
+            start, reason = (asked, ASKED) if asked > start else (start, reason)
         if start != first:
             base = snapshot if start == snapshot.version else Snapshot.open(snapshot.store, start)
         later = [commit for commit in commits if commit.version > start]
@@ -183,48 +153,42 @@ class _Covered:
             raise CorruptTable(f"{where} has no row ids, but {ENABLE_ROW_TRACKING} is true")
         values = node.get("partitionValues") or {}
         pairs = list(values.items()) if isinstance(values, Mapping) else list(values)
-        hidden = BitMap64()
-        for _, _, bitmap in spans:
-            hidden |= bitmap
         untouched = _joined([(start, end) for start, end, _ in spans])
-        classes = _classes(spans, hidden) if hidden else ()
+        classes = row_classes(spans)
         return FileLifetime(str(node["path"]), pairs, base, version, untouched, classes)
-
-
-def _require_enabled(snapshot: Snapshot) -> None:
-    needed = (
-        (ENABLE_ROW_TRACKING, "which row is which"),
-        (ENABLE_IN_COMMIT_TIMESTAMPS, "when a version was committed"),
-    )
-    for key, use in needed:
-        if not snapshot.properties.flag(key):
-            raise OperationNotAllowed(
-                f"{snapshot.store.root_url}: the versions of rows can be told only where the table keeps {use}: set "
-                f"{key} to true; history is covered from then on"
-            )
 
 
 def _not_covered(snapshot: Snapshot, asked_ms: int, coverage: Coverage) -> TimestampOutOfRange:
     return TimestampOutOfRange(not_covered(snapshot.store.root_url, asked_ms, coverage))
 
 
-def not_covered(where: str, asked_ms: int, coverage: Coverage) -> str:
-    """What to tell somebody who asks for the rows of an instant before the coverage."""
-    return (
-        f"{where}: rows can be followed back to {format_ms(coverage.timestamp_ms)}, version {coverage.version} "
-        f"({coverage.reason}), and not to {format_ms(asked_ms)}: ask for a later instant, or read the version of then "
-        "by timestampAsOf"
-    )
+def row_classes(spans: Sequence[tuple[int, int, BitMap64]]) -> list[tuple[BitMap64, Intervals]]:
+    """The rows of a file that were ever hidden, those with the same intervals together; none for other rows.
 
-
-def _oldest(listing: LogListing, last: int) -> int:
-    """The oldest version that can be built, and from which on every commit is there."""
-    if last not in listing.commits:
-        raise VersionNotFound(f"the commit of version {last} was cleaned up while the log was being read")
-    first = last
-    while first - 1 in listing.commits:
-        first -= 1
-    return min((c.version for c in listing.checkpoints if first <= c.version <= last), default=first) if first else 0
+    `spans`: (start, end, hidden rows) of each time that the file stayed as it was, ascending and apart. Each row is in
+    one class; one whose row was never to be seen has no intervals.
+    """
+    hidden = BitMap64()
+    for _, _, vector in spans:
+        hidden |= vector
+    live: list[tuple[BitMap64, Intervals]] = [(hidden, ())] if hidden else []
+    gone: list[tuple[BitMap64, Intervals]] = []
+    before = BitMap64()
+    for start, end, vector in spans:
+        if not before.issubset(vector):
+            # Rows came back.
+            live, gone = [*live, *gone], []
+        kept: list[tuple[BitMap64, Intervals]] = []
+        for rows, intervals in live:
+            if dying := rows & vector:
+                gone.append((dying, intervals))
+            if staying := rows - vector:
+                kept.append((staying, _joined([*intervals, (start, end)])))
+        live, before = kept, vector
+    together: dict[Intervals, BitMap64] = {}
+    for rows, intervals in (*live, *gone):
+        together[intervals] = together[intervals] | rows if intervals in together else rows
+    return [(rows, intervals) for intervals, rows in together.items()]
 
 
 def _parsed(snapshot: Snapshot, files: Sequence[CommitFile]) -> Iterable[ParsedCommit]:
@@ -260,67 +224,6 @@ def _nodes(commit: ParsedCommit, kind: str) -> Iterable[Mapping[str, Any]]:
         if not isinstance(node, dict) or not isinstance(node.get("path"), str):
             raise CorruptLog(f"{commit.where}: a file action must have a path, found {str(node)[:120]}")
         yield node
-
-
-def _followed_from(snapshot: Snapshot, base: Snapshot, commits: Sequence[ParsedCommit], reason: str) -> tuple[int, str]:
-    """The version from which on rows have ids and are read as the newest schema has them, and why not earlier."""
-    start, is_followed = base.version, _hindrance(snapshot, base.metadata) is None
-    if not is_followed:
-        reason = _hindrance(snapshot, base.metadata) or reason
-    for commit in commits:
-        if commit.version == base.version:
-            continue
-        for action in commit.actions:
-            node = action.get("metaData")
-            if node is None:
-                continue
-            hindrance = _hindrance(snapshot, Metadata.from_json(node, commit.where))
-            if hindrance is not None:
-                is_followed, reason = False, hindrance
-            elif not is_followed:
-                start, is_followed = commit.version, True
-    return start, reason
-
-
-def _hindrance(snapshot: Snapshot, then: Metadata) -> str | None:
-    """What keeps rows of a version with the metadata `then` from being told as rows of `snapshot`; None for nothing."""
-    properties = TableProperties(then.configuration)
-    if not properties.flag(ENABLE_ROW_TRACKING):
-        return _ROW_IDS
-    if not properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS):
-        return _COMMIT_TIMES
-    if then.schema_string == snapshot.metadata.schema_string:
-        return None if then.partition_columns == snapshot.metadata.partition_columns else _SCHEMA
-    earlier = parse_schema(then.schema_string)
-    mode = snapshot.column_mapping_mode
-    if mode != NONE and any("delta.columnMapping.physicalName" not in c.metadata for c in earlier):
-        # Names became physical names when the mapping was turned on.
-        old = earlier
-    else:
-        old = physical_schema(earlier, mode)
-    is_alike = _is_readable(old, physical_schema(snapshot.schema, mode))
-    return None if is_alike and _partitions(then, mode) == _partitions(snapshot.metadata, mode) else _SCHEMA
-
-
-def _partitions(metadata: Metadata, mode: str) -> list[str]:
-    schema = parse_schema(metadata.schema_string)
-    if mode != NONE and any("delta.columnMapping.physicalName" not in c.metadata for c in schema):
-        return list(metadata.partition_columns)
-    physical = physical_schema(schema, mode)
-    by_name = dict(zip(schema.names, physical.names, strict=True))
-    return [by_name.get(name, name) for name in metadata.partition_columns]
-
-
-def _is_readable(old: DataType, new: DataType) -> bool:
-    """Whether data of a type is read as the other; columns that are no more are not read."""
-    if isinstance(old, StructType) and isinstance(new, StructType):
-        now = {column.name: column.type for column in new}
-        return all(_is_readable(c.type, now[c.name]) for c in old if c.name in now)
-    if isinstance(old, ArrayType) and isinstance(new, ArrayType):
-        return _is_readable(old.element_type, new.element_type)
-    if isinstance(old, MapType) and isinstance(new, MapType):
-        return _is_readable(old.key_type, new.key_type) and _is_readable(old.value_type, new.value_type)
-    return is_same_type(old, new) or can_change_in_place(old, new)
 
 
 def _periods(states: Sequence[_State]) -> list[list[_State]]:
@@ -366,25 +269,6 @@ def _joined(intervals: Sequence[tuple[int, int]]) -> Intervals:
         else:
             joined.append((start, end))
     return tuple(joined)
-
-
-def _classes(spans: Sequence[tuple[int, int, BitMap64]], hidden: BitMap64) -> list[tuple[BitMap64, Intervals]]:
-    """The rows of `hidden`, those with the same intervals together: refined by one span after the other."""
-    live: list[tuple[BitMap64, Intervals]] = [(hidden, ())]
-    gone: list[tuple[BitMap64, Intervals]] = []
-    before: BitMap64 | None = None
-    for start, end, vector in spans:
-        if before is not None and not before.issubset(vector):
-            # Rows came back.
-            live, gone = [*live, *gone], []
-        kept: list[tuple[BitMap64, Intervals]] = []
-        for rows, intervals in live:
-            if dying := rows & vector:
-                gone.append((dying, intervals))
-            if staying := rows - vector:
-                kept.append((staying, _joined([*intervals, (start, end)])))
-        live, before = kept, vector
-    return [*live, *gone]
 
 
 def _linked(lifetime: FileLifetime, begun: set[int], ended: set[int]) -> FileLifetime:

@@ -21,7 +21,8 @@ from slackwater.log.branches import branch_of
 from slackwater.log.history import format_ms
 from slackwater.owner.registry import known_owner
 from slackwater.owner.timestamp_range import at_ms
-from slackwater.scan.file_lifetimes import FOREVER_MS, Coverage, FileLifetime, file_lifetimes, not_covered
+from slackwater.scan.file_lifetimes import FOREVER_MS, FileLifetime, file_lifetimes
+from slackwater.scan.row_coverage import Coverage, not_covered
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.names import quoted
 from slackwater.spark.options import time_zone

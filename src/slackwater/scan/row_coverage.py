@@ -1,0 +1,153 @@
+"""Since when every version of every row of a table is known, and why not longer.
+
+Source: delta-protocol.md "Row Tracking", "In-Commit Timestamps", "Metadata Cleanup".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slackwater.errors import OperationNotAllowed, VersionNotFound
+from slackwater.log.commits import ParsedCommit
+from slackwater.log.history import format_ms
+from slackwater.log.segment import LogListing
+from slackwater.protocol.actions import Metadata
+from slackwater.protocol.column_mapping import NONE, physical_schema
+from slackwater.protocol.properties import (
+    ENABLE_IN_COMMIT_TIMESTAMPS,
+    ENABLE_ROW_TRACKING,
+    ICT_ENABLEMENT_VERSION,
+    TableProperties,
+)
+from slackwater.protocol.schema import ArrayType, DataType, MapType, StructType, parse_schema
+from slackwater.protocol.type_widening import can_change_in_place, is_same_type
+from slackwater.scan.snapshot import Snapshot
+
+ASKED = "it was asked for from then on"
+_WHOLE = "its first version"
+_ROW_IDS = f"{ENABLE_ROW_TRACKING} is on since then"
+_COMMIT_TIMES = f"{ENABLE_IN_COMMIT_TIMESTAMPS} is on since then"
+_SCHEMA = "what was before has a schema or partitions that cannot be read as the table's"
+_CLEANED_UP = "the log was cleaned up before"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Since when every change is known: from `version` of `timestamp_ms` on, for that `reason`.
+
+    What was there then counts from then.
+    """
+
+    version: int
+    timestamp_ms: int
+    reason: str
+
+
+def require_enabled(snapshot: Snapshot) -> None:
+    """Refuse a table that does not keep what tells rows apart, or when they changed. Raises OperationNotAllowed."""
+    needed = (
+        (ENABLE_ROW_TRACKING, "which row is which"),
+        (ENABLE_IN_COMMIT_TIMESTAMPS, "when a version was committed"),
+    )
+    for key, use in needed:
+        if not snapshot.properties.flag(key):
+            raise OperationNotAllowed(
+                f"{snapshot.store.root_url}: the versions of rows can be told only where the table keeps {use}: set "
+                f"{key} to true; history is covered from then on"
+            )
+
+
+def not_covered(where: str, asked_ms: int, coverage: Coverage) -> str:
+    """What to tell somebody who asks for the rows of an instant before the coverage."""
+    return (
+        f"{where}: rows can be followed back to {format_ms(coverage.timestamp_ms)}, version {coverage.version} "
+        f"({coverage.reason}), and not to {format_ms(asked_ms)}: ask for a later instant, or read the version of then "
+        "by timestampAsOf"
+    )
+
+
+def oldest_version(snapshot: Snapshot, listing: LogListing) -> tuple[int, str]:
+    """The oldest version that can be built, has a time of its own and all commits after it, and why not an older one.
+
+    Raises VersionNotFound where the log is cleaned up meanwhile.
+    """
+    first = _oldest(listing, snapshot.version)
+    enablement = snapshot.properties.integer(ICT_ENABLEMENT_VERSION)
+    if enablement is not None and enablement > first:
+        return enablement, _COMMIT_TIMES
+    return first, _WHOLE if first == 0 else _CLEANED_UP
+
+
+def followed_from(snapshot: Snapshot, base: Snapshot, commits: Sequence[ParsedCommit], reason: str) -> tuple[int, str]:
+    """The version from which on rows have ids and are read as the newest schema has them, and why not earlier.
+
+    `commits` are those from `base` on, ascending; `reason` is why it is not earlier than `base`.
+    """
+    start, is_followed = base.version, _hindrance(snapshot, base.metadata) is None
+    if not is_followed:
+        reason = _hindrance(snapshot, base.metadata) or reason
+    for commit in commits:
+        if commit.version == base.version:
+            continue
+        for action in commit.actions:
+            node = action.get("metaData")
+            if node is None:
+                continue
+            hindrance = _hindrance(snapshot, Metadata.from_json(node, commit.where))
+            if hindrance is not None:
+                is_followed, reason = False, hindrance
+            elif not is_followed:
+                start, is_followed = commit.version, True
+    return start, reason
+
+
+def _hindrance(snapshot: Snapshot, then: Metadata) -> str | None:
+    """What keeps rows of a version with the metadata `then` from being told as rows of `snapshot`; None for nothing."""
+    properties = TableProperties(then.configuration)
+    if not properties.flag(ENABLE_ROW_TRACKING):
+        return _ROW_IDS
+    if not properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS):
+        return _COMMIT_TIMES
+    if then.schema_string == snapshot.metadata.schema_string:
+        return None if then.partition_columns == snapshot.metadata.partition_columns else _SCHEMA
+    earlier = parse_schema(then.schema_string)
+    mode = snapshot.column_mapping_mode
+    if mode != NONE and any("delta.columnMapping.physicalName" not in c.metadata for c in earlier):
+        # Names became physical names when the mapping was turned on.
+        old = earlier
+    else:
+        old = physical_schema(earlier, mode)
+    is_alike = _is_readable(old, physical_schema(snapshot.schema, mode))
+    return None if is_alike and _partitions(then, mode) == _partitions(snapshot.metadata, mode) else _SCHEMA
+
+
+def _partitions(metadata: Metadata, mode: str) -> list[str]:
+    schema = parse_schema(metadata.schema_string)
+    if mode != NONE and any("delta.columnMapping.physicalName" not in c.metadata for c in schema):
+        return list(metadata.partition_columns)
+    physical = physical_schema(schema, mode)
+    by_name = dict(zip(schema.names, physical.names, strict=True))
+    return [by_name.get(name, name) for name in metadata.partition_columns]
+
+
+def _is_readable(old: DataType, new: DataType) -> bool:
+    """Whether data of a type is read as the other; columns that are no more are not read."""
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        now = {column.name: column.type for column in new}
+        return all(_is_readable(c.type, now[c.name]) for c in old if c.name in now)
+    if isinstance(old, ArrayType) and isinstance(new, ArrayType):
+        return _is_readable(old.element_type, new.element_type)
+    if isinstance(old, MapType) and isinstance(new, MapType):
+        return _is_readable(old.key_type, new.key_type) and _is_readable(old.value_type, new.value_type)
+    return is_same_type(old, new) or can_change_in_place(old, new)
+
+
+def _oldest(listing: LogListing, last: int) -> int:
+    """The oldest version that can be built, and from which on every commit is there."""
+    if last not in listing.commits:
+        raise VersionNotFound(f"the commit of version {last} was cleaned up while the log was being read")
+    first = last
+    while first - 1 in listing.commits:
+        first -= 1
+    return min((c.version for c in listing.checkpoints if first <= c.version <= last), default=first) if first else 0
