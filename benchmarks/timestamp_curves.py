@@ -73,7 +73,7 @@ def write_page(folder: Path, commits: int) -> Runs:
     runs, deciding = Runs(commits), Runs(_LONGER * commits)
     page, images = folder / _PAGE, folder / "images"
     for name in TABLES_OF_PAGE:
-        _replaced(_text(page), name, "")
+        with_table(_text(page), name, "")
     images.mkdir(parents=True, exist_ok=True)
     _draw_stamps(runs, images / "timestamp-zipf.png", "Zipf exponent", ZIPFS, lambda zipf: replace(BASE, zipf=zipf))
     _draw_stamps(
@@ -85,7 +85,7 @@ def write_page(folder: Path, commits: int) -> Runs:
     # Its words may have been changed meanwhile.
     text = _text(page)
     for name, table in tables.items():
-        text = _replaced(text, name, table)
+        text = with_table(text, name, table)
     page.write_text(text, encoding="utf-8")
     return deciding
 
@@ -97,10 +97,11 @@ def _stamps(runs: Runs) -> str:
         for tables in TABLES:
             for early in SHARES[1:]:
                 workload = replace(BASE, tables=tables, early=early)
-                shares = [_percent(runs.of(workload, policy, control).stamp_share) for policy in STAMPS]
-                at_s = _percent(runs.of(replace(workload, precision_ms=1000), EXACT, control).stamp_share)
+                shares = [percent(runs.of(workload, policy, control).stamp_share) for policy in STAMPS]
+                at_s = percent(runs.of(replace(workload, precision_ms=1000), EXACT, control).stamp_share)
                 rows.append([control, str(tables), f"{early:.0%}", *shares, at_s])
-    return _table(["control", "tables", "ask early", *(policy.name for policy in STAMPS), "exact, asked at s"], rows)
+    heads = ["control", "tables", "ask early", *(policy.name for policy in STAMPS), "exact, asked at s"]
+    return markdown_table(heads, rows)
 
 
 def _precision(runs: Runs) -> str:
@@ -111,10 +112,10 @@ def _precision(runs: Runs) -> str:
             for precision in PRECISIONS.values():
                 workload = replace(BASE, zipf=zipf, precision_ms=precision)
                 found = runs.of(workload, EXACT, control)
-                cells += [_percent(found.stamp_share), f"{runs.relative(workload, EXACT, control):.2f}"]
+                cells += [percent(found.stamp_share), f"{runs.relative(workload, EXACT, control):.2f}"]
             rows.append([control, f"{zipf:g}", *cells])
     heads = [f"{name}: {what}" for name in PRECISIONS for what in ("stamp aborts", "throughput")]
-    return _table(["control", "Zipf", *heads], rows)
+    return markdown_table(["control", "Zipf", *heads], rows)
 
 
 def _past(runs: Runs) -> str:
@@ -127,32 +128,42 @@ def _past(runs: Runs) -> str:
                 with_past, without = (runs.of(workload, replace(policy, past=past)) for past in (True, False))
                 rows.append([
                     f"{early:.0%}", policy.name, str(partitions), f"{zipf:g}",
-                    _percent(without.conflict_share), _percent(with_past.conflict_share),
-                    _percent(without.stamp_share), _percent(with_past.stamp_share),
+                    percent(without.conflict_share), percent(with_past.conflict_share),
+                    percent(without.stamp_share), percent(with_past.stamp_share),
                     f"{with_past.throughput / without.throughput:.2f}",
                 ])  # fmt: skip
     heads = ["ask early", "policy", "partitions", "Zipf", "conflicts without", "with", "stamp aborts without", "with",
              "throughput with ÷ without"]  # fmt: skip
-    return _table(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def _trade(runs: Runs) -> str:
     rows = []
     for control in _CONTROLS:
         late = runs.of(replace(BASE, early=0.0), EXACT, control)
-        rows.append([control, "late choosers", "0", _percent(late.conflict_share), f"{late.wait_ms:.0f}", "0",
+        rows.append([control, "late choosers", "0", percent(late.conflict_share), f"{late.wait_ms:.0f}", "0",
                      f"{late.latency_ms:.0f}", "1.00", ""])  # fmt: skip
         as_of = (AS_OF, HOLD_AS_OF) if control == "locking" else ()
         policies = (EXACT, *AHEAD, *HOLDS, *UNDECLARED, *as_of)
         rows.extend([control, *_measured(runs, BASE, policy, control)] for policy in policies)
-    return _table(["control", "policy", "stamp aborts", "conflicts", "wait ms", "ahead ms", "latency ms", "throughput",
-                   "goal"], rows)  # fmt: skip
+    heads = [
+        "control",
+        "policy",
+        "stamp aborts",
+        "conflicts",
+        "wait ms",
+        "ahead ms",
+        "latency ms",
+        "throughput",
+        "goal",
+    ]
+    return markdown_table(heads, rows)
 
 
 def _measured(runs: Runs, workload: Workload, policy: Policy, control: Control) -> list[str]:
     found = runs.of(workload, policy, control)
     return [
-        policy.name, _percent(found.stamp_share), _percent(found.conflict_share), f"{found.wait_ms:.0f}",
+        policy.name, percent(found.stamp_share), percent(found.conflict_share), f"{found.wait_ms:.0f}",
         f"{found.ahead_ms:.0f}", f"{found.latency_ms:.0f}", f"{runs.relative(workload, policy, control):.2f}",
         "met" if runs.meets_goal(workload, policy, control) else "",
     ]  # fmt: skip
@@ -171,11 +182,11 @@ def _goal(runs: Runs) -> str:
                 cells = []
                 for zipf in ZIPFS:
                     workload = replace(BASE, zipf=zipf, partitions=partitions)
-                    share = _percent(runs.of(workload, policy, control).stamp_share)
+                    share = percent(runs.of(workload, policy, control).stamp_share)
                     cell = f"{share} / {runs.relative(workload, policy, control):.2f}"
                     cells.append(f"**{cell}**" if runs.meets_goal(workload, policy, control) else cell)
                 rows.append([control, policy.name, str(partitions), *cells])
-    return _table(["control", "policy", "partitions", *(f"Zipf {zipf:g}" for zipf in ZIPFS)], rows)
+    return markdown_table(["control", "policy", "partitions", *(f"Zipf {zipf:g}" for zipf in ZIPFS)], rows)
 
 
 TABLES_OF_PAGE: dict[str, Callable[[Runs], str]] = {
@@ -241,11 +252,13 @@ def _draw(file: Path, draw: Callable[[Axes, Control], None]) -> None:
     figure.savefig(file, dpi=90, metadata=metadata)
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share as the page has it, in percent."""
     return f"{100 * share:.1f}" if share < 0.0995 else f"{100 * share:.0f}"
 
 
-def _table(heads: list[str], rows: list[list[str]]) -> str:
+def markdown_table(heads: list[str], rows: list[list[str]]) -> str:
+    """A table of the page."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (heads, ["-"] * len(heads), *rows))
 
 
@@ -255,7 +268,7 @@ def _text(page: Path) -> str:
     return "".join(f"<!-- {name} -->\n<!-- end -->\n\n" for name in TABLES_OF_PAGE)
 
 
-def _replaced(page: str, name: str, table: str) -> str:
+def with_table(page: str, name: str, table: str) -> str:
     """`page` with `table` between the marks of this name. Raises ValueError where it has none."""
     begin, end = f"<!-- {name} -->\n", "<!-- end -->"
     place = re.compile(f"({begin}).*?({end})", re.DOTALL)

@@ -53,7 +53,8 @@ def transactions_two(data: Path, scale: Scale) -> list[Row]:
         raise CommitsLost(f"each of the tables was to have {rounds} commits: {versions}")
     least = {side: min(runs) / count for side, runs in found.items()}
     work = "a transaction over two tables, one file each, embedded owner, SQLite"
-    note = f"middle of {repetitions} rounds: " + ", ".join(f"{s} {1000 * median(r) / count:.1f} ms" for s, r in found.items())
+    middles = ", ".join(f"{side} {1000 * median(runs) / count:.1f} ms" for side, runs in found.items())
+    note = f"medians of {repetitions} rounds: {middles}"
     return [
         Row("transactions-two", work, "two commits, each on the version that the one before made",
             least["transaction"], least["known"], 1.5, note=note),
@@ -74,7 +75,7 @@ class _Pairs:
 
     def drained(self, work: Callable[[], None], count: int) -> float:
         """Seconds for so many times `work`; what is to be backfilled afterwards is nobody else's time."""
-        seconds, _ = timed(lambda: [work() for _ in range(count)])
+        seconds, _ = timed(lambda: [work() for _ in range(count)])  # type: ignore[func-returns-value]
         for name in self.names:
             self._lake.backfill(name)
         return seconds
@@ -173,7 +174,7 @@ def as_of(data: Path, scale: Scale) -> list[Row]:
         postgres.start()
         with ExitStack() as stack:
             lakes = {
-                (access, tables): stack.enter_context(_lake_of(data / f"as-of-{access}-{tables}", access, tables, postgres))
+                (access, tables): stack.enter_context(_lake_of(data / "as-of", access, tables, postgres))
                 for access in ("embedded", "served")
                 for tables in (_MANY, 1)
             }
@@ -222,8 +223,9 @@ def _now_ms(lake: LogLake) -> Iterator[int]:
 
 
 @contextmanager
-def _lake_of(root: Path, access: str, tables: int, postgres: PostgresServer) -> Iterator[LogLake]:
+def _lake_of(below: Path, access: str, tables: int, postgres: PostgresServer) -> Iterator[LogLake]:
     """A lake of so many tables, of which every other has a second version."""
+    root = below / f"{access}-{tables}"
     shutil.rmtree(root, ignore_errors=True)
     names = tuple(f"t{number}" for number in range(tables))
     if access == "served":

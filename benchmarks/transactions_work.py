@@ -117,7 +117,7 @@ def _clients(work: Work, url: str, process: int, clients: int, count: int) -> di
     found: list[list[tuple[float, int]]] = [[] for _ in range(clients)]
 
     def client(number: int, lake: LogLake) -> None:
-        rng = random.Random(process * clients + number)
+        rng = random.Random(process * clients + number)  # noqa: S311 - a choice of tables
         actions = iter(_actions(process, clients, number, count))
         found[number] = [timed(partial(work, lake, actions, rng)) for _ in range(count)]
 

@@ -20,6 +20,7 @@ import slackwater
 from demo.changes import change_rows
 from demo.lake import adopt, leave
 from demo.terminal import console, show, yes
+from demo.together import change_together
 
 DATA = Path(__file__).resolve().parent.parent / "demo-data"
 TABLE = DATA / "flights"
@@ -45,6 +46,7 @@ def main() -> None:
     change_rows(spark, TABLE)
     describe(spark)
     leave(spark, lake, TABLE.name)
+    change_together(spark, DATA, TABLE.name)
     console.rule("[bold]Done")
     where = TABLE.relative_to(DATA.parent)
     console.print(

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-WRITERS = ("optimistic", "locking", "locking")
-EACH = 2
+WRITERS = ("optimistic", "locking", "optimistic", "locking")
+EACH = 1
 
 
 def test_rows_carry_the_timestamp_of_their_commit_and_nobody_sees_a_transaction_in_part(
@@ -36,7 +36,6 @@ def test_rows_carry_the_timestamp_of_their_commit_and_nobody_sees_a_transaction_
 ) -> None:
     slackwater.enable(spark)
     told: dict[str, int] = {}
-    attempts = []
     sights: list[tuple[set[str], set[str]]] = []
     over = threading.Event()
 
@@ -47,12 +46,11 @@ def test_rows_carry_the_timestamp_of_their_commit_and_nobody_sees_a_transaction_
 
             def work(tx: LakeTransaction, identity: str = identity, found: list[LakeTransaction] = found) -> None:
                 found.append(tx)
-                attempts.append(identity)
                 seen = {row.id for row in tx.table("orders").where("part = 'a'").select("id").collect()}
                 now = tx.current_timestamp()
-                row = spark.createDataFrame([(identity, "a", len(seen))], "id STRING, part STRING, seen BIGINT")
-                tx.table("orders").append(row.withColumn("at", F.lit(now)))
-                tx.table("audit").append(row.select("id").withColumn("at", F.lit(now)))
+                row = spark.range(1).select(F.lit(identity).alias("id"), F.lit(now).alias("at"))
+                tx.table("orders").append(row.withColumns({"part": F.lit("a"), "seen": F.lit(len(seen)).cast("long")}))
+                tx.table("audit").append(row)
 
             lake.run(work, retries=50, control=WRITERS[number], writes=["orders", "audit"])
             told[identity] = ms_of(found[-1].commit_timestamp)
@@ -76,7 +74,6 @@ def test_rows_carry_the_timestamp_of_their_commit_and_nobody_sees_a_transaction_
         orders = lake.table("orders").toDF().select("id", "seen", at).orderBy("at").collect()
         audit = lake.table("audit").toDF().select("id", at).orderBy("at").collect()
 
-    print(len(attempts), len(sights))
     assert len(told) == len(WRITERS) * EACH
     assert {row.id: row["at"] for row in orders} == {row.id: row["at"] for row in audit} == told
     for name in ("orders", "audit"):

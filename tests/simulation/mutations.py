@@ -37,11 +37,11 @@ class Mutation:
 
 
 def _without_read_timestamps_checked() -> Any:
-    return mock.patch.object(ReadTimestampTable, "lower_bound", lambda self, vector: 0)
+    return mock.patch.object(ReadTimestampTable, "lower_bound", return_value=0)
 
 
 def _without_read_timestamps_filled() -> Any:
-    return mock.patch.object(ReadTimestampTable, "record", lambda self, vector, timestamp_ms: None)
+    return mock.patch.object(ReadTimestampTable, "record", return_value=None)
 
 
 def _without_last() -> Any:
@@ -68,7 +68,7 @@ def _with_tables_one_by_one() -> Any:
 
 
 def _without_overtaken() -> Any:
-    return mock.patch.object(_Work, "_overtaken", lambda self, reads: {})
+    return mock.patch.object(_Work, "_overtaken", return_value={})
 
 
 def _with_resize_to_nothing() -> Any:
@@ -100,7 +100,7 @@ def _without_log_heads() -> Any:
 
 
 def _without_siblings() -> Any:
-    return mock.patch.object(abandoned, "free_transaction", lambda connection, txn_id: None)
+    return mock.patch.object(abandoned, "free_transaction", return_value=None)
 
 
 @contextmanager
@@ -143,8 +143,8 @@ def _looks_early(world: World) -> None:
 
 _STILL = {"faults": 0.0, "jumps": 0.0, "crashes": 0.0, "joins": 0.0}
 _TOLD_EARLY = {
-    **_STILL, "asks": 0.9, "locks": 0.0, "lone": 0.0, "reads": 0.6, "clients": 6, "read_slots": (4096,), "is_quick": False,
-    "read_kept_ms": 600_000, "asked_lease_ms": 3_600_000,
+    **_STILL, "asks": 0.9, "locks": 0.0, "lone": 0.0, "reads": 0.6, "clients": 6, "is_quick": False,
+    "read_slots": (4096,), "read_kept_ms": 600_000, "asked_lease_ms": 3_600_000,
 }  # fmt: skip
 _RESIZED = {**_TOLD_EARLY, "joins": 0.2, "read_slots": (4095, 4096)}
 _FORGETFUL = {**_TOLD_EARLY, "read_kept_ms": 1, "asked_lease_ms": 5}

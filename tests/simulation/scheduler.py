@@ -20,9 +20,10 @@ from tests.simulation.recording import Recorder, faults_of
 from tests.simulation.steps import RATIFY, Rest, Steps, Together
 from tests.simulation.world import ELSEWHERE, HERE, Process, Template, World
 
-_MOST_STEPS = 6000
+_LIVELY_STEPS, _MOST_STEPS = 1200, 6000
 _MOST_PROCESSES = 4
 _HOUR_MS = 3_600_000
+_UNSETTLED = sa.select(commits.c.table_id).where(commits.c.state != RATIFIED).distinct()
 
 
 class Stuck(Exception):
@@ -50,11 +51,9 @@ class _Schedule:
     def run(self) -> None:
         world = self.world
         for number in range(world.settings.clients):
-            process, is_embedded = world.any_process(), world.chance(0.6)
-            client = Client(world, self.recorder, f"c{number}", process, is_embedded, self.spawn)
-            self.tasks.append(_Task(process if is_embedded else None, client.run(), client))
+            self._join(f"c{number}", world.chance(0.6))
         while self._clients():
-            if self.steps < _MOST_STEPS // 2:
+            if self.steps < _LIVELY_STEPS:
                 self._meanwhile()
             else:
                 self._becomes_calm()
@@ -63,6 +62,11 @@ class _Schedule:
         while self.tasks:
             self._step()
         self._rest()
+
+    def _join(self, name: str, is_embedded: bool) -> None:
+        process = self.world.any_process()
+        client = Client(self.world, self.recorder, name, process, is_embedded, self.spawn)
+        self.tasks.append(_Task(process if is_embedded else None, client.run(), client))
 
     def spawn(self, process: Process, work: Steps[None]) -> None:
         self.tasks.append(_Task(process, work))

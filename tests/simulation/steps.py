@@ -32,6 +32,7 @@ from slackwater.owner.commit_files import stage, staged_path, transaction_at
 from slackwater.owner.commits import _rough_size, settle_abandoned
 from slackwater.owner.heads import Allocated
 from slackwater.owner.joint_allocation import JointAllocated, TooEarly
+from slackwater.owner.joint_ratification import answer_of
 from slackwater.owner.locking import _Patience
 from slackwater.owner.ratification import Freed, Pending, Staged
 from slackwater.owner.transaction_api import (
@@ -43,9 +44,10 @@ from slackwater.owner.transaction_api import (
 )
 from tests.simulation.world import Process, World
 
-PATIENCE = 200
+PATIENCE = 60
 """How often something is waited for before it is given up."""
 _DOUBT_EVERY = 3
+_LONG = 20
 ALLOCATE, RATIFY = "_allocate_batch", "_ratify_batch"
 
 
@@ -101,7 +103,9 @@ def _transaction(
         outcome = yield Together(process, "_transactions", ALLOCATE, attempt)
         if isinstance(outcome, SlackwaterError):
             raise outcome
-        if isinstance(outcome, TransactionResponse | TransactionConflict):
+        if isinstance(outcome, TransactionResponse):
+            return transactions._with_purged(request, outcome)
+        if isinstance(outcome, TransactionConflict):
             return outcome
         if isinstance(outcome, JointAllocated):
             answer = yield from _staged_and_ratified(process, request, outcome)
@@ -114,7 +118,10 @@ def _transaction(
             attempt = replace(attempt, searched_version=outcome.version)
         else:
             yield Rest.A_WHILE
-            if not isinstance(outcome, TooEarly) and waits % _DOUBT_EVERY == 0:
+            if isinstance(outcome, TooEarly):
+                # A clock that stepped back may never come there.
+                attempt = replace(attempt, has_waited=waits > _LONG)
+            elif waits % _DOUBT_EVERY == 0:
                 yield from doubted(process, touched)
         attempt = replace(attempt, file_id=world.new_id(), until_ms=transactions._lease_end(request))
     raise CommitOwnerBusy(f"{request.txn_id}: {outcome}")
@@ -138,6 +145,8 @@ def _staged_and_ratified(
         raise CommitUnknown(request.txn_id) from error
     if isinstance(outcome, TransactionResponse):
         return outcome
+    if outcome.is_purged and transactions._counts_in_log(staged):
+        return answer_of(staged)
     for part in staged.parts:
         yield None
         with suppress(StorageError):

@@ -14,9 +14,15 @@ from tests.histories.history import Outcome
 from tests.simulation.scheduler import ran
 from tests.simulation.world import Template
 
-SHORT, LONG = 120, 6000
+SHORT, LONG = 160, 6000
 PARTS = 4
 """Of the seeds, so that a failure of one does not hide the others."""
+
+FORGETFUL = {
+    "rows_kept": 1, "backfills": 0.3, "faults": 0.03, "reads": 0.1, "crashes": 0.0, "locks": 0.0, "lease_ms": 30_000,
+    "jumps": 0.0, "joins": 0.0,
+}  # fmt: skip
+"""Rows of commits are purged while those who made them still wait to hear of it."""
 
 
 def require_right(template: Template, seed: int) -> None:
@@ -38,6 +44,12 @@ def test_every_schedule_is_serializable_in_the_order_of_its_timestamps(
     seeds = range(part, total, PARTS) if chosen is None else [int(chosen)] if part == 0 else []
     for seed in seeds:
         require_right(template, seed)
+
+
+@pytest.mark.parametrize("seed", [18, 20, 73, 109, 121, 147])
+def test_what_counts_for_so_long_that_its_rows_are_gone_counts_once(template: Template, seed: int) -> None:
+    faults, _ = ran(template, seed, FORGETFUL)
+    assert not faults, "\n  ".join([f"seed {seed}", *faults])
 
 
 def test_a_seed_is_one_schedule(template: Template) -> None:

@@ -239,7 +239,7 @@ class World:
             self.is_calm = was_calm
 
     def failure(self) -> str:
-        """What becomes of a piece of the database's work: "" where it goes well, else what is lost, and what is told."""
+        """What becomes of a piece of the database's work: "" where it goes well, else whether it counts and is told."""
         if not self.goes_wrong():
             return ""
         return self.random.choice(["done, asked again", "done, asked again", "undone, asked again", "done", "undone"])

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row
 
 from slackwater.owner import locks, promises
 from slackwater.owner.abandoned import free_transaction
+from slackwater.owner.api import Commit, CommitResponse
 from slackwater.owner.database_schema import commits, tables, transactions
 from slackwater.owner.heads import ALLOCATED, RATIFIED, STAGED, locked_tables
 from slackwater.owner.joint_allocation import response_of
@@ -80,7 +81,21 @@ def ratify(connection: Connection, staged: Sequence[JointStaged]) -> list[Outcom
             _mark_staged(connection, joint)
     if known:
         _Flip(connection, rows).run()
-    return [_outcome(connection, joint, rows) if joint.txn_id in known else Freed() for joint in staged]
+    return [
+        _outcome(connection, joint, rows) if joint.txn_id in known else _outcome_without_rows(connection, joint, rows)
+        for joint in staged
+    ]
+
+
+def answer_of(joint: JointStaged) -> TransactionResponse:
+    """The answer to a transaction that counts."""
+    return TransactionResponse(
+        joint.parts[0].timestamp_ms,
+        {
+            p.table_id: CommitResponse(Commit(p.version, p.file_name, p.timestamp_ms, p.size_bytes), p.version)
+            for p in joint.parts
+        },
+    )
 
 
 def can_follow(connection: Connection, joint: JointStaged) -> bool:
@@ -198,7 +213,8 @@ class _Flip:
 
 
 def _is_complete(found: Sequence[Row[Any]], joint: JointStaged) -> bool:
-    return {row.file_name for row in found} == {part.file_name for part in joint.parts}
+    # Commits of one version in two tables have files of one name.
+    return {(row.table_id, row.file_name) for row in found} == {(part.table_id, part.file_name) for part in joint.parts}
 
 
 def _mark_staged(connection: Connection, joint: JointStaged) -> None:
@@ -217,6 +233,17 @@ def _outcome(connection: Connection, joint: JointStaged, rows: Mapping[str, Row[
     if found[0].state == RATIFIED:
         return response_of(found)
     return Pending(max(part.version - rows[part.table_id].ratified_version - 1 for part in joint.parts))
+
+
+def _outcome_without_rows(connection: Connection, joint: JointStaged, rows: Mapping[str, Row[Any]]) -> Outcome:
+    """What became of a transaction that lacks rows: it was given back, or counts for so long that they are gone."""
+    names = {part.file_name for part in joint.parts}
+    found = connection.execute(_OF_TRANSACTION, {"of_txn": joint.txn_id}).all()
+    if any(row.state == RATIFIED and row.file_name in names for row in found):
+        return answer_of(joint)
+    return Freed(
+        is_purged=any(p.table_id in rows and p.version <= rows[p.table_id].purged_version for p in joint.parts)
+    )
 
 
 def _next_transaction(connection: Connection, table_id: str) -> str | None:

@@ -148,7 +148,9 @@ class Transactions:
             outcome = self.allocate(attempt)
             if isinstance(outcome, SlackwaterError):
                 raise outcome
-            if isinstance(outcome, TransactionResponse | TransactionConflict):
+            if isinstance(outcome, TransactionResponse):
+                return self._with_purged(request, outcome)
+            if isinstance(outcome, TransactionConflict):
                 return outcome
             if isinstance(outcome, JointAllocated):
                 answer = self._stage_and_ratify(request, outcome)
@@ -223,10 +225,24 @@ class Transactions:
         outcome = self._settled(staged)
         if isinstance(outcome, TransactionResponse):
             return _with_data(outcome, files)
+        if outcome.is_purged and self._counts_in_log(staged):
+            return _with_data(joint_ratification.answer_of(staged), files)
         for part in staged.parts:
             with suppress(StorageError):
                 self._store_of(part.table_id).delete([staged_path(part.file_name)])
         return None
+
+    def _counts_in_log(self, staged: JointStaged) -> bool:
+        """Whether one of its commits, of which no row tells any more, is in the log: then all of them count."""
+        try:
+            return any(
+                transaction_at(self._store_of(part.table_id), part.version) == staged.txn_id for part in staged.parts
+            )
+        except StorageError as error:
+            raise CommitUnknown(
+                f"whether transaction {staged.txn_id} counts only the logs of its tables can say, which could not be "
+                f"read: {error}; ask again"
+            ) from error
 
     def _settled(self, staged: JointStaged) -> TransactionResponse | Freed:
         try:
@@ -276,7 +292,10 @@ class Transactions:
             timestamp_ms = None
             commits: dict[str, CommitResponse] = {}
             for write in request.writes:
-                found = self._found_in_log(request.txn_id, write, max(first.version, searched + 1), purged.version)
+                # Only of the first table it is known how far its log is to be searched.
+                end = purged.version if write is first else None
+                start = max(write.version, searched + 1) if write is first else write.version
+                found = self._found_in_log(request.txn_id, write, start, end)
                 if found is None:
                     break
                 commits[write.table_id], timestamp_ms = found, found.commit.timestamp_ms
@@ -289,14 +308,34 @@ class Transactions:
             return None
         return TransactionResponse(timestamp_ms, commits)
 
-    def _found_in_log(self, txn_id: str, write: TableWrite, start: int, end: int) -> CommitResponse | None:
+    def _found_in_log(self, txn_id: str, write: TableWrite, start: int, end: int | None) -> CommitResponse | None:
+        """The commit among the versions from `start` to `end`, None: to the last in the log."""
         store = self._store_of(write.table_id)
-        for version in range(max(write.version, start), max(end, write.version) + 1):
-            if transaction_at(store, version) == txn_id:
+        for version in itertools.count(start) if end is None else range(start, max(end, write.version) + 1):
+            found = transaction_at(store, version)
+            if found == txn_id:
                 data = store.read(backfilled_path(version))
                 # How the staged file was called nobody knows any more.
                 return CommitResponse(Commit(version, "", timestamp_of(data), len(data), data), version)
+            if found is None and end is None:
+                return None
         return None
+
+    def _with_purged(self, request: TransactionRequest, response: TransactionResponse) -> TransactionResponse:
+        """The answer with those of its commits of which only the log tells any more."""
+        commits = dict(response.commits)
+        try:
+            for write in request.writes:
+                if write.table_id not in commits:
+                    found = self._found_in_log(request.txn_id, write, write.version, None)
+                    if found is not None:
+                        commits[write.table_id] = found
+        except StorageError as error:
+            raise CommitUnknown(
+                f"transaction {request.txn_id} counts, and as which versions only the logs of its tables tell, which "
+                f"could not be read: {error}; ask again"
+            ) from error
+        return replace(response, commits=commits)
 
     def _allocate_batch(self, attempts: Sequence[JointAttempt]) -> list[joint_allocation.Outcome]:
         runs = itertools.count()

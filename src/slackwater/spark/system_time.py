@@ -236,6 +236,6 @@ def _require_free(snapshot: Snapshot, *names: str) -> None:
     taken = [column for column in snapshot.schema.names if column.lower() in names]
     if taken:
         raise InvalidArgument(
-            f"{snapshot.store.root_url} has a column {taken[0]} of its own, which is where the time of its rows is told: "
+            f"{snapshot.store.root_url} has a column {taken[0]} of its own, where the time of its rows is told: "
             "rename it"
         )

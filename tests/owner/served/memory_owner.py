@@ -30,6 +30,7 @@ from slackwater.owner.api import (
 from slackwater.owner.timestamp_range import TimestampRange
 from slackwater.owner.transaction_api import (
     Cut,
+    InDoubt,
     Item,
     LockRequest,
     TableVersion,
@@ -37,6 +38,7 @@ from slackwater.owner.transaction_api import (
     TransactionConflict,
     TransactionRequest,
     TransactionResponse,
+    Vote,
 )
 
 OWNER_ID = "5f0c7f65-8f8e-4e5c-9a63-6f1f1a9b3f10"
@@ -67,7 +69,11 @@ class MemoryOwner:
         self.transactions: list[TransactionRequest] = []
         self.alive: list[str] = []
         self.ended: list[str] = []
+        self.promised: list[tuple[TransactionRequest, str]] = []
+        self.acknowledged: list[tuple[str, str]] = []
+        self.decisions: dict[str, tuple[int | None, list[str]]] = {}
         self._by_txn: dict[str, TransactionResponse] = {}
+        self._prepared: dict[str, tuple[TransactionRequest, str, Vote]] = {}
         self._held: dict[Item, str] = {}
         self.is_closed = False
 
@@ -176,33 +182,82 @@ class MemoryOwner:
             self.transactions.append(request)
             if request.txn_id in self._by_txn:
                 return self._by_txn[request.txn_id]
-            logs = {write.table_id: self._log(write.table_id) for write in request.writes}
-            latest = {table_id: log.table.ratified_version for table_id, log in logs.items()}
-            behind = {w.table_id: latest[w.table_id] for w in request.writes if w.version <= latest[w.table_id]}
+            behind = self._behind(request)
             if behind:
                 return TransactionConflict(behind)
             if request.range.is_empty:
                 raise TimestampConflict(f"no timestamp is left of {request.range}")
-            commits: dict[str, CommitResponse] = {}
-            for write in request.writes:
-                part = CommitRequest(write.table_id, request.txn_id, write.version, write.actions)
-                answer = self._ratify(logs[write.table_id], part)
-                assert isinstance(answer, CommitResponse)
-                commits[write.table_id] = answer
-            self._free(request.txn_id)
-            self._by_txn[request.txn_id] = TransactionResponse(request.range.choose(NOW_MS), commits)
-            return self._by_txn[request.txn_id]
+            return self._carry_out(request, request.range.choose(NOW_MS))
 
     def end(self, txn_id: str) -> None:
         with self._lock:
             self.ended.append(txn_id)
+            if txn_id not in self._prepared:
+                self._free(txn_id)
+
+    def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
+        with self._lock:
+            self.promised.append((request, coordinator_id))
+            if request.txn_id in self._prepared:
+                return self._prepared[request.txn_id][2]
+            behind = self._behind(request)
+            self._hold(request.txn_id, [Item(write.table_id) for write in request.writes])
+            if behind:
+                return TransactionConflict(behind)
+            if request.range.is_empty:
+                raise TimestampConflict(f"no timestamp is left of {request.range}")
+            vote = Vote(request.range, NOW_MS)
+            self._prepared[request.txn_id] = (request, coordinator_id, vote)
+            return vote
+
+    def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
+        with self._lock:
+            return self.decisions.setdefault(txn_id, (timestamp_ms, list(participants)))[0]
+
+    def decision(self, txn_id: str) -> int | None:
+        return self.decide(txn_id, None, ())
+
+    def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
+        with self._lock:
+            request, _, vote = self._prepared.get(txn_id, (None, "", None))
+            if request is None or vote is None:
+                return None
+            if timestamp_ms is not None and not vote.range.low_ms < timestamp_ms <= vote.range.high_ms:
+                raise InvalidArgument(f"{timestamp_ms} was decided, but the vote was for {vote.range}")
+            del self._prepared[txn_id]
             self._free(txn_id)
+            return None if timestamp_ms is None else self._carry_out(request, timestamp_ms)
+
+    def acknowledge(self, txn_id: str, participant_id: str) -> None:
+        with self._lock:
+            self.acknowledged.append((txn_id, participant_id))
+
+    def in_doubt(self) -> list[InDoubt]:
+        with self._lock:
+            return [
+                InDoubt(txn_id, coordinator_id, NOW_MS) for txn_id, (_, coordinator_id, _) in self._prepared.items()
+            ]
 
     def close(self) -> None:
         with self._lock:
             for log in self._logs.values():
                 log.table = replace(log.table, backfilled_version=log.table.ratified_version)
             self.is_closed = True
+
+    def _behind(self, request: TransactionRequest) -> dict[str, int]:
+        latest = {write.table_id: self._log(write.table_id).table.ratified_version for write in request.writes}
+        return {w.table_id: latest[w.table_id] for w in request.writes if w.version <= latest[w.table_id]}
+
+    def _carry_out(self, request: TransactionRequest, timestamp_ms: int) -> TransactionResponse:
+        commits: dict[str, CommitResponse] = {}
+        for write in request.writes:
+            part = CommitRequest(write.table_id, request.txn_id, write.version, write.actions)
+            answer = self._ratify(self._log(write.table_id), part)
+            assert isinstance(answer, CommitResponse)
+            commits[write.table_id] = answer
+        self._free(request.txn_id)
+        self._by_txn[request.txn_id] = TransactionResponse(timestamp_ms, commits)
+        return self._by_txn[request.txn_id]
 
     def _hold(self, txn_id: str, items: Sequence[Item]) -> None:
         for item in items:

@@ -33,6 +33,12 @@ ROUTES = [
     ("POST", f"/v1/transactions/{ID}/time", {"range": RANGE}, Scope.COMMIT),
     ("POST", f"/v1/transactions/{ID}/locks", LOCK, Scope.COMMIT),
     ("POST", f"/v1/transactions/{ID}/keep-alive", None, Scope.COMMIT),
+    ("POST", f"/v1/transactions/{ID}/prepare", {"range": RANGE, "coordinatorId": ID}, Scope.COMMIT),
+    ("POST", f"/v1/transactions/{ID}/decision", {"timestampMs": 5, "participants": [ID]}, Scope.COMMIT),
+    ("POST", f"/v1/transactions/{ID}/decision/ask", None, Scope.COMMIT),
+    ("POST", f"/v1/transactions/{ID}/finish", {"timestampMs": 5}, Scope.COMMIT),
+    ("POST", f"/v1/transactions/{ID}/acknowledge", {"participantId": ID}, Scope.COMMIT),
+    ("GET", "/v1/in-doubt", None, Scope.READ),
     ("GET", "/metrics", None, Scope.READ),
 ]
 ORDER = list(Scope)
@@ -86,6 +92,7 @@ def test_a_route_takes_the_tokens_whose_scope_includes_its_own(
     if expected != 200:
         assert answer.json()["error"] == "NotAuthorized"
         assert owner.tables() == before
+        assert (owner.promised, owner.decisions, owner.acknowledged) == ([], {}, [])
         assert ("WWW-Authenticate" in answer.headers) == (expected == 401)
 
 

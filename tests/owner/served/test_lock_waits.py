@@ -15,7 +15,14 @@ from slackwater.owner.served.lock_holders import LockHolders
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.workers import Workers
 from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import Item, LockRequest, TimeRequest, TransactionConflict, TransactionRequest
+from slackwater.owner.transaction_api import (
+    Item,
+    LockRequest,
+    TimeRequest,
+    TransactionConflict,
+    TransactionRequest,
+    Vote,
+)
 from slackwater.owner.transaction_api import TransactionResponse as Response
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import commit_request, new_id, served, taken
@@ -86,6 +93,45 @@ def test_commits_that_wait_for_a_lock_are_passed_by_the_one_that_they_wait_for()
 
     anyio.run(crowd)
     assert free.is_set()
+
+
+def test_votes_wait_where_locks_are_waited_for_and_what_is_decided_passes_them_all() -> None:
+    free = threading.Event()
+
+    async def crowd() -> list[str]:
+        workers = Workers(ONE)
+        async with anyio.create_task_group() as group:
+            for is_awaited in (True, False):
+                for _ in range(3):
+                    group.start_soon(workers.vote, free.wait, is_awaited)
+            await anyio.wait_all_tasks_blocked()
+            found = [
+                await workers.step(lambda: "alive"),
+                await workers.decide(lambda: "decided"),
+                await workers.ratify(lambda word: word, "committed"),
+                await workers.finish(lambda: "carried out"),
+            ]
+            free.set()
+        return found
+
+    assert anyio.run(crowd) == ["alive", "decided", "committed", "carried out"]
+
+
+def test_the_vote_of_a_transaction_that_has_locks_passes_those_who_wait_for_them() -> None:
+    free = threading.Event()
+
+    async def crowd() -> str:
+        workers = Workers(ONE)
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(workers.lock, _held_until(free), 60.0)
+                group.start_soon(workers.vote, free.wait)
+            await anyio.wait_all_tasks_blocked()
+            found = await workers.vote(lambda: "promised", True)
+            free.set()
+        return found
+
+    assert anyio.run(crowd) == "promised"
 
 
 def test_a_state_of_the_past_that_is_waited_for_keeps_no_other_reader_waiting() -> None:
@@ -244,6 +290,49 @@ def test_a_server_whose_commits_all_wait_for_a_transaction_lets_it_commit(how: s
             memory.all_wait.acquire()
         owner.keep_alive(txn_id)
         assert isinstance(owner.commit_transaction(TransactionRequest(txn_id, TimestampRange(5))), Response)
+        for thread in threads:
+            thread.join()
+        owner.close()
+
+
+class _Voting(MemoryOwner):
+    """Whoever has promised nothing waits to do so until somebody who has is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done = threading.Event()
+        self.all_wait = threading.Semaphore(0)
+        self.first = ""
+
+    def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
+        if request.txn_id != self.first:
+            self.all_wait.release()
+            self.done.wait(PATIENCE_S)
+        return super().prepare(request, coordinator_id)
+
+    def finish(self, txn_id: str, timestamp_ms: int | None) -> Response | None:
+        self.done.set()
+        return super().finish(txn_id, timestamp_ms)
+
+
+def test_a_server_whose_votes_all_wait_for_a_transaction_lets_it_promise_again_and_finish() -> None:
+    memory = _Voting()
+    settings = ServedSettings(concurrent_commits=2, concurrent_waits=2)
+    with served(memory, settings=settings) as url:
+        owner = HttpOwner(url)
+        first = TransactionRequest(new_id(), TimestampRange(5))
+        memory.first = first.txn_id
+        owner.prepare(first, new_id())
+        others = [TransactionRequest(new_id(), TimestampRange(5)) for _ in range(3)]
+        threads = [threading.Thread(target=owner.prepare, args=(other, new_id())) for other in others]
+        for thread in threads:
+            thread.start()
+        for _ in range(2):
+            memory.all_wait.acquire()
+        assert isinstance(owner.prepare(first, new_id()), Vote)
+        assert not memory.done.is_set()
+        assert owner.decide(first.txn_id, 7, []) == 7
+        assert isinstance(owner.finish(first.txn_id, 7), Response)
         for thread in threads:
             thread.join()
         owner.close()

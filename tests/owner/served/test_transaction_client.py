@@ -209,9 +209,7 @@ def test_the_paths_and_bodies_are_as_the_document_says() -> None:
     )
     cut = script.owner.cut(9)
     assert cut == Cut(9, [TableVersion(table_id, "flights", "file:///lake/flights", None, None, 3)])
-    asked = TimeRequest(
-        txn_id, TimestampRange(4, 9), "day", "Europe/Copenhagen", [Item(table_id, "x")], 7, [table_id]
-    )
+    asked = TimeRequest(txn_id, TimestampRange(4, 9), "day", "Europe/Copenhagen", [Item(table_id, "x")], 7, [table_id])
     assert script.owner.narrow(asked) == TimestampRange(4, UNBOUNDED)
     script.owner.lock(replace(_lock(0), txn_id=txn_id, items=[Item(table_id)]))
     script.owner.keep_alive(txn_id)

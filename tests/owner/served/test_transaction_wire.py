@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import orjson
@@ -15,6 +16,7 @@ from slackwater.owner.timestamp_range import PRECISIONS, UNBOUNDED, TimestampRan
 from slackwater.owner.transaction_api import (
     WHOLE,
     Cut,
+    InDoubt,
     Item,
     LockRequest,
     TableRead,
@@ -24,6 +26,7 @@ from slackwater.owner.transaction_api import (
     TransactionConflict,
     TransactionRequest,
     TransactionResponse,
+    Vote,
 )
 
 IDS = st.uuids().map(str)
@@ -71,6 +74,34 @@ def test_the_conflict_of_a_transaction_arrives_as_it_was(conflict: TransactionCo
     assert transaction_wire.transaction_conflict_from_json(sent) == conflict
 
 
+@given(st.builds(Vote, RANGES, LONGS))
+def test_a_vote_arrives_as_it_was(vote: Vote) -> None:
+    assert transaction_wire.vote_from_json(over_the_wire(transaction_wire.vote_to_json(vote))) == vote
+
+
+@given(st.none() | st.builds(TransactionResponse, LONGS, st.dictionaries(IDS, COMMITS, max_size=3)))
+def test_what_was_carried_out_arrives_as_it_was(response: TransactionResponse | None) -> None:
+    sent = over_the_wire(transaction_wire.finished_to_json(response))
+    assert transaction_wire.finished_from_json(sent) == response
+
+
+@given(st.lists(st.builds(InDoubt, IDS, IDS, LONGS), max_size=3))
+def test_transactions_in_doubt_arrive_as_they_were(doubts: list[InDoubt]) -> None:
+    assert transaction_wire.in_doubt_from_json(over_the_wire(transaction_wire.in_doubt_to_json(doubts))) == doubts
+
+
+@given(st.none() | st.integers(0, GREATEST_TIMESTAMP_MS), st.lists(IDS, max_size=3))
+def test_a_decision_of_the_client_is_a_body_that_the_server_takes(
+    timestamp_ms: int | None, participants: list[str]
+) -> None:
+    decision = over_the_wire(transaction_wire.decision_to_json(timestamp_ms, participants))
+    finish = over_the_wire(transaction_wire.finish_to_json(timestamp_ms))
+    assert transaction_schemas.DecisionBody.model_validate(decision).model_dump(by_alias=True) == decision
+    assert transaction_schemas.FinishBody.model_validate(finish).model_dump(by_alias=True) == finish
+    assert transaction_wire.decided_from_json(finish) == timestamp_ms
+    assert decision["participants"] == participants
+
+
 @given(
     st.builds(
         TimeRequest,
@@ -115,6 +146,11 @@ def test_a_transaction_of_the_client_is_a_body_that_the_server_takes(
     read = transaction_schemas.TransactionBody.model_validate(body)
     assert read.model_dump(by_alias=True) == body
     assert read.is_replay is is_replay
+    promised = over_the_wire(
+        transaction_wire.prepare_to_json(replace(request, has_locks=True, is_replay=is_replay), contents, ID)
+    )
+    assert {**promised, "txnId": ID, "hasLocks": False} == {**body, "coordinatorId": ID}
+    assert transaction_schemas.PrepareBody.model_validate(promised).model_dump(by_alias=True) == promised
 
 
 def test_the_precisions_are_those_that_there_are() -> None:
@@ -166,6 +202,30 @@ def test_what_is_no_answer_to_a_transaction_is_refused(found: object) -> None:
 def test_what_is_no_conflict_of_a_transaction_is_refused(found: object) -> None:
     with pytest.raises(ValueError, match="expected"):
         transaction_wire.transaction_conflict_from_json(found)
+
+
+@pytest.mark.parametrize("found", [None, {}, {"range": {"lowMs": 1, "highMs": None}}, {"range": 3, "nowMs": 3}])
+def test_what_is_no_vote_is_refused(found: object) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        transaction_wire.vote_from_json(found)
+
+
+@pytest.mark.parametrize("found", [None, {}, {"timestampMs": "5"}, {"timestampMs": False}])
+def test_what_says_no_decision_is_refused(found: object) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        transaction_wire.decided_from_json(found)
+
+
+@pytest.mark.parametrize("found", [None, {}, {"transaction": []}, {"transaction": {"timestampMs": 5}}])
+def test_what_does_not_say_what_was_carried_out_is_refused(found: object) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        transaction_wire.finished_from_json(found)
+
+
+@pytest.mark.parametrize("found", [None, {}, {"transactions": [ID]}, {"transactions": [{"txnId": ID, "votedMs": 5}]}])
+def test_what_is_no_list_of_transactions_in_doubt_is_refused(found: object) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        transaction_wire.in_doubt_from_json(found)
 
 
 @pytest.mark.parametrize("timestamp_ms", [-1, GREATEST_TIMESTAMP_MS + 1, 1.5, True, None, "1"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import httpx
@@ -24,15 +24,17 @@ from slackwater.owner.served import transaction_wire, wire
 from slackwater.owner.served.addresses import checked_url, is_in_the_clear, is_loopback
 from slackwater.owner.served.exchange import Answer, Exchange, Question
 from slackwater.owner.served.patience import ClientClock, in_shares
-from slackwater.owner.served.transaction_wire import LONGEST_LOCK_WAIT_S
+from slackwater.owner.served.transaction_wire import LONGEST_LOCK_WAIT_S, LONGEST_PREPARE_WAIT_S
 from slackwater.owner.timestamp_range import TimestampRange
 from slackwater.owner.transaction_api import (
     Cut,
+    InDoubt,
     LockRequest,
     TimeRequest,
     TransactionConflict,
     TransactionRequest,
     TransactionResponse,
+    Vote,
 )
 
 TIMEOUT_S = 30.0
@@ -50,7 +52,7 @@ T = TypeVar("T")
 class HttpOwner:
     """The CommitOwner that `slackwater serve` serves at a URL; thread-safe, with one pool of connections.
 
-    A commit whose answer is lost is asked for again, marked as a replay, until the time is up.
+    A commit whose answer is lost is asked for again, marked as a replay, until the time is up; a decision too.
     """
 
     def __init__(
@@ -204,6 +206,43 @@ class HttpOwner:
         """See CommitOwner."""
         self._exchange.ask(Question("DELETE", _transaction_path(txn_id), patience_s=self._timeout_s))
 
+    def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
+        """See CommitOwner. After CommitOwnerUnavailable it may be promised all the same: `finish` ends that."""
+        path = _transaction_path(request.txn_id, "/prepare")
+        contents = [wire.commit_content(write.actions) for write in request.writes]
+        body = transaction_wire.prepare_to_json(request, contents, coordinator_id)
+        answer = self._wait(path, body, LONGEST_PREPARE_WAIT_S)
+        if answer.is_conflict:
+            return self._understood(answer, transaction_wire.transaction_conflict_from_json)
+        return self._understood(answer, transaction_wire.vote_from_json)
+
+    def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
+        """See CommitOwner. Raises CommitUnknown where the answer is lost for good: it may be decided."""
+        path = _transaction_path(txn_id, "/decision")
+        body = transaction_wire.decision_to_json(timestamp_ms, participants)
+        question = Question("POST", path, body=lambda _: body, is_commit=True, patience_s=self._timeout_s)
+        return _decided(self._exchange.ask(question))
+
+    def decision(self, txn_id: str) -> int | None:
+        """See CommitOwner."""
+        question = Question("POST", _transaction_path(txn_id, "/decision/ask"), patience_s=self._timeout_s)
+        return self._understood(self._exchange.ask(question), transaction_wire.decided_from_json)
+
+    def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
+        """See CommitOwner. None too where the answer to the request that did it was lost."""
+        body = transaction_wire.finish_to_json(timestamp_ms)
+        answer = self._wait(_transaction_path(txn_id, "/finish"), body, 0.0)
+        return self._understood(answer, transaction_wire.finished_from_json)
+
+    def acknowledge(self, txn_id: str, participant_id: str) -> None:
+        """See CommitOwner."""
+        body = {"participantId": wire.checked_id(participant_id, "participant's id")}
+        self._wait(_transaction_path(txn_id, "/acknowledge"), body, 0.0)
+
+    def in_doubt(self) -> list[InDoubt]:
+        """See CommitOwner."""
+        return self._look("/v1/in-doubt", transaction_wire.in_doubt_from_json)
+
     def close(self) -> None:
         """Let go of the connections; the server's owner backfills by itself."""
         if self._own is not None:
@@ -292,6 +331,13 @@ def _together(answer: Answer) -> TransactionResponse | TransactionConflict:
         return transaction_wire.transaction_response_from_json(answer.value)
     except ValueError as error:
         raise CommitUnknown(f"the answer to a transaction cannot be understood: {error}; read the log") from error
+
+
+def _decided(answer: Answer) -> int | None:
+    try:
+        return transaction_wire.decided_from_json(answer.value)
+    except ValueError as error:
+        raise CommitUnknown(f"the answer to a decision cannot be understood: {error}; ask for the decision") from error
 
 
 def _transaction_path(txn_id: str, rest: str = "") -> str:

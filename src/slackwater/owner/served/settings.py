@@ -14,9 +14,9 @@ class ServedSettings:
     """Limits of a served owner; sizes in bytes, times in seconds. Raises InvalidArgument where one is not positive.
 
     `rate_per_s` requests a second are taken of each token, None for any number. `concurrent_commits` wait for the owner
-    at once, as many of transactions that hold locks, `concurrent_waits` for locks, and `concurrent_reads` each of the
-    latest state, of the past, and of steps of transactions; `waiting_calls` queue behind each. With `public_metrics` no
-    token is needed for `/metrics`, which names the tables.
+    at once, as many of transactions that hold locks and of those that are decided, `concurrent_waits` for locks, and
+    `concurrent_reads` each of the latest state, of the past, and of steps of transactions; `waiting_calls` queue behind
+    each. With `public_metrics` no token is needed for `/metrics`, which names the tables.
     """
 
     max_body_bytes: int = 64 * MIB

@@ -14,6 +14,7 @@ from slackwater.owner.served import transaction_wire, wire
 from slackwater.owner.served.answers import json_response
 from slackwater.owner.served.lock_holders import LockHolders
 from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, described
+from slackwater.owner.served.schemas import ErrorAnswer
 from slackwater.owner.served.tokens import Scope
 from slackwater.owner.served.transaction_wire import LONGEST_LOCK_WAIT_S
 from slackwater.owner.timestamp_range import UNBOUNDED, TimestampRange
@@ -25,6 +26,7 @@ from slackwater.owner.transaction_api import (
     TimeRequest,
     TransactionRequest,
     TransactionResponse,
+    Vote,
 )
 
 TxnId = Annotated[str, Path(pattern=wire.ID_PATTERN, description="The transaction's UUID.")]
@@ -36,6 +38,8 @@ def add_transactions(router: APIRouter, service: Service) -> None:
     _add_steps(router, service, holders)
     _add_locks(router, service, holders)
     _add_commit(router, service, holders)
+    _add_promises(router, service, holders)
+    _add_decisions(router, service)
 
 
 def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> None:
@@ -116,12 +120,85 @@ def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> No
         """Make all commits count at once. 409 with `latestVersions` where it is based on versions that are not the
         latest."""
         is_awaited = body.txn_id in holders
-        answer = await workers.ratify(owner.commit_transaction, _transaction_request(body), is_awaited)
+        answer = await workers.ratify(owner.commit_transaction, _transaction_request(body.txn_id, body), is_awaited)
         service.metrics.count_commit(isinstance(answer, TransactionResponse))
         if isinstance(answer, TransactionResponse):
             holders.remove(body.txn_id)
             return json_response(transaction_wire.transaction_response_to_json(answer))
         return json_response(transaction_wire.transaction_conflict_to_json(answer), 409)
+
+
+def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> None:
+    owner, workers = service.owner, service.workers
+
+    voting = described(Scope.COMMIT, (*TABLE, *BODY, 409))
+    voting["responses"][409]["model"] = schemas.TransactionConflictAnswer | ErrorAnswer
+
+    @router.post("/v1/transactions/{txn_id}/prepare", response_model=schemas.VoteAnswer, **voting)
+    async def prepare(txn_id: TxnId, body: schemas.PrepareBody) -> Response:
+        """Promise to commit this owner's part of a transaction over the tables of several, durably. 409 with
+        `latestVersions` as for a commit. To ask again does no harm: the first vote stands."""
+        request = _transaction_request(txn_id, body)
+        call = functools.partial(owner.prepare, request, body.coordinator_id)
+        answer = await workers.vote(call, txn_id in holders)
+        # What it has locked stays its own, after a conflict too.
+        holders.add(txn_id)
+        if isinstance(answer, Vote):
+            return json_response(transaction_wire.vote_to_json(answer))
+        service.metrics.count_commit(False)
+        return json_response(transaction_wire.transaction_conflict_to_json(answer), 409)
+
+    @router.post(
+        "/v1/transactions/{txn_id}/finish",
+        response_model=schemas.FinishAnswer,
+        **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
+    )
+    async def finish(txn_id: TxnId, body: schemas.FinishBody) -> Response:
+        """Carry out what was decided, once. To ask again does no harm, and is right after any error but a refusal."""
+        response = await workers.finish(functools.partial(owner.finish, txn_id, body.timestamp_ms))
+        if response is not None:
+            service.metrics.count_commit(True)
+        holders.remove(txn_id)
+        return json_response(transaction_wire.finished_to_json(response))
+
+    @router.get("/v1/in-doubt", response_model=schemas.InDoubtAnswer, **described(Scope.READ, TABLE))
+    async def get_in_doubt() -> Response:
+        """The transactions that this owner has voted for, and whose outcome it has not been told."""
+        return json_response(transaction_wire.in_doubt_to_json(await workers.look(owner.in_doubt)))
+
+
+def _add_decisions(router: APIRouter, service: Service) -> None:
+    owner, workers = service.owner, service.workers
+
+    deciding = described(Scope.COMMIT, (*TABLE, *BODY))
+    unknown = "Nobody can say what is decided (CommitUnknown): ask again."
+    deciding["responses"][504] = {"model": ErrorAnswer, "description": unknown}
+
+    @router.post("/v1/transactions/{txn_id}/decision", response_model=schemas.DecisionAnswer, **deciding)
+    async def decide(txn_id: TxnId, body: schemas.DecisionBody) -> Response:
+        """As coordinator: record whether and when the transaction commits. What is answered counts: what was decided
+        first. To ask again does no harm."""
+        call = functools.partial(owner.decide, txn_id, body.timestamp_ms, body.participants)
+        return json_response({"timestampMs": await workers.decide(call)})
+
+    @router.post(
+        "/v1/transactions/{txn_id}/decision/ask",
+        response_model=schemas.DecisionAnswer,
+        **described(Scope.COMMIT, TABLE),
+    )
+    async def ask_decision(txn_id: TxnId) -> Response:
+        """As coordinator: when the transaction commits. Where nothing is decided, that it does not is decided now."""
+        return json_response({"timestampMs": await workers.step(functools.partial(owner.decision, txn_id))})
+
+    @router.post(
+        "/v1/transactions/{txn_id}/acknowledge",
+        response_model=schemas.DoneAnswer,
+        **described(Scope.COMMIT, (*TABLE, *BODY)),
+    )
+    async def acknowledge(txn_id: TxnId, body: schemas.AcknowledgeBody) -> Response:
+        """As coordinator: one participant has carried out the decision; after the last it is forgotten."""
+        await workers.step(functools.partial(owner.acknowledge, txn_id, body.participant_id))
+        return json_response({})
 
 
 def _time_request(txn_id: str, body: schemas.TimeBody) -> TimeRequest:
@@ -136,9 +213,9 @@ def _time_request(txn_id: str, body: schemas.TimeBody) -> TimeRequest:
     )
 
 
-def _transaction_request(body: schemas.TransactionBody) -> TransactionRequest:
+def _transaction_request(txn_id: str, body: schemas.WorkBody) -> TransactionRequest:
     return TransactionRequest(
-        txn_id=body.txn_id,
+        txn_id=txn_id,
         range=_range(body.range),
         reads=[TableRead(read.table_id, read.version, read.granules) for read in body.reads],
         writes=[TableWrite(write.table_id, write.version, write.actions, write.may_move) for write in body.writes],

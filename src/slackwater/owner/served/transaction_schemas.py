@@ -106,15 +106,44 @@ class WriteRecord(Body):
     may_move: bool = Field(False, description="A later version than the one asked for will do: a blind append.")
 
 
-class TransactionBody(Body):
-    """One transaction; of any number of equal requests one counts."""
+class WorkBody(Body):
+    """What a transaction depends on and does."""
 
-    txn_id: Id
     range: RangeRecord
     reads: list[ReadRecord] = Field([], max_length=MOST_ITEMS)
     writes: list[WriteRecord] = Field([], max_length=MOST_ITEMS)
     has_locks: bool = Field(False, description="It is refused where it has lost its locks.")
     is_replay: bool = Field(False, description="An earlier, equal request may have been carried out.")
+
+
+class TransactionBody(WorkBody):
+    """One transaction; of any number of equal requests one counts."""
+
+    txn_id: Id
+
+
+class PrepareBody(WorkBody):
+    """This owner's part of a transaction over the tables of several owners."""
+
+    coordinator_id: Id = Field(description="The owner that decides, a UUID: it is asked whoever does not know.")
+
+
+class FinishBody(Body):
+    """What was decided."""
+
+    timestamp_ms: Instant | None = Field(description="When the transaction commits; null where it does not.")
+
+
+class DecisionBody(FinishBody):
+    """What is to be decided."""
+
+    participants: list[Id] = Field(max_length=MOST_ITEMS, description="The owners that voted.")
+
+
+class AcknowledgeBody(Body):
+    """An owner that has carried out the decision."""
+
+    participant_id: Id
 
 
 class TableVersionRecord(Body):
@@ -146,6 +175,39 @@ class TransactionConflictAnswer(Body):
     """Tables, by id, that have newer versions: the latest of each."""
 
     latest_versions: dict[str, Known]
+
+
+class VoteAnswer(Body):
+    """A promise to commit at any timestamp of the range, and the time of the owner."""
+
+    range: RangeRecord
+    now_ms: int
+
+
+class DecisionAnswer(Body):
+    """What counts: when the transaction commits, null where it does not."""
+
+    timestamp_ms: int | None
+
+
+class FinishAnswer(Body):
+    """What was carried out; null where that was to forget the transaction, or was done before."""
+
+    transaction: TransactionAnswer | None
+
+
+class InDoubtRecord(Body):
+    """A transaction that the owner has voted for, and when."""
+
+    txn_id: Id
+    coordinator_id: Id
+    voted_ms: int
+
+
+class InDoubtAnswer(Body):
+    """The transactions whose outcome the owner has not been told."""
+
+    transactions: list[InDoubtRecord]
 
 
 class DoneAnswer(Body):

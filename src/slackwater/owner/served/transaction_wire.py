@@ -14,6 +14,7 @@ from slackwater.owner.served.wire import Json
 from slackwater.owner.timestamp_range import UNBOUNDED, TimestampRange
 from slackwater.owner.transaction_api import (
     Cut,
+    InDoubt,
     Item,
     LockRequest,
     TableVersion,
@@ -21,6 +22,7 @@ from slackwater.owner.transaction_api import (
     TransactionConflict,
     TransactionRequest,
     TransactionResponse,
+    Vote,
 )
 
 GREATEST_TIMESTAMP_MS = 253_402_128_000_000
@@ -29,6 +31,8 @@ GREATEST_AHEAD_MS = 60_000
 GREATEST_TIMEOUT_S = 3600.0
 LONGEST_LOCK_WAIT_S = 10.0
 """For how long one request may wait for locks: whoever wants to wait longer asks again."""
+LONGEST_PREPARE_WAIT_S = 20.0
+"""For how long a request to prepare a transaction may wait for locks: of what was read, then of what is written."""
 LONGEST_GRANULE = 512
 LONGEST_ZONE = 255
 MOST_ITEMS = 10_000
@@ -110,20 +114,7 @@ def lock_request_to_json(request: LockRequest, timeout_s: float) -> Json:
 
 def transaction_to_json(request: TransactionRequest, contents: Sequence[Any], is_replay: bool) -> Json:
     """The body of a transaction; `contents` are those of `commit_content`, one for each of its writes."""
-    return {
-        "txnId": request.txn_id,
-        "range": range_to_json(request.range),
-        "reads": [
-            {"tableId": read.table_id, "version": read.version, "granules": list(read.granules)}
-            for read in request.reads
-        ],
-        "writes": [
-            {"tableId": write.table_id, "version": write.version, "mayMove": write.may_move, "actions": content}
-            for write, content in zip(request.writes, contents, strict=True)
-        ],
-        "hasLocks": request.has_locks,
-        "isReplay": is_replay,
-    }
+    return {"txnId": request.txn_id, **_work_to_json(request, contents, is_replay)}
 
 
 def transaction_response_to_json(response: TransactionResponse) -> Json:
@@ -152,6 +143,91 @@ def transaction_conflict_from_json(found: Any) -> TransactionConflict:
     return TransactionConflict({table_id: wire.number_from_json(latest, table_id) for table_id in latest})
 
 
+def prepare_to_json(request: TransactionRequest, contents: Sequence[Any], coordinator_id: str) -> Json:
+    """The body of a transaction that is to be promised, `contents` as in `transaction_to_json`.
+
+    Raises InvalidArgument.
+    """
+    coordinator_id = wire.checked_id(coordinator_id, "coordinator's id")
+    return {"coordinatorId": coordinator_id, **_work_to_json(request, contents, request.is_replay)}
+
+
+def vote_to_json(vote: Vote) -> Json:
+    """A promise to commit."""
+    return {"range": range_to_json(vote.range), "nowMs": vote.now_ms}
+
+
+def vote_from_json(found: Any) -> Vote:
+    """Raises ValueError for what is no vote."""
+    return Vote(range_from_json(wire.object_from_json(found, "range")), wire.number_from_json(found, "nowMs"))
+
+
+def decision_to_json(timestamp_ms: int | None, participants: Sequence[str]) -> Json:
+    """The body of a decision. Raises InvalidArgument."""
+    ids = [wire.checked_id(participant_id, "participant's id") for participant_id in participants]
+    return {**finish_to_json(timestamp_ms), "participants": ids}
+
+
+def finish_to_json(timestamp_ms: int | None) -> Json:
+    """The body of a request to carry out a decision. Raises InvalidArgument."""
+    return {"timestampMs": None if timestamp_ms is None else checked_timestamp(timestamp_ms)}
+
+
+def decided_from_json(found: Any) -> int | None:
+    """When it commits, None where it does not. Raises ValueError for what does not say so."""
+    return _optional_number(found, "timestampMs")
+
+
+def finished_to_json(response: TransactionResponse | None) -> Json:
+    """The answer to a decision that is carried out."""
+    return {"transaction": None if response is None else transaction_response_to_json(response)}
+
+
+def finished_from_json(found: Any) -> TransactionResponse | None:
+    """Raises ValueError for what does not say what was carried out."""
+    if _is_null(found, "transaction"):
+        return None
+    return transaction_response_from_json(wire.object_from_json(found, "transaction"))
+
+
+def in_doubt_to_json(doubts: Sequence[InDoubt]) -> Json:
+    """The transactions whose outcome the owner has not been told."""
+    return {
+        "transactions": [
+            {"txnId": doubt.txn_id, "coordinatorId": doubt.coordinator_id, "votedMs": doubt.voted_ms}
+            for doubt in doubts
+        ]
+    }
+
+
+def in_doubt_from_json(found: Any) -> list[InDoubt]:
+    """Raises ValueError for what is no list of transactions in doubt."""
+    return [
+        InDoubt(
+            txn_id=wire.string_from_json(doubt, "txnId"),
+            coordinator_id=wire.string_from_json(doubt, "coordinatorId"),
+            voted_ms=wire.number_from_json(doubt, "votedMs"),
+        )
+        for doubt in wire.list_from_json(found, "transactions")
+    ]
+
+
+def _work_to_json(request: TransactionRequest, contents: Sequence[Any], is_replay: bool) -> Json:
+    return {
+        "range": range_to_json(request.range),
+        "reads": [
+            {"tableId": read.table_id, "version": read.version, "granules": list(read.granules)}
+            for read in request.reads
+        ],
+        "writes": [
+            {"tableId": write.table_id, "version": write.version, "mayMove": write.may_move, "actions": content}
+            for write, content in zip(request.writes, contents, strict=True)
+        ],
+        "hasLocks": request.has_locks,
+        "isReplay": is_replay,
+    }
+
+
 def _table_from_json(found: Any) -> TableVersion:
     return TableVersion(
         table_id=wire.string_from_json(found, "tableId"),
@@ -168,5 +244,8 @@ def _items_to_json(items: Sequence[Item]) -> list[Json]:
 
 
 def _optional_number(found: Any, key: str) -> int | None:
-    is_null = isinstance(found, dict) and key in found and found[key] is None
-    return None if is_null else wire.number_from_json(found, key)
+    return None if _is_null(found, key) else wire.number_from_json(found, key)
+
+
+def _is_null(found: Any, key: str) -> bool:
+    return isinstance(found, dict) and key in found and found[key] is None

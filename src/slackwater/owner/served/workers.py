@@ -1,7 +1,7 @@
 """Threads in which the owner's calls, which block, are made; those that commit do not keep others waiting.
 
-Commits and locks may wait for transactions that hold locks. So that these come to their end there are threads that no
-call takes which waits for them.
+Commits, votes and locks may wait for transactions that hold locks. So that these come to their end there are threads
+that no call takes which waits for them, and others for what is decided, which waits for none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from typing import TypeVar
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from slackwater.errors import CommitOwnerBusy, CommitUnknown, LockTimeout, SlackwaterError
+from slackwater.errors import (
+    CommitOwnerBusy,
+    CommitOwnerUnavailable,
+    CommitUnknown,
+    LockTimeout,
+    SlackwaterError,
+)
 from slackwater.owner.served.settings import ServedSettings
 
 A = TypeVar("A")
@@ -31,6 +37,7 @@ class Workers:
         self._monotonic = monotonic
         self._commits = _Queue(settings.concurrent_commits, settings.waiting_calls)
         self._awaited = _Queue(settings.concurrent_commits, settings.waiting_calls)
+        self._decided = _Queue(settings.concurrent_commits, settings.waiting_calls)
         self._waits = _Queue(settings.concurrent_waits, settings.waiting_calls)
         self._steps = _Queue(settings.concurrent_reads, settings.waiting_calls)
         self._reads = _Queue(settings.concurrent_reads, settings.waiting_calls)
@@ -53,6 +60,33 @@ class Workers:
             raise CommitUnknown(
                 "the commit owner failed while it committed, and whether the commit counts is not known: ask again"
             ) from error
+
+    async def vote(self, call: Callable[[], T], is_awaited: bool = False) -> T:
+        """What `call` answers, which waits for locks and may be repeated; `is_awaited` as in `ratify`.
+
+        Raises CommitOwnerUnavailable for what is no error of ours: it is to be repeated.
+        """
+        return await _repeatable(self._awaited if is_awaited else self._waits, call)
+
+    async def decide(self, call: Callable[[], T]) -> T:
+        """What `call` answers, which records a decision. Raises CommitUnknown where it may be recorded all the same."""
+        try:
+            return await self._steps.run(call)
+        except Exception as error:
+            if isinstance(error, SlackwaterError) and not isinstance(error, CommitOwnerUnavailable):
+                raise
+            _log.exception("the owner failed while it decided")
+            raise CommitUnknown(
+                "the commit owner failed while it decided whether a transaction commits, and what is decided is not "
+                "known: ask again"
+            ) from error
+
+    async def finish(self, call: Callable[[], T]) -> T:
+        """What `call` answers, which carries out a decision: it waits for no other transaction, and may be repeated.
+
+        Raises CommitOwnerUnavailable for what is no error of ours: it is to be repeated.
+        """
+        return await _repeatable(self._decided, call)
 
     async def settle(self, call: Callable[[], T]) -> T:
         """What `call` answers, which may take as long as a commit does."""
@@ -97,6 +131,16 @@ class Workers:
                 return False
             return True
         return False
+
+
+async def _repeatable(queue: _Queue, call: Callable[[], T]) -> T:
+    try:
+        return await queue.run(call)
+    except SlackwaterError:
+        raise
+    except Exception as error:
+        _log.exception("the owner failed in a step of a transaction over several owners")
+        raise CommitOwnerUnavailable("the commit owner failed, and its log says why: ask again") from error
 
 
 class _Queue:
