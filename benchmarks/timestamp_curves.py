@@ -146,17 +146,8 @@ def _trade(runs: Runs) -> str:
         as_of = (AS_OF, HOLD_AS_OF) if control == "locking" else ()
         policies = (EXACT, *AHEAD, *HOLDS, *UNDECLARED, *as_of)
         rows.extend([control, *_measured(runs, BASE, policy, control)] for policy in policies)
-    heads = [
-        "control",
-        "policy",
-        "stamp aborts",
-        "conflicts",
-        "wait ms",
-        "ahead ms",
-        "latency ms",
-        "throughput",
-        "goal",
-    ]
+    heads = ["control", "policy", "stamp aborts", "conflicts", "wait ms", "ahead ms", "latency ms", "throughput",
+             "goal"]  # fmt: skip
     return markdown_table(heads, rows)
 
 

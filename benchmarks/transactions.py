@@ -31,6 +31,13 @@ _MANY = 100
 _ROUND = 20
 _AS_OF_ROUND = 20
 _CHANGED_EVERY = 2
+_SERVED = {
+    "appends": f"two blind appends, {len(TABLES)} tables",
+    "hot": "two blind appends, everybody the same two tables",
+    "mixed": f"two appends, half of the transactions read a third of {len(TABLES)} tables",
+    "requests": f"two blind appends, {len(TABLES)} tables, straight to the owner",
+}
+_UNMARKED = ("hot",)
 
 
 def transactions_two(data: Path, scale: Scale) -> list[Row]:
@@ -113,38 +120,32 @@ class _Race:
         return quantiles(self.latencies, n=100)[98], median(self.latencies)
 
 
-def transactions_served(data: Path, scale: Scale) -> list[Row]:
-    """Clients in some processes, their owner in another, on PostgreSQL."""
+def transactions_served(data: Path, scale: Scale, works: Sequence[str] = tuple(_SERVED)) -> list[Row]:
+    """Clients in some processes, their owner in another, on PostgreSQL; `works` are of those of `_SERVED`."""
     clients = scale.managed_writers
     processes = max(1, clients // _THREADS)
-    names = {
-        "appends": f"two blind appends, {len(TABLES)} tables",
-        "hot": "two blind appends, the same two tables",
-        "mixed": f"the same, half of them read a third of {len(TABLES)} tables",
-        "requests": f"two blind appends, {len(TABLES)} tables, straight to the owner",
-    }
     postgres = PostgresServer()
     try:
         postgres.start()
         sides: dict[str, Callable[[], _Race]] = {
             work: partial(_raced, data / "transactions-served", postgres, work, processes, clients // processes, scale)
-            for work in names
+            for work in works
         }
         found = interleaved(sides, (scale.log_repetitions + 1) // 2, 0)
     finally:
         postgres.remove()
     rows = []
-    for work, name in names.items():
+    for work in works:
         best = max(found[work], key=lambda run: run.rate)
         rates = ", ".join(f"{run.rate:.0f}" for run in found[work])
         rows.append(
-            Row("transactions-served", f"{name}: a transaction, {clients} clients, HTTP, PostgreSQL", "",
-                1 / best.rate, None, None if work == "hot" else _MOST_S,
+            Row("transactions-served", f"{_SERVED[work]}: a transaction, {clients} clients, HTTP, PostgreSQL", "",
+                1 / best.rate, None, None if work in _UNMARKED else _MOST_S,
                 note=f"{rates} transactions/s, {best.again} run again")
         )  # fmt: skip
-    for work, name in names.items():
+    for work in works:
         ninety_ninth, middle = min((run.percentiles for run in found[work]), key=lambda p: p[0] / p[1])
-        rows.append(Row("transactions-served", f"{name}: p99", "their median", ninety_ninth, middle, 10.0))
+        rows.append(Row("transactions-served", f"{_SERVED[work]}: p99", "their median", ninety_ninth, middle, 10.0))
     return rows
 
 
@@ -167,8 +168,8 @@ def _raced(root: Path, postgres: PostgresServer, work: str, processes: int, clie
     return _Race(seconds, [s for one in found for s in one["seconds"]], sum(one["again"] for one in found))
 
 
-def as_of(data: Path, scale: Scale) -> list[Row]:
-    """All tables of a lake at an instant that was asked for before, or at the newest one."""
+def as_of(data: Path, scale: Scale, many: int = _MANY) -> list[Row]:
+    """All of `many` tables of a lake at an instant that was asked for before, or at the newest one."""
     postgres = PostgresServer()
     try:
         postgres.start()
@@ -176,17 +177,17 @@ def as_of(data: Path, scale: Scale) -> list[Row]:
             lakes = {
                 (access, tables): stack.enter_context(_lake_of(data / "as-of", access, tables, postgres))
                 for access in ("embedded", "served")
-                for tables in (_MANY, 1)
+                for tables in (many, 1)
             }
-            rows = [row for access in ("embedded", "served") for row in _as_of_rows(access, lakes, scale)]
+            rows = [row for access in ("embedded", "served") for row in _as_of_rows(access, many, lakes, scale)]
     finally:
         postgres.remove()
     return rows
 
 
-def _as_of_rows(access: str, lakes: dict[tuple[str, int], LogLake], scale: Scale) -> list[Row]:
+def _as_of_rows(access: str, many: int, lakes: dict[tuple[str, int], LogLake], scale: Scale) -> list[Row]:
     sides = {}
-    for tables in (_MANY, 1):
+    for tables in (many, 1):
         lake = lakes[access, tables]
         # Between the versions of every table that has two.
         before_ms = min(t.timestamp_ms or 0 for t in lake.owner.cut().tables if (t.version or 0) > 0) - 1
@@ -196,14 +197,14 @@ def _as_of_rows(access: str, lakes: dict[tuple[str, int], LogLake], scale: Scale
     least = {side: min(runs) for side, runs in found.items()}
     where = {"embedded": "embedded owner, SQLite", "served": "HTTP, PostgreSQL"}[access]
     return [
-        Row("as-of", f"as_of over {_MANY} tables, {name}, {where}", "the same, over one table",
-            least[f"{kind} {_MANY}"], least[f"{kind} 1"], 3.0)
+        Row("as-of", f"as_of over {many} tables, {name}, {where}", "the same, over one table",
+            least[f"{kind} {many}"], least[f"{kind} 1"], 3.0)
         for kind, name in (("past", "an instant asked for before"), ("new", "the newest instant"))
     ]  # fmt: skip
 
 
 def _sliced(lake: LogLake, instants: Iterator[int]) -> float:
-    """Seconds of one `as_of` among some, the versions of all tables told."""
+    """Seconds of one `as_of` among some, which tells the versions of all tables."""
 
     def work() -> None:
         for at_ms in itertools.islice(instants, _AS_OF_ROUND):

@@ -24,8 +24,9 @@ from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.client import HttpOwner
 from slackwater.scan.snapshot import Snapshot
 from tests.faults.dying_owner import processes
+from tests.histories.history import Outcome
 from tests.histories.recording import Recorder, Run, recorded_history
-from tests.histories.workload import Client, Workload
+from tests.histories.workload import STAMPED, Client, Workload
 
 PATIENCE_S = 120.0
 """For how long what is sure to come is waited for."""
@@ -98,8 +99,11 @@ class Crew:
 
     def let_commit(self, number: int, patience_s: float = PATIENCE_S) -> None:
         """Wait until so many more transactions were committed; with less patience, or until nothing happens so long."""
-        enough = self.ends["committed"] + number
-        while self.ends["committed"] < enough:
+        self.let_reach(Outcome.COMMITTED.value, self.ends[Outcome.COMMITTED.value] + number, patience_s)
+
+    def let_reach(self, end: str, number: int, patience_s: float = PATIENCE_S) -> None:
+        """Wait until so many ended so, of all that began; `patience_s` as above."""
+        while self.ends[end] < number:
             ready = wait([member.told for member in self._members], patience_s)
             if not ready and patience_s < PATIENCE_S:
                 return
@@ -175,9 +179,12 @@ class Crew:
     def _hear(self, member: _Member) -> bool:
         """One word of a process; whether there was one."""
         try:
-            self.ends[member.told.recv()] += 1
+            end = member.told.recv()
         except (EOFError, ConnectionResetError):
             return False
+        self.ends[end] += 1
+        if end == STAMPED:
+            self.ends[Outcome.COMMITTED.value] += 1
         return True
 
 

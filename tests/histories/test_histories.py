@@ -22,7 +22,7 @@ from tests.histories.crew import Conditions, Crew, crew_of
 from tests.histories.history import Outcome
 from tests.histories.recording import Run
 from tests.histories.violations import Kind, Violation
-from tests.histories.workload import Workload
+from tests.histories.workload import SLICE, STAMPED, Workload
 
 HOUR_MS = 3_600_000
 DRIFT_MS = 200
@@ -190,4 +190,8 @@ def _drive(case: Case, crew: Crew, server: Server | None, chance: random.Random)
             server.kill()
             server.start()
     crew.let_commit(max(case.processes, case.goal - crew.ends["committed"]))
+    # What a run is not worth much without, and chance may have left out.
+    crew.let_reach(SLICE, 1)
+    if case.workload.early:
+        crew.let_reach(STAMPED, 1)
     crew.stop()

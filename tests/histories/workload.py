@@ -35,6 +35,8 @@ from tests.transaction.tables import schema
 
 SCHEMA = schema({"p": "string", "k": "string"})
 PARTITIONS = ("a", "b")
+STAMPED, SLICE = "stamped", "slice"
+"""Ends that are told besides outcomes: a commit whose rows in several tables carry its timestamp, and a time slice."""
 REFUSALS = (CommitError, CommitOwnerUnavailable)
 """What a client may be told; every other error is a fault."""
 PRECISIONS: Sequence[tuple[str, float]] = (
@@ -201,6 +203,8 @@ class Client:
         if not attempts:
             return error
         self._ends(attempts[-1], outcome, error)
+        if outcome is Outcome.COMMITTED and len({table for table, _ in attempts[-1].files}) > 1 and attempts[-1].stamps:
+            return STAMPED
         return outcome.value
 
     def _do(self, plan: _Plan, transaction: LogTransaction, attempt: _Try) -> None:
@@ -319,7 +323,7 @@ class Client:
             self._recorder.tell(
                 "slices", id=identity, at_ms=at, begin=begin, end=now(), lists=lists, tables=sorted(lists)
             )
-        return "slice"
+        return SLICE
 
     def _instant(self) -> int:
         """Now, a moment ago, or what was asked before."""

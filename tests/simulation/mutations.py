@@ -154,15 +154,15 @@ _BLIND = {**_STILL, "reads": 0.1, "asks": 0.2, "locks": 0.0, "tables": 2, "clien
 _DYING = {**_BLIND, "crashes": 0.03, "lease_ms": 20}
 
 MUTATIONS = (
-    Mutation("read timestamps are not checked", 40, _without_read_timestamps_checked, _TOLD_EARLY),
-    Mutation("read timestamps are not filled", 40, _without_read_timestamps_filled, _TOLD_EARLY),
+    Mutation("read timestamps are not checked", 80, _without_read_timestamps_checked, _TOLD_EARLY),
+    Mutation("read timestamps are not filled", 80, _without_read_timestamps_filled, _TOLD_EARLY),
     Mutation("LAST is forgotten", 40, _without_last, _STEPPING),
     Mutation("the stamp is chosen before the rows are locked", 40, _with_time_looked_at_early, _STILL, _looks_early),
     Mutation("time slices that were answered are forgotten", 40, _without_served, _SLICED),
     Mutation("tables of a transaction count one by one", 60, _with_tables_one_by_one, _BLIND),
     Mutation("overtaken reads bound nothing", 40, _without_overtaken, _STILL),
     Mutation("a resized table forgets its entries", 60, _with_resize_to_nothing, _RESIZED),
-    Mutation("what was pruned is forgotten", 60, _with_pruning_that_is_forgotten, _FORGETFUL),
+    Mutation("what was pruned is forgotten", 120, _with_pruning_that_is_forgotten, _FORGETFUL),
     Mutation("heads of logs bound nothing", 40, _without_log_heads, _STILL),
     Mutation("versions are freed without those of the same transaction", 60, _without_siblings, _DYING),
 )

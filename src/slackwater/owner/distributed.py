@@ -16,12 +16,13 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from slackwater.errors import InvalidArgument, SlackwaterError
+from slackwater.errors import InvalidArgument, LockTimeout, SlackwaterError
 from slackwater.owner import locks, promises
 from slackwater.owner.clock import OwnerClock
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import decisions, prepared
 from slackwater.owner.granules import locked
+from slackwater.owner.joint_allocation import committed
 from slackwater.owner.locking import Locking
 from slackwater.owner.owner_time import OwnerTime
 from slackwater.owner.timestamp_range import TimestampRange
@@ -57,13 +58,21 @@ class Distributed:
 
     def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
         """As `CommitOwner.prepare`."""
-        earlier = self._database.read(lambda c: _prepared(c, request.txn_id))
+        # What is promised is a version, not one behind those of others.
+        request = replace(request, writes=[replace(write, may_move=False) for write in request.writes])
+        earlier = self._earlier_vote(request.txn_id)
         if earlier is not None:
             # The answer to an equal request was lost.
-            return Vote(TimestampRange(earlier.low_ms, earlier.high_ms), self._now_ms())
+            return earlier
         try:
             self._lock(request)
             outcome = self._database.write(lambda c: self._vote(c, request, coordinator_id))
+        except IntegrityError:
+            # Two equal requests came together.
+            earlier = self._earlier_vote(request.txn_id)
+            if earlier is None:
+                raise
+            return earlier
         except BaseException:
             self._transactions.end(request.txn_id)
             raise
@@ -76,7 +85,8 @@ class Distributed:
         """As `CommitOwner.finish`."""
         row = self._database.read(lambda c: _prepared(c, txn_id))
         if row is None:
-            return None
+            # Done before, or forgotten.
+            return None if timestamp_ms is None else self._database.read(lambda c: committed(c, txn_id))
         response = None
         if timestamp_ms is not None:
             request = _request_from_json(row.request)
@@ -90,6 +100,10 @@ class Distributed:
         self._database.write(lambda c: _forget(c, txn_id))
         self._transactions.wake()
         return response
+
+    def _earlier_vote(self, txn_id: str) -> Vote | None:
+        row = self._database.read(lambda c: _prepared(c, txn_id))
+        return None if row is None else Vote(TimestampRange(row.low_ms, row.high_ms), self._now_ms())
 
     def in_doubt(self) -> list[InDoubt]:
         """As `CommitOwner.in_doubt`."""
@@ -147,6 +161,11 @@ class Distributed:
             return outcome
         if isinstance(outcome, SlackwaterError):
             return outcome
+        if not locks.keep(connection, request.txn_id, now_ms, now_ms):
+            return LockTimeout(
+                f"transaction {request.txn_id} lost its locks before it could vote: its process was heard of too late; "
+                "nothing was committed: run it again"
+            )
         locks.keep_for_good(connection, request.txn_id)
         connection.execute(
             sa.insert(prepared).values(

@@ -146,7 +146,8 @@ class JointAllocation:
         begin_allocation(connection)
         rows = locked_tables(connection, _tables_of(attempt.request))
         time = OwnerTime.of(connection, self.now_ms(), _written_items(attempt))
-        return _Work(self, connection, rows, time, ()).vote(attempt), time.now_ms
+        promised = live_promises(connection, rows, self.now_ms(), self.is_dead)
+        return _Work(self, connection, rows, time, promised).vote(attempt), time.now_ms
 
 
 @dataclass
@@ -172,7 +173,8 @@ class _Work:
             return refusal
         if attempt.is_decided:
             # Its locks have kept everything as it was when that was promised.
-            return self._given(attempt, attempt.request.range.high_ms)
+            moved = [w.table_id for w in attempt.request.writes if w.version != self.heads[w.table_id].version + 1]
+            return InFlight() if moved else self._given(attempt, attempt.request.range.high_ms)
         if attempt.request.has_locks and not self._keeps_locks(attempt):
             return LockTimeout(
                 f"transaction {attempt.request.txn_id} has lost its locks: its lease had ended and others wanted them; "
@@ -194,6 +196,8 @@ class _Work:
         behind = self._behind(attempt)
         outcome = self._conflict(attempt, behind) if behind else self._bounded(attempt)
         if isinstance(outcome, InFlight):
+            return TransactionConflict({})
+        if isinstance(outcome, TimestampRange) and self._among_promises(attempt.request, outcome)[1] is not None:
             return TransactionConflict({})
         assert isinstance(outcome, TimestampRange | TransactionConflict | SlackwaterError)  # noqa: S101  (nothing else)
         return outcome
@@ -400,6 +404,12 @@ def _earlier_results(connection: Connection, attempts: Sequence[JointAttempt]) -
 def forget_open(connection: Connection, txn_id: str) -> None:
     """Forget what a transaction that did not commit was told of the time."""
     connection.execute(_FORGET_OPEN, {"of_txn": txn_id})
+
+
+def committed(connection: Connection, txn_id: str) -> TransactionResponse | None:
+    """The answer to a transaction that counts, None for one that does not, or of which no row tells any more."""
+    rows = connection.execute(_OF_TRANSACTIONS, {"txn_ids": [txn_id]}).all()
+    return response_of(rows) if rows and rows[0].state == RATIFIED else None
 
 
 def response_of(rows: Sequence[Row[Any]]) -> TransactionResponse:
