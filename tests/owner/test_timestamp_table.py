@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from slackwater.owner.database_schema import commits, transactions
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.joint_allocation import JointAllocated
+from slackwater.owner.joint_attempts import JointAllocated
 from slackwater.owner.transactions import Transactions
 from tests.contract.owners import DATABASES, FakeClock, Killed, OwnedLake, created, dead_holder, new_lake
 from tests.contract.transactions import Txn

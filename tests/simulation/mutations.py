@@ -15,7 +15,8 @@ from slackwater.owner import (
     joint_allocation,
     read_timestamps,
 )
-from slackwater.owner.joint_allocation import JointAllocated, JointAttempt, _read_items, _Work, _written_items
+from slackwater.owner.joint_allocation import _Work
+from slackwater.owner.joint_attempts import JointAllocated, JointAttempt, read_items, written_items
 from slackwater.owner.joint_ratification import _Flip
 from slackwater.owner.owner_time import OwnerTime
 from slackwater.owner.read_timestamps import ReadTimestampTable
@@ -134,7 +135,7 @@ _EARLY: dict[str, OwnerTime] = {}
 
 def _looks_early(world: World) -> None:
     def look(process: Process, attempt: JointAttempt) -> None:
-        items = [*_written_items(attempt), *(item for read in attempt.request.reads for item in _read_items(read))]
+        items = [*written_items(attempt), *(item for read in attempt.request.reads for item in read_items(read))]
         now_ms = process.clock.now_ms()
         _EARLY[attempt.file_id] = process.database.read(lambda c: OwnerTime.of(c, now_ms, items))
 

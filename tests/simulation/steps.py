@@ -31,7 +31,7 @@ from slackwater.owner.commit_content import content, facts_of
 from slackwater.owner.commit_files import stage, staged_path, transaction_at
 from slackwater.owner.commits import _rough_size, settle_abandoned
 from slackwater.owner.heads import Allocated
-from slackwater.owner.joint_allocation import JointAllocated, TooEarly
+from slackwater.owner.joint_attempts import JointAllocated, TooEarly
 from slackwater.owner.joint_ratification import answer_of
 from slackwater.owner.locking import _Patience
 from slackwater.owner.ratification import Freed, Pending, Staged

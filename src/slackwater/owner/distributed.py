@@ -22,7 +22,7 @@ from slackwater.owner.clock import OwnerClock
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import decisions, prepared
 from slackwater.owner.granules import locked
-from slackwater.owner.joint_allocation import committed
+from slackwater.owner.joint_replays import committed
 from slackwater.owner.locking import Locking
 from slackwater.owner.owner_time import OwnerTime
 from slackwater.owner.timestamp_range import TimestampRange

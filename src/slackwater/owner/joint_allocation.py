@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
@@ -17,94 +17,36 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from slackwater.errors import LockTimeout, SlackwaterError, TableNotFound, TimestampConflict
 from slackwater.owner import locks
-from slackwater.owner.allocation import Blocked, InFlight, Purged
-from slackwater.owner.api import CommitResponse
+from slackwater.owner.allocation import Blocked, InFlight
 from slackwater.owner.clock import is_dead
-from slackwater.owner.commit_content import ContentFacts
 from slackwater.owner.database_schema import commits, owner, transactions
-from slackwater.owner.granules import checked, locked, stamped
-from slackwater.owner.heads import (
-    ALLOCATED,
-    OPEN,
-    RATIFIED,
-    Allocated,
-    Author,
-    Head,
-    Turn,
-    commit_of,
-    locked_tables,
-    why_not_next,
-    why_refused,
+from slackwater.owner.granules import locked
+from slackwater.owner.heads import ALLOCATED, OPEN, Author, Head, Turn, locked_tables, why_not_next, why_refused
+from slackwater.owner.joint_attempts import (
+    JointAllocated,
+    JointAttempt,
+    Outcome,
+    TooEarly,
+    read_items,
+    tables_of,
+    written_items,
 )
+from slackwater.owner.joint_replays import earlier_results, purged
 from slackwater.owner.locks import Blocker
 from slackwater.owner.owner_time import OwnerTime, begin_allocation
 from slackwater.owner.promises import Promise, live_promises
 from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import (
-    TableRead,
-    TransactionConflict,
-    TransactionRequest,
-    TransactionResponse,
-)
+from slackwater.owner.transaction_api import TableRead, TransactionConflict, TransactionRequest, TransactionResponse
 
 _INSERT_COMMIT = sa.insert(commits)
 _NEXT_COMMIT = sa.select(commits.c.timestamp_ms).where(
     commits.c.table_id == sa.bindparam("of_table"), commits.c.version == sa.bindparam("at_version")
 )
-_OF_TRANSACTIONS = sa.select(commits).where(commits.c.txn_id.in_(sa.bindparam("txn_ids", expanding=True)))
 _RAISE_LAST = sa.update(owner).where(owner.c.last_ms < sa.bindparam("read_at")).values(last_ms=sa.bindparam("read_at"))
 _FORGET_OPEN = sa.delete(transactions).where(
     transactions.c.txn_id == sa.bindparam("of_txn"), transactions.c.state == OPEN
 )
 _ROW = ("state", "timestamp_ms", "low_ms", "high_ms", "pending", "holder", "until_ms")
-
-
-@dataclass(frozen=True, slots=True)
-class JointAttempt:
-    """One attempt at a transaction; `file_id` (a UUID) is its own, and part of its files' names.
-
-    `facts` and `granules` (those it writes, None for all) of its writes by table. Up to `searched_version` the log of
-    the first table that it writes was searched for an earlier result.
-    """
-
-    request: TransactionRequest
-    facts: Mapping[str, ContentFacts]
-    granules: Mapping[str, Sequence[str] | None]
-    file_id: str
-    holder: str
-    until_ms: int
-    searched_version: int = -1
-    has_waited: bool = False
-    """For the time that it was promised, as long as that was away; a clock that stepped back may never come there."""
-    is_decided: bool = False
-    """The timestamp was decided for all owners of the transaction, of which this one promised that it can be."""
-
-
-@dataclass(frozen=True, slots=True)
-class JointAllocated:
-    """The versions, by table, are the attempt's until its lease ends; all have the one timestamp."""
-
-    timestamp_ms: int
-    parts: Mapping[str, Allocated]
-
-
-@dataclass(frozen=True, slots=True)
-class TooEarly:
-    """The transaction was promised a time that has not come: ask again in so many ms."""
-
-    wait_ms: int
-
-
-Outcome: TypeAlias = (
-    JointAllocated
-    | InFlight
-    | Blocked
-    | TooEarly
-    | Purged
-    | TransactionResponse
-    | TransactionConflict
-    | SlackwaterError
-)
 
 
 @dataclass(frozen=True)
@@ -120,21 +62,21 @@ class JointAllocation:
     ) -> list[Outcome]:
         """An outcome for each of `attempts`, in order. Earlier results are looked for as in `Allocation.allocate`."""
         begin_allocation(connection)
-        rows = locked_tables(connection, {t for attempt in attempts for t in _tables_of(attempt.request)})
-        items = [item for attempt in attempts for item in _written_items(attempt)]
-        items += [item for attempt in attempts for read in attempt.request.reads for item in _read_items(read)]
+        rows = locked_tables(connection, {t for attempt in attempts for t in tables_of(attempt.request)})
+        items = [item for attempt in attempts for item in written_items(attempt)]
+        items += [item for attempt in attempts for read in attempt.request.reads for item in read_items(read)]
         time = OwnerTime.of(connection, self.now_ms(), items)
         work = _Work(self, connection, rows, time, live_promises(connection, rows, self.now_ms(), self.is_dead))
         earlier: Mapping[str, Outcome] = {}
         if is_rerun or any(attempt.request.is_replay for attempt in attempts):
-            earlier = _earlier_results(connection, attempts)
+            earlier = earlier_results(connection, attempts)
         # Equal requests may come together: the second waits for the first.
         counts: Counter[str] = Counter()
         outcomes = []
         for attempt in attempts:
             txn_id = attempt.request.txn_id
             counts[txn_id] += 1
-            known = InFlight() if counts[txn_id] > 1 else earlier.get(txn_id) or _purged(rows, attempt)
+            known = InFlight() if counts[txn_id] > 1 else earlier.get(txn_id) or purged(rows, attempt)
             outcomes.append(known or work.outcome(attempt))
         work.save()
         return outcomes
@@ -144,8 +86,8 @@ class JointAllocation:
     ) -> tuple[TimestampRange | TransactionConflict | SlackwaterError, int]:
         """The range within which the transaction can commit while nothing changes, and the owner's time."""
         begin_allocation(connection)
-        rows = locked_tables(connection, _tables_of(attempt.request))
-        time = OwnerTime.of(connection, self.now_ms(), _written_items(attempt))
+        rows = locked_tables(connection, tables_of(attempt.request))
+        time = OwnerTime.of(connection, self.now_ms(), written_items(attempt))
         promised = live_promises(connection, rows, self.now_ms(), self.is_dead)
         return _Work(self, connection, rows, time, promised).vote(attempt), time.now_ms
 
@@ -218,7 +160,7 @@ class _Work:
             connection.execute(_RAISE_LAST, {"read_at": self.read_at_ms})
 
     def _refusal(self, attempt: JointAttempt) -> SlackwaterError | None:
-        for table_id in _tables_of(attempt.request):
+        for table_id in tables_of(attempt.request):
             if table_id not in self.rows:
                 return TableNotFound(f"the commit owner has no table {table_id}")
         for write in attempt.request.writes:
@@ -282,7 +224,7 @@ class _Work:
         request, time = attempt.request, self.time
         low_ms = 0
         if request.writes:
-            written = time.reads.vector(_written_items(attempt))
+            written = time.reads.vector(written_items(attempt))
             newest_ms = max(self.heads[write.table_id].timestamp_ms for write in request.writes)
             low_ms = max(time.served_ms, time.reads.lower_bound(written), newest_ms)
         allowed = request.range.above(low_ms)
@@ -299,7 +241,7 @@ class _Work:
     def _among_promises(self, request: TransactionRequest, bounded: TimestampRange) -> tuple[int, Promise | None]:
         """The timestamp, and the promise that has to be waited for; who only reads goes before it where that can be."""
         others = [promise for promise in self.promises if promise.txn_id != request.txn_id]
-        tables = _tables_of(request)
+        tables = tables_of(request)
         written = {write.table_id for write in request.writes}
         read_only = [p.timestamp_ms for p in others if p.table_id in tables and p.table_id not in written]
         before = bounded.up_to(min(read_only) - 1) if read_only else bounded
@@ -327,7 +269,7 @@ class _Work:
     def _given(self, attempt: JointAttempt, timestamp_ms: int) -> Outcome:
         request = attempt.request
         for read in request.reads:
-            self.time.reads.record(self.time.reads.vector(_read_items(read)), timestamp_ms)
+            self.time.reads.record(self.time.reads.vector(read_items(read)), timestamp_ms)
         if not request.writes:
             self.read_at_ms = max(self.read_at_ms, timestamp_ms)
             # Nothing is to be ratified: this is its end.
@@ -348,18 +290,6 @@ class _Work:
         return JointAllocated(timestamp_ms, parts)
 
 
-def _tables_of(request: TransactionRequest) -> set[str]:
-    return {read.table_id for read in request.reads} | {write.table_id for write in request.writes}
-
-
-def _written_items(attempt: JointAttempt) -> list[Any]:
-    return [item for table_id, granules in attempt.granules.items() for item in checked(table_id, granules)]
-
-
-def _read_items(read: TableRead) -> list[Any]:
-    return stamped(read.table_id, read.granules)
-
-
 def _why_empty(asked: TimestampRange, low_ms: int) -> str:
     if not asked.was_asked:
         return f"no timestamp after {low_ms} is left: repeat the transaction"
@@ -370,62 +300,9 @@ def _why_empty(asked: TimestampRange, low_ms: int) -> str:
     )
 
 
-def _purged(rows: Mapping[str, Row[Any]], attempt: JointAttempt) -> Purged | None:
-    """Where the log is yet to be searched for an earlier result: the row that told of it may be gone."""
-    request = attempt.request
-    if not request.is_replay or not request.writes:
-        return None
-    first = request.writes[0]
-    row = rows.get(first.table_id)
-    if row is None or row.purged_version < max(first.version, attempt.searched_version + 1):
-        return None
-    return Purged(row.purged_version, row.ratified_version)
-
-
-def _earlier_results(connection: Connection, attempts: Sequence[JointAttempt]) -> dict[str, Outcome]:
-    """What became of those of `attempts` whose commits were given versions before."""
-    by_id = {attempt.request.txn_id: attempt for attempt in attempts}
-    found: dict[str, list[Row[Any]]] = {}
-    for row in connection.execute(_OF_TRANSACTIONS, {"txn_ids": sorted(by_id)}):
-        found.setdefault(row.commit_id, []).append(row)
-    results: dict[str, Outcome] = {}
-    for txn_id, rows in found.items():
-        attempt = by_id[txn_id]
-        if rows[0].state == RATIFIED:
-            results[txn_id] = response_of(rows)
-        elif attempt.file_id in rows[0].file_name:
-            parts = {row.table_id: _again(row, attempt) for row in rows}
-            results[txn_id] = JointAllocated(rows[0].timestamp_ms, parts)
-        else:
-            results[txn_id] = InFlight()
-    return results
-
-
 def forget_open(connection: Connection, txn_id: str) -> None:
     """Forget what a transaction that did not commit was told of the time."""
     connection.execute(_FORGET_OPEN, {"of_txn": txn_id})
-
-
-def committed(connection: Connection, txn_id: str) -> TransactionResponse | None:
-    """The answer to a transaction that counts, None for one that does not, or of which no row tells any more."""
-    rows = connection.execute(_OF_TRANSACTIONS, {"txn_ids": [txn_id]}).all()
-    return response_of(rows) if rows and rows[0].state == RATIFIED else None
-
-
-def response_of(rows: Sequence[Row[Any]]) -> TransactionResponse:
-    """The answer to a transaction whose rows of `commits` these are, all ratified."""
-    return TransactionResponse(
-        rows[0].timestamp_ms, {row.table_id: CommitResponse(commit_of(row), row.version) for row in rows}
-    )
-
-
-def _again(row: Row[Any], attempt: JointAttempt) -> Allocated:
-    """What a run of this very database transaction gave out whose answer was lost."""
-    facts = attempt.facts[row.table_id]
-    write = next(w for w in attempt.request.writes if w.table_id == row.table_id)
-    moved = facts.mark is not None and row.mark is not None and row.version != write.version
-    shift = int(row.mark) - int(facts.mark or 0) if moved else None
-    return Allocated(row.version, row.timestamp_ms, row.file_name, shift)
 
 
 def _upsert(insert: Any) -> Any:

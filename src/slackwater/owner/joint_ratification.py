@@ -18,7 +18,7 @@ from slackwater.owner.abandoned import free_transaction
 from slackwater.owner.api import Commit, CommitResponse
 from slackwater.owner.database_schema import commits, tables, transactions
 from slackwater.owner.heads import ALLOCATED, RATIFIED, STAGED, locked_tables
-from slackwater.owner.joint_allocation import response_of
+from slackwater.owner.joint_replays import response_of
 from slackwater.owner.ratification import Freed, Pending, Staged
 from slackwater.owner.transaction_api import TransactionResponse
 

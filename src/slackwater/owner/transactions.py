@@ -39,7 +39,8 @@ from slackwater.owner.database import Database
 from slackwater.owner.database_schema import prepared
 from slackwater.owner.granules import written_granules
 from slackwater.owner.heads import Allocated
-from slackwater.owner.joint_allocation import JointAllocated, JointAllocation, JointAttempt, TooEarly
+from slackwater.owner.joint_allocation import JointAllocation
+from slackwater.owner.joint_attempts import JointAllocated, JointAttempt, Outcome, TooEarly
 from slackwater.owner.joint_ratification import JointStaged
 from slackwater.owner.ratification import Freed, Pending, Staged
 from slackwater.owner.timestamp_range import TimestampRange
@@ -95,7 +96,7 @@ class Transactions:
         self._clock = clock
         self._lease_ms = lease_ms
         self._allocation = JointAllocation(clock.now_ms, max_backlog)
-        self._allocate: Batches[JointAttempt, joint_allocation.Outcome] = Batches(self._allocate_batch)
+        self._allocate: Batches[JointAttempt, Outcome] = Batches(self._allocate_batch)
         self._ratify: Batches[JointStaged, joint_ratification.Outcome] = Batches(self._ratify_batch)
         self._changes = changes or Changes()
 
@@ -183,7 +184,7 @@ class Transactions:
             self._lease_end(request),
         )
 
-    def allocate(self, attempt: JointAttempt) -> joint_allocation.Outcome:
+    def allocate(self, attempt: JointAttempt) -> Outcome:
         """The first database transaction: versions, and the timestamp."""
         return self._allocate(attempt)
 
@@ -337,10 +338,10 @@ class Transactions:
             ) from error
         return replace(response, commits=commits)
 
-    def _allocate_batch(self, attempts: Sequence[JointAttempt]) -> list[joint_allocation.Outcome]:
+    def _allocate_batch(self, attempts: Sequence[JointAttempt]) -> list[Outcome]:
         runs = itertools.count()
 
-        def allocate(connection: Connection) -> list[joint_allocation.Outcome]:
+        def allocate(connection: Connection) -> list[Outcome]:
             # A run whose answer was lost may have counted.
             return self._allocation.allocate(connection, attempts, is_rerun=next(runs) > 0)
 
