@@ -121,6 +121,7 @@ class Run:
     sights: Sequence[tuple[str, int, tuple[str, ...]]] = ()
     not_landed: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
+    locking: frozenset[str] = frozenset()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -229,6 +230,7 @@ def recorded_history(directory: Path, root: Path, names: Sequence[str]) -> Run:
             if event["outcome"] == Outcome.ABORTED.value and tried[identity]["is_joint"]
         },
         errors,
+        frozenset(identity for identity, event in tried.items() if event["has_locks"]),
     )
 
 

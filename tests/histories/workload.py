@@ -80,6 +80,7 @@ class _Try:
     order: int
     begin: float
     is_joint: bool
+    has_locks: bool = False
     owner_time_ms: int | None = None
     operations: list[Any] = field(default_factory=list)
     stamps: list[int] = field(default_factory=list)
@@ -177,6 +178,7 @@ class Client:
             attempt = self._begun(transaction.id, begin, is_joint=True)
             attempt.owner_time_ms = ms_of(transaction.begun_at)
             attempt.transaction = transaction
+            attempt.has_locks = plan.control == "locking"
             attempts.append(attempt)
             try:
                 self._do(plan, transaction, attempt)
@@ -375,6 +377,7 @@ class Client:
             order=attempt.order,
             begin=attempt.begin,
             is_joint=attempt.is_joint,
+            has_locks=attempt.has_locks,
             operations=attempt.operations,
             stamps=attempt.stamps,
             asked=attempt.asked,

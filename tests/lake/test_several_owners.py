@@ -20,7 +20,10 @@ from slackwater.errors import (
 from slackwater.lake.lake import LogLake
 from slackwater.lake.several_owners import resolve
 from slackwater.owner.embedded import EmbeddedOwner
-from tests.contract.owners import SCHEMA, FakeClock, Killed, new_id
+from slackwater.owner.locking import Locking
+from slackwater.owner.timestamp_range import TimestampRange
+from slackwater.owner.transaction_api import TableWrite, TransactionRequest
+from tests.contract.owners import SCHEMA, FakeClock, Killed, at_once, new_id
 
 
 class TwoLakes:
@@ -247,6 +250,68 @@ def test_a_decision_that_is_not_heard_leaves_the_outcome_open(lakes: TwoLakes, m
             tx.commit()
     resolve([lakes.one.owner, lakes.two.owner])
     assert lakes.versions() == (1, 1)
+
+
+def test_who_lost_its_locks_does_not_vote(lakes: TwoLakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process was paused between locking and voting, and others went ahead."""
+    lakes.later()
+    tx = both(lakes)
+    lock = Locking.lock
+
+    def paused(self: Locking, request: Any) -> None:
+        lock(self, request)
+        if request.txn_id == tx.id:
+            lakes.later(60_000)
+            other = lakes.lakes[name_of(self)].transaction(control="locking")
+            other.snapshot(name_of(self))
+            other.rollback()
+
+    def name_of(locking: Locking) -> str:
+        return next(n for n, lake in lakes.lakes.items() if lake.owner._locking is locking)  # type: ignore[attr-defined]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Locking, "lock", paused)
+        with pytest.raises(LockTimeout, match="before it could vote"):
+            tx.commit()
+    assert lakes.versions() == (0, 0)
+    assert lakes.one.owner.in_doubt() == lakes.two.owner.in_doubt() == []
+
+
+def test_of_two_equal_requests_for_a_vote_both_get_the_first(lakes: TwoLakes) -> None:
+    lakes.later()
+    owner, at = lakes.one.owner, lakes.one.owner.cut().named("one")
+    assert at is not None
+    txn_id = new_id()
+    actions = [{"commitInfo": {"txnId": txn_id}}, {"txn": {"appId": "a", "version": 1}}]
+    request = TransactionRequest(txn_id, TimestampRange(0), (), [TableWrite(at.table_id, 1, actions)])
+    votes = at_once(*[lambda: owner.prepare(request, owner.owner_id)] * 4)
+    assert len({vote.range for vote in votes}) == 1
+    assert owner.finish(txn_id, None) is None
+    assert owner.in_doubt() == []
+
+
+def test_an_answer_that_was_lost_is_given_again(lakes: TwoLakes) -> None:
+    lakes.later()
+    tx = both(lakes)
+    tx.commit()
+    again = lakes.one.owner.finish(tx.id, tx.results["one"].timestamp_ms)
+    assert again is not None
+    assert [c.commit.version for c in again.commits.values()] == [1]
+
+
+def test_a_table_is_not_given_back_while_a_vote_for_it_stands(lakes: TwoLakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    lakes.later()
+    tx = both(lakes)
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddedOwner, "finish", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            tx.commit()
+    monkeypatch.setattr("slackwater.owner.transfers._PATIENCE_S", 0.0)
+    with pytest.raises(CommitError):
+        lakes.one.release("one")
+    resolve([lakes.one.owner, lakes.two.owner])
+    lakes.one.release("one")
+    assert lakes.two.snapshot("two").version == 1
 
 
 def test_a_name_that_several_lakes_have_says_nothing(lakes: TwoLakes) -> None:

@@ -49,8 +49,10 @@ from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, owner, tables
 from slackwater.owner.granules import checked
 from slackwater.owner.heads import RATIFIED, TURN_MS, locked_table, why_refused
+from slackwater.owner.locks import in_the_way
 from slackwater.owner.owner_time import OwnerTime, begin_allocation
 from slackwater.owner.places import Places
+from slackwater.owner.transaction_api import Item
 from slackwater.protocol.file_names import version_prefix
 from slackwater.protocol.managed_commits import OWNER_NAME
 from slackwater.protocol.properties import MANAGED_COMMIT_OWNER
@@ -330,6 +332,10 @@ class Transfers:
             _set(connection, request.table_id, turn_of=_HAND_BACK, turn_until_ms=now_ms + TURN_MS)
         if request.version <= row.ratified_version:
             return CommitConflict(row.ratified_version)
+        items = [Item(request.table_id)]
+        if in_the_way(connection, None, [], items, now_ms, is_dead) is not None:
+            # A transaction goes on that has locked the table, or voted for what it will write there.
+            return InFlight()
         if row.allocated_version > row.ratified_version:
             # Those who stage commits decide whose the version is; the dead are not waited for.
             free_abandoned(connection, row, now_ms, is_dead)
