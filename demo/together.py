@@ -24,7 +24,7 @@ def change_together(spark: SparkSession, root: Path, name: str) -> None:
         first = lake.history(1).first()
         told = summarise(spark, lake, name, "flights without an airplane are taken out", "aircraft IS NULL")
         before = first["timestamp"] if first else told
-        console.print("   with lake.transaction(spark) as tx: now = tx.current_timestamp(); tx.table('flights').delete(…); …")
+        console.print("   with lake.transaction(spark) as tx: tx.current_timestamp(); tx.table('flights').delete(…); …")
         agree(lake, name, told)
         slices(lake, name, before.astimezone(dt.timezone.utc), told)
         show(lake.history(4).select("timestamp", "tables", "operations"), "lake.history(4)")

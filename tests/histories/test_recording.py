@@ -46,8 +46,8 @@ class Stage:
     def tried(self, identity: str = "x", **more: Any) -> None:
         operations = [("append", "t0", "a", "log0", "v"), ("append", "t1", "b", "row0", "v")]
         event = {
-            "client": "c", "order": 1, "begin": 1.0, "is_joint": True, "has_locks": False, "operations": operations, "stamps": [20],
-            "asked": [], "files": list(FILES.items()), "owner_time_ms": 15,
+            "client": "c", "order": 1, "begin": 1.0, "is_joint": True, "has_locks": False, "operations": operations,
+            "stamps": [20], "asked": [], "files": list(FILES.items()), "owner_time_ms": 15,
         }  # fmt: skip
         self.recorder.tell("tries", id=identity, **{**event, **more})
 

@@ -52,7 +52,7 @@ def test_rows_carry_the_timestamp_of_their_commit_and_nobody_sees_a_transaction_
                 tx.table("orders").append(row.withColumns({"part": F.lit("a"), "seen": F.lit(len(seen)).cast("long")}))
                 tx.table("audit").append(row)
 
-            lake.run(work, retries=50, control=WRITERS[number], writes=["orders", "audit"])
+            lake.run(work, retries=50, control=WRITERS[number])
             told[identity] = ms_of(found[-1].commit_timestamp)
 
     def read() -> None:
