@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.errors import DeadlockDetected, LockTimeout
+from slackwater.errors import DeadlockDetected, LockTimeout, TimestampConflict
 from slackwater.owner.granules import granule
+from slackwater.owner.transaction_api import TransactionResponse
 from tests.contract.owners import OwnedLake, added, at_once
 from tests.contract.test_transactions import Shelf
 from tests.contract.transactions import Txn
@@ -144,3 +145,40 @@ def test_what_is_held_is_free_when_the_transaction_ends_or_is_heard_of_no_more(s
     shelf.owner.keep_alive(silent.txn_id)
     shelf.later(60_000)
     assert shelf.a.commit(2).commit.version == 2
+
+
+def test_a_transaction_that_only_read_under_locks_leaves_none(shelf: Shelf) -> None:
+    reader = shelf.txn().read(shelf.a)
+    reader.lock(shelf.a)
+    assert isinstance(shelf.owner.commit_transaction(reader.request(has_locks=True)), TransactionResponse)
+    shelf.txn().lock(shelf.a, exclusive=True, timeout_s=0)
+
+
+def test_who_has_locked_a_table_does_not_wait_for_who_was_promised_a_time_in_it(shelf: Shelf) -> None:
+    """That one waits for the lock, so both would wait for each other."""
+    shelf.later(1000)
+    early = shelf.txn()
+    early.ask(holds=[shelf.a])
+    holder = shelf.txn()
+    holder.lock(shelf.a, exclusive=True)
+    shelf.later(100)
+    early.write(shelf.a, may_move=True)
+    holder.write(shelf.a)
+
+    def late() -> object:
+        try:
+            return early.commit()
+        except TimestampConflict as error:
+            return error
+
+    answers = at_once(late, lambda: shelf.owner.commit_transaction(holder.request(has_locks=True)))
+    assert isinstance(answers[1], TransactionResponse)
+    assert isinstance(answers[0], TimestampConflict)
+
+
+def test_a_time_that_was_told_is_not_waited_for_where_the_clock_stepped_back(shelf: Shelf) -> None:
+    shelf.later(3_600_000)
+    early = shelf.txn().write(shelf.a)
+    asked = early.ask()
+    shelf.later(-3_600_000)
+    assert early.commit().timestamp_ms == asked.high_ms

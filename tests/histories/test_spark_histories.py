@@ -27,33 +27,31 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-WRITERS = ("optimistic", "locking", "optimistic", "locking")
-EACH = 1
+WRITERS = 3
 
 
+@pytest.mark.parametrize("control", ["optimistic", "locking"])
 def test_rows_carry_the_timestamp_of_their_commit_and_nobody_sees_a_transaction_in_part(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, control: str
 ) -> None:
     slackwater.enable(spark)
     told: dict[str, int] = {}
     sights: list[tuple[set[str], set[str]]] = []
     over = threading.Event()
 
-    def write(number: int) -> None:
-        for turn in range(EACH):
-            identity = f"{number}-{turn}"
-            found: list[LakeTransaction] = []
+    def write(identity: str) -> None:
+        found: list[LakeTransaction] = []
 
-            def work(tx: LakeTransaction, identity: str = identity, found: list[LakeTransaction] = found) -> None:
-                found.append(tx)
-                seen = {row.id for row in tx.table("orders").where("part = 'a'").select("id").collect()}
-                now = tx.current_timestamp()
-                row = spark.range(1).select(F.lit(identity).alias("id"), F.lit(now).alias("at"))
-                tx.table("orders").append(row.withColumns({"part": F.lit("a"), "seen": F.lit(len(seen)).cast("long")}))
-                tx.table("audit").append(row)
+        def work(tx: LakeTransaction) -> None:
+            found.append(tx)
+            seen = {row.id for row in tx.table("orders").where("part = 'a'").select("id").collect()}
+            now = tx.current_timestamp()
+            row = spark.range(1).select(F.lit(identity).alias("id"), F.lit(now).alias("at"))
+            tx.table("orders").append(row.withColumns({"part": F.lit("a"), "seen": F.lit(len(seen)).cast("long")}))
+            tx.table("audit").append(row)
 
-            lake.run(work, retries=50, control=WRITERS[number])
-            told[identity] = ms_of(found[-1].commit_timestamp)
+        lake.run(work, retries=50, control=control, writes=["orders", "audit"])
+        told[identity] = ms_of(found[-1].commit_timestamp)
 
     def read() -> None:
         while not over.is_set():
@@ -62,10 +60,10 @@ def test_rows_carry_the_timestamp_of_their_commit_and_nobody_sees_a_transaction_
     with slackwater.Lake.open(tmp_path / "lake", spark=spark) as lake:
         lake.create_table("orders", "id STRING, part STRING, seen BIGINT, at TIMESTAMP", partitioned_by=["part"])
         lake.create_table("audit", "id STRING, at TIMESTAMP")
-        with ThreadPoolExecutor(len(WRITERS) + 1) as pool:
+        with ThreadPoolExecutor(WRITERS + 1) as pool:
             reader = pool.submit(read)
             try:
-                for writer in [pool.submit(write, number) for number in range(len(WRITERS))]:
+                for writer in [pool.submit(write, f"w{number}") for number in range(WRITERS)]:
                     writer.result()
             finally:
                 over.set()
@@ -74,7 +72,7 @@ def test_rows_carry_the_timestamp_of_their_commit_and_nobody_sees_a_transaction_
         orders = lake.table("orders").toDF().select("id", "seen", at).orderBy("at").collect()
         audit = lake.table("audit").toDF().select("id", at).orderBy("at").collect()
 
-    assert len(told) == len(WRITERS) * EACH
+    assert len(told) == WRITERS
     assert {row.id: row["at"] for row in orders} == {row.id: row["at"] for row in audit} == told
     for name in ("orders", "audit"):
         stamps = LoggedTable.load(tmp_path / "lake" / name).stamps

@@ -23,11 +23,10 @@ from slackwater.owner.owner_time import OwnerTime
 from slackwater.owner.promises import keep, live_promises, promise
 from slackwater.owner.read_timestamps import prune
 from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import TimeRequest
+from slackwater.owner.transaction_api import LONGEST_AHEAD_MS, TimeRequest
 
 KEPT_MS = 600_000
 """Read timestamps are kept so long, for whoever wants a timestamp of then."""
-LONGEST_AHEAD_MS = 60_000
 
 _LEASE_MS = 3_600_000
 _HEADS = sa.select(sa.func.max(tables.c.allocated_ms)).where(

@@ -36,7 +36,13 @@ from slackwater.owner.locks import Blocker
 from slackwater.owner.owner_time import OwnerTime, begin_allocation
 from slackwater.owner.promises import Promise, live_promises
 from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import TableRead, TransactionConflict, TransactionRequest, TransactionResponse
+from slackwater.owner.transaction_api import (
+    LONGEST_AHEAD_MS,
+    TableRead,
+    TransactionConflict,
+    TransactionRequest,
+    TransactionResponse,
+)
 
 _INSERT_COMMIT = sa.insert(commits)
 _NEXT_COMMIT = sa.select(commits.c.timestamp_ms).where(
@@ -187,12 +193,15 @@ class _Work:
         txn_id, now_ms = attempt.request.txn_id, self.settings.now_ms()
         # Two that have a turn in one table each would wait for each other.
         has_turn = any(self.turns[w.table_id].is_now_of(txn_id, now_ms) for w in attempt.request.writes)
+        # Whoever has the turn may wait for the promised time to be used: then nobody would go on.
+        was_promised = any(promise.txn_id == txn_id for promise in self.promises)
         found = set()
         for write in attempt.request.writes:
             head, turn = self.heads[write.table_id], self.turns[write.table_id]
             facts = attempt.facts[write.table_id]
             is_passed = write.version <= head.version
-            gives_way = turn.is_of_another(txn_id, now_ms) and not (has_turn and txn_id < str(turn.commit_id))
+            goes_first = was_promised or (has_turn and txn_id < str(turn.commit_id))
+            gives_way = turn.is_of_another(txn_id, now_ms) and not goes_first
             if gives_way or (is_passed and not head.may_be_followed(write.version, facts, write.may_move)):
                 found.add(write.table_id)
         return found
@@ -215,8 +224,10 @@ class _Work:
         timestamp_ms, promise = self._among_promises(request, bounded)
         if promise is not None:
             return Blocked(promise.blocker())
-        if request.range.was_asked and timestamp_ms > time.now_ms and not attempt.has_waited:
-            return TooEarly(timestamp_ms - time.now_ms)
+        early_ms = timestamp_ms - time.now_ms
+        # Further away is no promise, but a clock that stepped back.
+        if request.range.was_asked and 0 < early_ms <= LONGEST_AHEAD_MS and not attempt.has_waited:
+            return TooEarly(early_ms)
         return self._given(attempt, timestamp_ms)
 
     def _bounded(self, attempt: JointAttempt) -> TimestampRange | Outcome:
@@ -240,7 +251,8 @@ class _Work:
 
     def _among_promises(self, request: TransactionRequest, bounded: TimestampRange) -> tuple[int, Promise | None]:
         """The timestamp, and the promise that has to be waited for; who only reads goes before it where that can be."""
-        others = [promise for promise in self.promises if promise.txn_id != request.txn_id]
+        # Whoever was promised a time waits for the locks of others: who has some would wait for it in turn.
+        others = [] if request.has_locks else [p for p in self.promises if p.txn_id != request.txn_id]
         tables = tables_of(request)
         written = {write.table_id for write in request.writes}
         read_only = [p.timestamp_ms for p in others if p.table_id in tables and p.table_id not in written]

@@ -14,6 +14,9 @@ from slackwater.owner.timestamp_range import TimestampRange
 WHOLE = ""
 """The granule that is the whole table; others are texts such as `["day","2026-11-21"]`, equal for equal partitions."""
 
+LONGEST_AHEAD_MS = 60_000
+"""How far ahead of the owner's clock a transaction can be told the time."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:

@@ -29,7 +29,6 @@ from slackwater.errors import (
 from slackwater.owner import joint_allocation, joint_ratification, locks, promises
 from slackwater.owner.allocation import Blocked, InFlight, Purged
 from slackwater.owner.api import Commit, CommitResponse
-from slackwater.owner.asked_times import LONGEST_AHEAD_MS
 from slackwater.owner.batches import Batches
 from slackwater.owner.clock import OwnerClock
 from slackwater.owner.commit_content import content, facts_of, timestamp_of
@@ -163,7 +162,7 @@ class Transactions:
                     return told
                 attempt = replace(attempt, searched_version=outcome.version)
             elif isinstance(outcome, TooEarly):
-                self._clock.sleep(min(outcome.wait_ms, LONGEST_AHEAD_MS) / 1000)
+                self._clock.sleep(outcome.wait_ms / 1000)
                 attempt = replace(attempt, has_waited=True)
             else:
                 waits += 1
