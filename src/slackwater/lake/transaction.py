@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from typing_extensions import Self
 
@@ -21,17 +19,18 @@ from slackwater.errors import (
     CommitUnknown,
     ConcurrentWriteException,
     InvalidArgument,
-    LockTimeout,
     SlackwaterError,
     StorageError,
     TimestampConflict,
     TransactionEnded,
 )
+from slackwater.lake.heartbeat import Heartbeat
+from slackwater.lake.open_transactions import enter, leave
 from slackwater.lake.places import Places
 from slackwater.lake.several_owners import commit_together
 from slackwater.lake.table_in_transaction import TableInTransaction
 from slackwater.owner.api import CommitOwner
-from slackwater.owner.timestamp_range import TimestampRange, at_ms, instants, precision_named
+from slackwater.owner.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
 from slackwater.owner.transaction_api import (
     WHOLE,
     Item,
@@ -58,7 +57,6 @@ LOCK_TIMEOUT_S = 60.0
 """For how long a lock is waited for, unless the transaction says so."""
 
 _SHARED, _EXCLUSIVE, _GRANULES = "shared", "exclusive", "granules"
-_KEEP_ALIVE_S = 10.0
 _PATIENT_ATTEMPTS = 3
 _STEP_S = 0.002
 _LONGEST_WAIT_S = 0.1
@@ -104,7 +102,7 @@ class LogTransaction:
         self._was_told = False
         self._lock_owners: dict[str, CommitOwner] = {}
         self._is_open = True
-        self._alive: _Heartbeat | None = None
+        self._alive: Heartbeat | None = None
         self._commit_timestamp_ms: int | None = None
         self._results: dict[str, CommitResult] = {}
 
@@ -179,18 +177,18 @@ class LogTransaction:
         TimestampConflict where no timestamp is left: run the transaction again. Source: paper §3.2.1.
         """
         unit = precision_named(precision)
-        return _cut_off(self._narrowed(unit, "UTC"), unit)
+        return cut_off(self._narrowed(unit, "UTC"), unit)
 
     def current_time(self, precision: int | str = 3, zone: str | None = None) -> dt.time:
         """The current time of day in `zone`, by default `time_zone`; as `current_timestamp`."""
         unit = precision_named(precision)
         here = self._zone(zone)
-        return _cut_off(self._narrowed(unit, here), unit, here).timetz()
+        return cut_off(self._narrowed(unit, here), unit, here).timetz()
 
     def current_date(self, zone: str | None = None) -> dt.date:
         """The current day in `zone`, by default `time_zone`: the transaction will commit within that day, or not."""
         here = self._zone(zone)
-        return _cut_off(self._narrowed("day", here), "day", here).date()
+        return cut_off(self._narrowed("day", here), "day", here).date()
 
     @property
     def time_zone(self) -> str:
@@ -227,7 +225,7 @@ class LogTransaction:
 
     def __enter__(self) -> Self:
         self._require_open()
-        _enter(self)
+        enter(self)
         return self
 
     def __exit__(
@@ -320,7 +318,7 @@ class LogTransaction:
 
     def _keep_alive(self) -> None:
         if self._alive is None:
-            self._alive = _Heartbeat(self._say_alive)
+            self._alive = Heartbeat(self._say_alive)
 
     def _say_alive(self) -> None:
         for owner in list(self._lock_owners.values()) or [self._owner]:
@@ -354,7 +352,7 @@ class LogTransaction:
             requests = self._requests(list(used.values()), is_replay)
             if not requests:
                 return self._committed_nothing()
-            outcome = self._asked(requests)
+            outcome = self._asked_again(requests) if is_replay else self._asked(requests)
             if isinstance(outcome, TransactionResponse):
                 self._results = {
                     used[table_id].name: used[table_id].landed(commit, attempt)
@@ -383,6 +381,15 @@ class LogTransaction:
                 has_locks = owner_id in self._lock_owners
                 found[owner_id] = TransactionRequest(self._txn_id, self._range, reads, writes, has_locks, is_replay)
         return found
+
+    def _asked_again(self, requests: Mapping[str, TransactionRequest]) -> TransactionResponse | TransactionConflict:
+        """As `_asked`, where the transaction was seen in a log: whatever goes wrong now, it counts."""
+        try:
+            return self._asked(requests)
+        except SlackwaterError as error:
+            raise CommitUnknown(
+                f"transaction {self._txn_id} is in the log of a table, but its owner does not say so: {error}"
+            ) from error
 
     def _asked(self, requests: Mapping[str, TransactionRequest]) -> TransactionResponse | TransactionConflict:
         if len(requests) == 1:
@@ -424,7 +431,7 @@ class LogTransaction:
             self._alive.stop()
         for table in self._tables.values():
             table.close()
-        _leave(self)
+        leave(self)
 
     def _require_open(self) -> None:
         if not self._is_open:
@@ -434,53 +441,6 @@ class LogTransaction:
     def _require_alive(self) -> None:
         if self._alive is not None and self._alive.problem is not None:
             raise self._alive.problem
-
-
-class _Heartbeat:
-    """Says now and then that the transaction goes on, so that its locks stay."""
-
-    def __init__(self, keep_alive: Callable[[], None]) -> None:
-        self.problem: LockTimeout | None = None
-        self._keep_alive = keep_alive
-        self._stopped = threading.Event()
-        threading.Thread(target=self._work, name="slackwater-transaction", daemon=True).start()
-
-    def stop(self) -> None:
-        """Say it no more."""
-        self._stopped.set()
-
-    def _work(self) -> None:
-        while not self._stopped.wait(_KEEP_ALIVE_S):
-            try:
-                self._keep_alive()
-            except LockTimeout as error:
-                self.problem = error
-                return
-            except SlackwaterError as error:
-                _log.warning("a transaction could not say that it goes on: %s", error)
-
-
-_open = threading.local()
-
-
-def _enter(transaction: LogTransaction) -> None:
-    """Let it be the one that is open in this thread. Raises InvalidArgument where another one is."""
-    if getattr(_open, "transaction", None) is not None:
-        raise InvalidArgument(
-            "a transaction is open in this thread already: transactions do not nest; use that one, or end it first"
-        )
-    _open.transaction = transaction
-
-
-def _leave(transaction: LogTransaction) -> None:
-    if getattr(_open, "transaction", None) is transaction:
-        _open.transaction = None
-
-
-def _cut_off(range_: TimestampRange, unit: str, zone: str = "UTC") -> dt.datetime:
-    first, _ = instants(range_.low_ms + 1, unit, zone)
-    found = at_ms(first)
-    return found if zone == "UTC" else found.astimezone(ZoneInfo(zone))
 
 
 def _chosen(what: str, given: str, known: Sequence[str]) -> str:

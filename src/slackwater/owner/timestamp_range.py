@@ -126,6 +126,13 @@ def at_ms(timestamp_ms: int) -> dt.datetime:
     return _EPOCH + dt.timedelta(milliseconds=timestamp_ms)
 
 
+def cut_off(range_: TimestampRange, unit: str, zone: str = "UTC") -> dt.datetime:
+    """What the timestamps of a range that was narrowed to `unit` have in common, in `zone`."""
+    first, _ = instants(range_.low_ms + 1, unit, zone)
+    found = at_ms(first)
+    return found if zone == "UTC" else found.astimezone(_zone(zone))
+
+
 def _midnight(day: dt.date, tz: dt.tzinfo) -> int:
     # The first instant of a day whose midnight the clocks skip is the one that they skip to.
     start = dt.datetime.combine(day, dt.time(), tz)
