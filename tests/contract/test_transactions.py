@@ -10,6 +10,7 @@ import pytest
 from slackwater.errors import TimestampConflict, TimestampOutOfRange
 from slackwater.owner.api import CommitOwner
 from slackwater.owner.granules import granule
+from slackwater.owner.read_timestamps import GREATEST_SLOTS
 from tests.contract.owners import START_MS, FakeClock, OwnedLake, added, created, info_in
 from tests.contract.transactions import Txn
 
@@ -22,7 +23,8 @@ class Shelf:
     def __init__(self, lake: OwnedLake) -> None:
         self.lake = lake
         self.clock = FakeClock()
-        self.owner: CommitOwner = lake.owner(clock=self.clock.owner_clock())
+        # With so many slots items share one in one test of a hundred thousand.
+        self.owner: CommitOwner = lake.owner(clock=self.clock.owner_clock(), read_slots=GREATEST_SLOTS)
         self.a, self.b, self.c = (created(lake, self.owner) for _ in range(3))
 
     def later(self, ms: int = 1) -> None:
@@ -283,3 +285,17 @@ def test_a_promise_ahead_of_the_clock_is_kept_when_its_time_has_come(shelf: Shel
     assert asked.high_ms == shelf.clock.now_ms + 50
     shelf.later(50)
     assert txn.commit().timestamp_ms == asked.high_ms
+
+
+def test_who_was_promised_a_time_does_not_give_way_to_whoever_has_the_turn_and_waits_for_it(shelf: Shelf) -> None:
+    unlucky = shelf.txn()
+    for _ in range(2):
+        shelf.later(10)
+        shelf.a.commits(1)
+        unlucky.writes.clear()
+        unlucky.write(shelf.a)
+        assert unlucky.conflict() == {shelf.a.table_id: shelf.a.latest}
+    shelf.later(10)
+    promised = shelf.txn()
+    told = promised.ask(holds=[shelf.a])
+    assert promised.write(shelf.a).commit().timestamp_ms == told.high_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.owner.commits import Commits
+from slackwater.owner.waiting import Changes
 from tests.contract.owners import DATABASES
 from tests.contract.postgres import shared_server
 from tests.faults.shared_lake import Place
@@ -23,11 +23,11 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How often, and how long, commits of this process waited for others."""
     found: list[float] = []
-    wait = Commits._wait
+    wait = Changes.wait
 
-    def counted(commits: Commits, seconds: float) -> None:
+    def counted(changes: Changes, seconds: float) -> None:
         found.append(seconds)
-        wait(commits, seconds)
+        wait(changes, seconds)
 
-    monkeypatch.setattr(Commits, "_wait", counted)
+    monkeypatch.setattr(Changes, "wait", counted)
     return found

@@ -329,7 +329,7 @@ def test_no_commit_slips_under_an_instant_that_was_answered(three: Shelf) -> Non
 def test_what_is_no_instant_is_refused(three: Shelf, bad: Any) -> None:
     table = three.lake.table("t").system_time()
     for call in (lambda: table.as_of(bad), lambda: table.from_to(0, bad), lambda: table.between(bad, 0)):
-        with pytest.raises(InvalidArgument, match="without a zone it is in the session's zone, UTC"):
+        with pytest.raises(InvalidArgument, match=r"without a zone it is in the session's zone, (Etc/)?UTC"):
             call()
     with pytest.raises(InvalidArgument, match="ends before it starts"):
         table.between(START_MS + 1, START_MS)
