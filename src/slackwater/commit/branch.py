@@ -45,8 +45,8 @@ class BranchCommitter:
         return False
 
     def published_version(self, version: int) -> int:  # noqa: ARG002  (none of a branch is)
-        """As `Committer.published_version`."""
-        return int(self._branch.base.version)
+        """As `Committer.published_version`: nothing is kept up before the transaction commits."""
+        return 0
 
     def join(self, transaction: TableTransaction, info: CommitInfo) -> None:
         """As `JoinsCommits.join`."""

@@ -23,6 +23,7 @@ from slackwater.owner.ratification import Freed, Pending, Staged
 from slackwater.owner.transaction_api import TransactionResponse
 
 _OF_TRANSACTION = sa.select(commits).where(commits.c.txn_id == sa.bindparam("of_txn"))
+_OF_TRANSACTIONS = sa.select(commits).where(commits.c.txn_id.in_(sa.bindparam("txn_ids", expanding=True)))
 _STAGE = (
     sa.update(commits)
     .where(
@@ -53,7 +54,11 @@ _UPDATE_RATIFIED = (
     .where(tables.c.table_id == sa.bindparam("of_table"))
     .values({column: sa.bindparam(column) for column in _RATIFIED})
 )
-_DECIDE = sa.update(transactions).where(transactions.c.txn_id == sa.bindparam("of_txn")).values(state=RATIFIED)
+_DECIDE = (
+    sa.update(transactions)
+    .where(transactions.c.txn_id.in_(sa.bindparam("txn_ids", expanding=True)))
+    .values(state=RATIFIED)
+)
 _FORGET = sa.delete(transactions).where(transactions.c.state == RATIFIED, transactions.c.pending <= 0)
 _RATIFIED_TO = sa.select(tables.c.table_id, tables.c.ratified_version).where(
     tables.c.table_id.in_(sa.bindparam("of_tables", expanding=True))
@@ -73,18 +78,23 @@ class JointStaged:
 def ratify(connection: Connection, staged: Sequence[JointStaged]) -> list[Outcome]:
     """What becomes of each of `staged`, in order: all that can count do."""
     rows = locked_tables(connection, {part.table_id for joint in staged for part in joint.parts})
-    known: dict[str, list[Row[Any]]] = {}
+    found: dict[str, list[Row[Any]]] = {}
+    for row in connection.execute(_OF_TRANSACTIONS, {"txn_ids": sorted({joint.txn_id for joint in staged})}):
+        found.setdefault(row.txn_id, []).append(row)
+    complete = [joint for joint in staged if _is_complete(found.get(joint.txn_id, []), joint)]
+    flip = _Flip(connection, rows, {joint.txn_id: [part.table_id for part in joint.parts] for joint in complete})
+    if complete:
+        _mark_staged(connection, complete)
+        flip.run()
+    outcomes: list[Outcome] = []
     for joint in staged:
-        found = list(connection.execute(_OF_TRANSACTION, {"of_txn": joint.txn_id}))
-        if _is_complete(found, joint):
-            known[joint.txn_id] = found
-            _mark_staged(connection, joint)
-    if known:
-        _Flip(connection, rows).run()
-    return [
-        _outcome(connection, joint, rows) if joint.txn_id in known else _outcome_without_rows(connection, joint, rows)
-        for joint in staged
-    ]
+        if joint.txn_id in flip.ratified:
+            outcomes.append(answer_of(joint))
+        elif joint.txn_id in flip.tables_of:
+            outcomes.append(_outcome(connection, joint, rows))
+        else:
+            outcomes.append(_outcome_without_rows(connection, joint, rows))
+    return outcomes
 
 
 def answer_of(joint: JointStaged) -> TransactionResponse:
@@ -116,7 +126,7 @@ def ratify_ready(connection: Connection, table_id: str) -> bool:
     if txn_id is None:
         return False
     table_ids = connection.execute(sa.select(commits.c.table_id).where(commits.c.txn_id == txn_id)).scalars()
-    return _Flip(connection, locked_tables(connection, set(table_ids))).run()
+    return _Flip(connection, locked_tables(connection, set(table_ids)), {}).run()
 
 
 def give_back(connection: Connection, joint: JointStaged) -> None:
@@ -147,13 +157,17 @@ def count_backfilled(connection: Connection, table_id: str, after: int, up_to: i
 
 @dataclass
 class _Flip:
-    """Ratifies what is staged right behind what counts, in tables whose `rows` nobody else changes."""
+    """Ratifies what is staged right behind what counts, in tables whose `rows` nobody else changes.
+
+    `tables_of` are the tables of transactions that are known; `ratified` those that were by this.
+    """
 
     connection: Connection
     rows: Mapping[str, Row[Any]]
+    tables_of: Mapping[str, Sequence[str]]
+    ratified: set[str] = field(default_factory=set)
     _waiting: dict[str, list[Row[Any]]] = field(default_factory=dict)
     _ready: dict[str, list[Row[Any]]] = field(default_factory=dict)
-    _txn_ids: list[str] = field(default_factory=list)
 
     def run(self) -> bool:
         """Whether anything was ratified."""
@@ -166,10 +180,11 @@ class _Flip:
         for table_id, ready in self._ready.items():
             if ready:
                 self._save(table_id, ready)
-        for txn_id in self._txn_ids:
-            self.connection.execute(_DECIDE, {"of_txn": txn_id})
-            locks.release(self.connection, txn_id)
-            promises.release(self.connection, txn_id)
+        if self.ratified:
+            txn_ids = sorted(self.ratified)
+            self.connection.execute(_DECIDE, {"txn_ids": txn_ids})
+            locks.release(self.connection, *txn_ids)
+            promises.release(self.connection, *txn_ids)
         return any(self._ready.values())
 
     def _step(self, table_id: str) -> bool:
@@ -183,7 +198,7 @@ class _Flip:
         for sibling in together:
             self._take(sibling)
         if together:
-            self._txn_ids.append(commit.txn_id)
+            self.ratified.add(commit.txn_id)
         return bool(together)
 
     def _next(self, table_id: str) -> Row[Any] | None:
@@ -193,12 +208,15 @@ class _Flip:
 
     def _together(self, txn_id: str) -> list[str]:
         """The tables of the transaction, where it is next and staged in each of them; else none."""
-        own = self.connection.execute(_OF_TRANSACTION, {"of_txn": txn_id}).all()
-        for commit in own:
-            following = self._next(commit.table_id) if commit.table_id in self.rows else None
+        table_ids = self.tables_of.get(txn_id)
+        if table_ids is None:
+            own = self.connection.execute(_OF_TRANSACTION, {"of_txn": txn_id})
+            table_ids = [commit.table_id for commit in own]
+        for table_id in table_ids:
+            following = self._next(table_id) if table_id in self.rows else None
             if following is None or following.txn_id != txn_id or following.state != STAGED:
                 return []
-        return [commit.table_id for commit in own]
+        return list(table_ids)
 
     def _take(self, table_id: str) -> None:
         self._ready[table_id].append(self._waiting[table_id][len(self._ready[table_id])])
@@ -217,12 +235,13 @@ def _is_complete(found: Sequence[Row[Any]], joint: JointStaged) -> bool:
     return {(row.table_id, row.file_name) for row in found} == {(part.table_id, part.file_name) for part in joint.parts}
 
 
-def _mark_staged(connection: Connection, joint: JointStaged) -> None:
+def _mark_staged(connection: Connection, staged: Sequence[JointStaged]) -> None:
     """All at once: of a transaction whose process ended before, no commit is taken for staged."""
     connection.execute(
         _STAGE,
         [
             {"of_table": p.table_id, "at_version": p.version, "named": p.file_name, "size_bytes": p.size_bytes}
+            for joint in staged
             for p in joint.parts
         ],
     )

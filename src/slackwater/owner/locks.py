@@ -65,7 +65,7 @@ _TAKE_OVER = (
     sa.update(locks).where(_OF_TXN).values(until_ms=sa.bindparam("new_until_ms"), holder=sa.bindparam("new_holder"))
 )
 _RENEW = sa.update(locks).where(_OF_TXN).values(until_ms=sa.bindparam("new_until_ms"))
-_RELEASE = sa.delete(locks).where(_OF_TXN)
+_RELEASE = sa.delete(locks).where(locks.c.txn_id.in_(sa.bindparam("txn_ids", expanding=True)))
 _MARK = (
     sa.update(locks)
     .where(_OF_TXN, _OF_ITEM)
@@ -188,9 +188,9 @@ def give_way(connection: Connection, txn_id: str, now_ms: int) -> None:
     _strip(connection, txn_id, _GAVE_WAY, now_ms, lambda _: True)
 
 
-def release(connection: Connection, txn_id: str) -> None:
-    """Forget all locks and wishes of a transaction."""
-    connection.execute(_RELEASE, {"of_txn": txn_id})
+def release(connection: Connection, *txn_ids: str) -> None:
+    """Forget all locks and wishes of transactions."""
+    connection.execute(_RELEASE, {"txn_ids": txn_ids})
 
 
 def keep_for_good(connection: Connection, txn_id: str) -> None:

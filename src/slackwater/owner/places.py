@@ -28,6 +28,7 @@ class Places:
         self._roots = None if roots is None else [_real(parse_location(r)) for r in roots]
         self._options = dict(storage_options or {})
         self._stores: dict[str, ObjectStore] = {}
+        self._urls: dict[str, str] = {}
         self._lock = threading.Lock()
 
     @property
@@ -44,7 +45,9 @@ class Places:
 
     def url(self, written: str) -> str:
         """The URL of a table's root that is written down as `written`."""
-        return self._location(written).url
+        if written not in self._urls:
+            self._urls[written] = self._location(written).url
+        return self._urls[written]
 
     def store(self, written: str) -> ObjectStore:
         """The store of a table. Raises PathNotAllowed where it lies outside the roots (by now)."""

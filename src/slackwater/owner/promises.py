@@ -23,7 +23,7 @@ LEASE_MS = 30_000
 
 _OF_TABLES = sa.select(promises).where(promises.c.table_id.in_(sa.bindparam("table_ids", expanding=True)))
 _INSERT = sa.insert(promises)
-_RELEASE = sa.delete(promises).where(promises.c.txn_id == sa.bindparam("of_txn"))
+_RELEASE = sa.delete(promises).where(promises.c.txn_id.in_(sa.bindparam("txn_ids", expanding=True)))
 _KEEP = (
     sa.update(promises).where(promises.c.txn_id == sa.bindparam("of_txn")).values(until_ms=sa.bindparam("new_until_ms"))
 )
@@ -81,6 +81,6 @@ def keep(connection: Connection, txn_id: str, now_ms: int) -> bool:
     return connection.execute(_KEEP, {"of_txn": txn_id, "new_until_ms": now_ms + LEASE_MS}).rowcount > 0
 
 
-def release(connection: Connection, txn_id: str) -> None:
-    """Forget what was promised to the transaction."""
-    connection.execute(_RELEASE, {"of_txn": txn_id})
+def release(connection: Connection, *txn_ids: str) -> None:
+    """Forget what was promised to the transactions."""
+    connection.execute(_RELEASE, {"txn_ids": txn_ids})
