@@ -17,20 +17,24 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from benchmarks.log_tables import FIRST_MS, METADATA, PROTOCOL, write_commit
+from slackwater.protocol.column_mapping import NONE
 from slackwater.protocol.deletion_vectors import (
     ON_DISK_RELATIVE,
     DeletionVectorDescriptor,
     serialize_bitmap,
     write_file,
 )
+from slackwater.protocol.schema import PrimitiveType, StructField, StructType
 from slackwater.protocol.z85 import encode_uuid
-from slackwater.transaction.file_stats import stats_of_footer
+from slackwater.transaction.file_stats import stats_leaves, stats_of_footer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DATA_COLUMNS = {"k": "long", "v": "long", "s": "string"}
 PARTITION = "p"
+_SCHEMA = StructType(tuple(StructField(name, PrimitiveType(kind)) for name, kind in DATA_COLUMNS.items()))
+_LEAVES = stats_leaves(_SCHEMA, NONE, (), {})
 
 
 def plain_table(spark: SparkSession, root: Path, rows: int, files: int) -> None:
@@ -143,7 +147,7 @@ def _write_log(
 def _add(root: Path, file: Path, vector: DeletionVectorDescriptor | None) -> dict[str, Any]:
     path = file.relative_to(root).as_posix()
     values = dict(part.split("=", 1) for part in path.split("/")[:-1])
-    stats = stats_of_footer(pq.read_metadata(file))
+    stats = stats_of_footer(pq.read_metadata(file), _LEAVES)
     add = {
         "path": path, "partitionValues": values, "size": file.stat().st_size, "modificationTime": FIRST_MS,
         "dataChange": True, "stats": stats,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,11 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+# What names no zone is of the session's, which is UTC here, never of the machine's: a machine in another zone tells
+# them apart. The JVM and the workers inherit it.
+os.environ["TZ"] = "Asia/Kathmandu"
+time.tzset()
 
 # No test asserts a time by the clock: the first example of a run pays for every import.
 settings.register_profile("slackwater", deadline=None)
@@ -44,6 +50,8 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """A session in UTC with two shuffle partitions; it ends with the run."""
     sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Tests run each plan once: compiling it well costs more than it saves.
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     builder = sql.SparkSession.builder
     if request.config.getoption("--connect"):
         builder = builder.remote("local[2]")

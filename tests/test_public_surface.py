@@ -27,6 +27,7 @@ def test_the_public_names_are_these() -> None:
         "__version__",
         "enable",
         "errors",
+        "refresh",
     ]
     assert all(hasattr(slackwater, name) for name in slackwater.__all__)
 
@@ -39,6 +40,7 @@ def test_the_public_methods_of_a_snapshot_are_these() -> None:
         "despite_damage",
         "domain_metadata",
         "files",
+        "highest_base_row_id",
         "history",
         "live_files",
         "load",
@@ -70,7 +72,10 @@ def test_the_public_methods_of_a_table_are_delta_sparks_and_its_system_time() ->
         "addFeatureSupport",
         "alias",
         "changeColumnType",
+        "checkpoint",
+        "cleanUpLog",
         "clusterBy",
+        "compactLog",
         "create",
         "createIfNotExists",
         "createOrReplace",
@@ -112,7 +117,8 @@ import sys
 sys.modules["pyspark"] = None
 import slackwater
 assert slackwater.Snapshot.load(sys.argv[1]).version == 1
-assert not [name for name in sys.modules if name.startswith("slackwater.spark")]
+loaded = {name for name in sys.modules if name.startswith("slackwater.spark")}
+assert loaded == {"slackwater.spark", "slackwater.spark.forgotten"}, loaded
 try:
     slackwater.enable
 except ModuleNotFoundError as error:

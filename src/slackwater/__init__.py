@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater import errors
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.forgotten import watch
 
 if TYPE_CHECKING:
     from slackwater.commit.transaction import Transaction
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from slackwater.spark.enable import enable
     from slackwater.spark.lake import Lake
     from slackwater.spark.merge_builder import DeltaMergeBuilder
+    from slackwater.spark.read import refresh
     from slackwater.spark.table import DeltaTable
     from slackwater.spark.table_builder import DeltaTableBuilder, IdentityGenerator
 
@@ -43,6 +45,7 @@ __all__ = [
     "__version__",
     "enable",
     "errors",
+    "refresh",
 ]
 
 # Imported when it is asked for: logs can be read where no Spark is installed, and without what only writers need.
@@ -51,6 +54,7 @@ _ON_DEMAND = {
     "RemoveFile": "slackwater.protocol.data_file_actions",
     "Transaction": "slackwater.commit.transaction",
     "enable": "slackwater.spark.enable",
+    "refresh": "slackwater.spark.read",
     "Lake": "slackwater.spark.lake",
     "DeltaMergeBuilder": "slackwater.spark.merge_builder",
     "DeltaTable": "slackwater.spark.table",
@@ -62,11 +66,29 @@ _ON_DEMAND = {
 def __getattr__(name: str) -> Any:
     if name not in _ON_DEMAND:
         raise AttributeError(f"module 'slackwater' has no attribute {name!r}")
+    module = _ON_DEMAND[name]
+    if module.startswith("slackwater.spark."):
+        _require_pyspark(name)
     try:
-        return getattr(import_module(_ON_DEMAND[name]), name)
+        return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.partition(".")[0] == "pyspark":
             raise ModuleNotFoundError(
                 f"slackwater.{name} needs PySpark 4.0 or newer: pip install 'slackwater[spark]'", name="pyspark"
             ) from error
         raise
+
+
+def _require_pyspark(name: str) -> None:
+    """Raise ImportError where PySpark is there and too old; what is not there is told of by its own error."""
+    try:
+        found = str(import_module("pyspark").__version__)
+    except ModuleNotFoundError:
+        return
+    if int(found.partition(".")[0]) < 4:
+        raise ImportError(
+            f"slackwater.{name} needs PySpark 4.0 or newer, found {found}: pip install 'pyspark>=4.0'", name="pyspark"
+        )
+
+
+watch()

@@ -17,6 +17,7 @@
     ├── PathNotAllowed                a path leaves the table's root: allow it explicitly
     ├── InvalidArgument               an option, predicate or name that makes no sense: fix the input
     │   ├── TransactionEnded          the transaction was committed or rolled back before: begin another one
+    │   ├── RecoveryUndecided         what counted cannot be known from what is left: say it by an option
     │   ├── TableAlreadyExists        there is a table where one was to be created: append to it, or write elsewhere
     │   └── MergeCardinalityViolation several source rows of a merge modify one target row: leave one of them
     ├── OperationNotAllowed           a setting of the table forbids it: change the setting first, if it may be changed
@@ -119,6 +120,10 @@ class TransactionEnded(InvalidArgument):
     """A transaction is used after it was committed or rolled back."""
 
 
+class RecoveryUndecided(InvalidArgument):
+    """A lake is to be recovered, and what is left of it does not tell which commits counted: nothing was changed."""
+
+
 class TableAlreadyExists(InvalidArgument):
     """A table is to be created where there is one."""
 
@@ -144,7 +149,12 @@ class InvariantViolationException(SlackwaterError):
 
 
 class CommitOwnerUnavailable(SlackwaterError):
-    """The commit owner or its database could not be reached; what was asked changed nothing, or may be asked again."""
+    """The commit owner or its database could not be reached; what was asked changed nothing, or may be asked again.
+
+    `changed_nothing`: it certainly did not.
+    """
+
+    changed_nothing: bool = False
 
 
 class StorageError(SlackwaterError):
@@ -236,3 +246,7 @@ class CommitUnknown(CommitError):
 
 class CheckpointFallbackWarning(UserWarning):
     """A checkpoint could not be read, and the table was read without it: slower, with the same result."""
+
+
+class SettingIgnoredWarning(UserWarning):
+    """A session sets what delta-spark knows and Slackwater does not: the setting has no effect."""

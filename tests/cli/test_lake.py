@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+import uuid
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,36 @@ def test_a_table_that_is_not_there_is_an_error_that_names_those_that_are(lake: s
     result = run("lake", "commits", lake, "c")
     assert result.exit_code != 0
     assert "there are a, b" in result.stderr
+
+
+def test_a_lake_is_backed_up_and_recovered(lake: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    assert lines("lake", "backup", lake, str(copy)) == []
+    assert copy.is_file()
+    assert "is there already" in run("lake", "backup", lake, str(copy)).stderr
+    shutil.rmtree(f"{lake}/_slackwater")
+    missing = run("lake", "tables", lake)
+    assert missing.exit_code != 0
+    assert "slackwater lake recover" in missing.stderr
+    (Path(lake) / "b" / "f.parquet").write_bytes(b"rows")
+    expected = lines("lake", "recover", lake, "--dry-run")
+    assert not (Path(lake) / "_slackwater").exists()
+    told = lines("lake", "recover", lake)
+    assert told[: len(expected)] == expected
+    assert [line.partition(" ")[0] for line in told[:2]] == ["a", "b"]
+    assert told[-1].startswith("the lake's commit owner is ")
+    assert [(t["name"], t["ratifiedVersion"]) for t in document("lake", "tables", lake)] == [("a", 1), ("b", 2)]
+
+
+def test_what_a_recovery_has_to_be_told_is_an_error_that_names_it(lake: str) -> None:
+    (Path(lake) / "b" / "f.parquet").write_bytes(b"rows")
+    commits = Path(lake) / "b" / "_delta_log" / "_commits"
+    (first,) = [path for path in commits.iterdir() if path.name.startswith(f"{1:020}")]
+    other = first.with_name(f"{1:020}.{uuid.uuid4()}.json")
+    other.write_bytes(first.read_bytes().replace(b'"txnId":"', b'"txnId":"x'))
+    shutil.rmtree(f"{lake}/_slackwater")
+    result = run("lake", "recover", lake)
+    assert result.exit_code != 0
+    assert first.name in result.stderr.replace("\n", "")
+    assert other.name in result.stderr.replace("\n", "")
+    assert lines("lake", "recover", lake, "--counts-not", other.name)

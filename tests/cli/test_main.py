@@ -50,6 +50,12 @@ def test_a_moment_before_the_first_version_is_one_plain_line() -> None:
     )
 
 
+def test_a_moment_after_the_last_commit_is_one_plain_line() -> None:
+    for command in ("files", "detail", "history", "schema"):
+        message = error(command, STAMPED, "--timestamp", "2201-01-01")
+        assert "2201-01-01 00:00:00.000 UTC is after the last commit, version 3" in message
+
+
 def test_an_unknown_scheme_is_one_plain_line() -> None:
     assert error("detail", "nope://bucket/t").startswith("error: unknown scheme 'nope'")
 

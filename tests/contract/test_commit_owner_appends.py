@@ -132,13 +132,14 @@ def test_no_append_moves_across_a_change_of_the_table(table: Table, change: str)
         {"txn": {"appId": "a", "version": 1}},
         {"domainMetadata": {"domain": "com.example", "configuration": "", "removed": False}},
         {"cdc": {"path": "c", "partitionValues": {}, "size": 1, "dataChange": False}},
-        {"metaData": {"id": "x", "configuration": {}}},
+        {"metaData": ...},
     ],
     ids=lambda action: next(iter(action)),
 )
 def test_a_promise_to_be_movable_that_the_actions_break_does_not_count(table: Table, action: Any) -> None:
     table.commit(1)
-    assert table.owner.commit(table.append(1, added(), action)) == CommitConflict(1)
+    told = {"metaData": metadata(table.table_id)} if "metaData" in action else action
+    assert table.owner.commit(table.append(1, added(), told)) == CommitConflict(1)
 
 
 def test_an_append_that_did_not_say_that_it_may_move_does_not(table: Table) -> None:
@@ -190,6 +191,15 @@ def test_a_replay_is_answered_with_the_first_result_after_its_row_was_purged(lak
     # One that was never carried out is: a conflict, or behind the others.
     assert table.owner.commit(replace(table.request(3), is_replay=True)) == CommitConflict(6)
     assert _replayed(table, table.append(3)).commit.version == 7
+
+
+def test_a_replay_of_the_very_commit_that_was_purged_last_is_answered_with_it(lake: OwnedLake) -> None:
+    table = created(lake, lake.owner(rows_kept=0))
+    request = table.request(1)
+    first = landed(table.owner.commit(request))
+    table.owner.backfill_to_version(table.table_id)
+    assert _same(first, _replayed(table, request))
+    assert table.latest == 1
 
 
 def test_a_request_that_comes_again_without_saying_so_counts_once(table: Table) -> None:

@@ -110,8 +110,9 @@ def test_the_same_commit_twice_is_one_commit(store: ObjectStore) -> None:
 def test_the_commits_after_a_version_ascend_and_stop_at_a_gap(store: ObjectStore) -> None:
     own = committer(store)
     assert list(own.commits_after(-1)) == []
-    for version in (0, 1, 2, 4):
+    for version in (0, 1, 2):
         own.commit(version, by("a", version))
+    store.put(commit_path(4), b'{"txn":{"appId":"a","version":4}}\n')
     assert [commit.version for commit in own.commits_after(-1)] == [0, 1, 2]
     assert [list(commit.actions) for commit in own.commits_after(0)] == [by("a", 1), by("a", 2)]
     assert list(own.commits_after(2)) == []

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slackwater.errors import TimestampConflict, TimestampOutOfRange
+from slackwater.owner import time_slices
 from slackwater.owner.api import CommitOwner
 from slackwater.owner.granules import granule
 from slackwater.owner.read_timestamps import GREATEST_SLOTS
-from tests.contract.owners import START_MS, FakeClock, OwnedLake, added, created, info_in
+from slackwater.owner.transaction_api import Cut, TransactionResponse
+from tests.contract.owners import PATIENCE_S, START_MS, FakeClock, OwnedLake, added, created, info_in
 from tests.contract.transactions import Txn
 
 A_DAY_MS = 86_400_000
@@ -232,7 +236,8 @@ def test_no_commit_slips_under_a_time_slice(shelf: Shelf) -> None:
     shelf.later(10)
     early = shelf.txn()
     early.ask()
-    shelf.later(10)
+    # It is waited for no more.
+    shelf.later(time_slices.TOLD_MS + 10)
     before = shelf.owner.cut(shelf.clock.now_ms)
     with pytest.raises(TimestampConflict):
         early.write(shelf.c).commit()
@@ -247,6 +252,163 @@ def test_a_lone_commit_and_a_new_table_come_after_a_time_slice_of_the_same_milli
     table = created(shelf.lake, shelf.owner)
     assert info_in(table.backfilled(0))["inCommitTimestamp"] > at
     assert {t.table_id: t.version for t in shelf.owner.cut(at).tables}[shelf.a.table_id] == 0
+
+
+def sliced(shelf: Shelf, at_ms: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Cut]:
+    """Begin a time slice; when this returns it is answered, or waits for others. What is returned waits for it."""
+    waits, answers = threading.Event(), []
+    is_told = time_slices.is_told
+
+    def seen(*arguments: Any) -> bool:
+        found = is_told(*arguments)
+        waits.set()
+        return found
+
+    def ask() -> None:
+        answers.append(shelf.owner.cut(at_ms))
+        waits.set()
+
+    monkeypatch.setattr(time_slices, "is_told", seen)
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert waits.wait(PATIENCE_S)
+
+    def answer() -> Cut:
+        thread.join(PATIENCE_S)
+        return answers[0]
+
+    return answer
+
+
+@pytest.mark.parametrize("declares", [True, False])
+def test_a_time_slice_waits_for_who_was_told_an_earlier_time(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, declares: bool
+) -> None:
+    txn = shelf.txn().write(shelf.a)
+    told = txn.ask(holds=[shelf.a] if declares else [])
+    shelf.later(1000)
+    answer = sliced(shelf, shelf.clock.now_ms, monkeypatch)
+    # Who asks now is behind the slice, which does not wait for them as well.
+    assert shelf.txn().write(shelf.b).ask().high_ms == shelf.clock.now_ms + 1
+    assert txn.commit().timestamp_ms == told.high_ms
+    assert {t.table_id: t.version for t in answer().tables}[shelf.a.table_id] == 1
+
+
+def test_a_time_slice_waits_for_who_was_told_a_second_that_is_over_and_no_day_that_is_not(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day = shelf.txn().write(shelf.b)
+    day.ask("day")
+    second = shelf.txn().write(shelf.a)
+    second.ask("second")
+    shelf.later(1500)
+    answer = sliced(shelf, shelf.clock.now_ms, monkeypatch)
+    at_ms = second.commit().timestamp_ms
+    assert at_ms < shelf.clock.now_ms
+    assert {t.table_id: t.version for t in answer().tables}[shelf.a.table_id] == 1
+    assert day.commit().timestamp_ms > shelf.clock.now_ms
+
+
+def test_a_time_slice_waits_for_nobody_whose_day_is_not_over(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, is_told = [], time_slices.is_told
+
+    def seen(*arguments: Any) -> bool:
+        found.append(is_told(*arguments))
+        # What is waited for would take its time.
+        return False
+
+    monkeypatch.setattr(time_slices, "is_told", seen)
+    txn = shelf.txn().write(shelf.a)
+    txn.ask("day")
+    shelf.later(10)
+    shelf.owner.cut(shelf.clock.now_ms)
+    assert found == [False]
+    assert txn.commit().timestamp_ms > shelf.clock.now_ms
+
+
+def test_a_time_slice_waits_for_nobody_who_ended(shelf: Shelf) -> None:
+    txn = shelf.txn().write(shelf.a)
+    txn.ask(holds=[shelf.a])
+    shelf.owner.end(txn.txn_id)
+    shelf.later()
+    assert shelf.owner.cut(shelf.clock.now_ms)
+
+
+def test_a_time_slice_waits_only_so_long_after_the_time_was_told(shelf: Shelf) -> None:
+    txn = shelf.txn().write(shelf.a)
+    txn.ask(holds=[shelf.a])
+    shelf.later(time_slices.TOLD_MS + 10)
+    answered = {t.table_id: t.version for t in shelf.owner.cut(shelf.clock.now_ms).tables}
+    assert answered[shelf.a.table_id] == 0
+    with pytest.raises(TimestampConflict):
+        txn.commit()
+
+
+def test_a_time_slice_is_answered_also_where_the_clock_stands_still(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_slices, "TOLD_MS", 20)
+    txn = shelf.txn().write(shelf.a)
+    txn.ask()
+    shelf.later(10)
+    answered = {t.table_id: t.version for t in shelf.owner.cut(shelf.clock.now_ms).tables}
+    assert answered[shelf.a.table_id] == 0
+    with pytest.raises(TimestampConflict):
+        txn.commit()
+
+
+def test_who_asks_is_told_a_time_after_what_was_written_of_what_it_writes(shelf: Shelf) -> None:
+    shelf.later(10)
+    written = shelf.txn().write(shelf.a).commit().timestamp_ms
+    assert written == shelf.clock.now_ms
+    txn = shelf.txn().write(shelf.a)
+    assert txn.ask().high_ms == written + 1
+    assert txn.commit().timestamp_ms == written + 1
+
+
+def test_who_asks_is_told_a_time_after_what_was_read_of_what_it_writes(shelf: Shelf) -> None:
+    shelf.later(10)
+    read = shelf.txn().read(shelf.a).commit().timestamp_ms
+    assert read == shelf.clock.now_ms
+    txn = shelf.txn().write(shelf.a)
+    assert txn.ask().high_ms == read + 1
+    assert txn.commit().timestamp_ms == read + 1
+
+
+def test_who_asks_is_told_a_time_after_what_was_read_of_what_it_declares(shelf: Shelf) -> None:
+    shelf.later(10)
+    read = shelf.txn().read(shelf.a).commit().timestamp_ms
+    txn = shelf.txn()
+    assert txn.ask(holds=[shelf.a]).high_ms == read + 1
+    assert txn.write(shelf.a).commit().timestamp_ms == read + 1
+
+
+def test_who_asks_is_told_a_time_after_every_time_slice_that_was_served(shelf: Shelf) -> None:
+    shelf.later(10)
+    served = shelf.owner.cut(shelf.clock.now_ms).timestamp_ms
+    before, after = shelf.txn(), shelf.txn().write(shelf.a)
+    # Also who has written nothing yet.
+    assert before.ask().high_ms == served + 1
+    assert before.write(shelf.b).commit().timestamp_ms == served + 1
+    assert after.ask().high_ms == served + 1
+    assert after.commit().timestamp_ms == served + 1
+
+
+@pytest.mark.parametrize("what", ["written", "read", "served"])
+def test_who_was_told_a_second_and_asks_again_learns_at_once_that_nothing_of_it_is_left(
+    shelf: Shelf, what: str
+) -> None:
+    txn = shelf.txn().write(shelf.a)
+    txn.ask("second")
+    shelf.later(20_000)
+    if what == "written":
+        shelf.txn().write(shelf.a).commit()
+    elif what == "read":
+        shelf.txn().read(shelf.a).commit()
+    else:
+        shelf.owner.cut(shelf.clock.now_ms)
+    with pytest.raises(TimestampConflict, match="what it reads or writes was written or read by others"):
+        txn.ask()
 
 
 def test_a_time_slice_of_the_future_is_an_error(shelf: Shelf) -> None:
@@ -264,6 +426,37 @@ def test_a_request_that_comes_again_is_answered_with_its_first_result(shelf: She
     for table in (shelf.a, shelf.b):
         shelf.owner.backfill_to_version(table.table_id)
     assert shelf.owner.commit_transaction(txn.request(is_replay=True)).timestamp_ms == first.timestamp_ms  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("later", [0, 2])
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_request_that_comes_again_is_answered_by_the_logs_where_its_rows_were_purged(
+    lake: OwnedLake, tmp_path: Path, moved: bool, later: int
+) -> None:
+    purging = lake.another(tmp_path)
+    owner = purging.owner(rows_kept=0)
+    tables = [created(purging, owner) for _ in range(2)]
+    txn = Txn(owner)
+    for table in tables:
+        txn.write(table, may_move=moved)
+    for table in tables if moved else ():
+        table.commits(2)
+    first = txn.commit()
+    for table in tables:
+        table.commits(later)
+        owner.backfill_to_version(table.table_id)
+    latest = [table.latest for table in tables]
+    again = owner.commit_transaction(txn.request(is_replay=True))
+    assert isinstance(again, TransactionResponse)
+    assert again.timestamp_ms == first.timestamp_ms
+    assert [again.commits[t.table_id].commit.version for t in tables] == [3 if moved else 1] * 2
+    assert [table.latest for table in tables] == latest
+    # One that was never carried out is.
+    fresh = Txn(owner).write(tables[0]).write(tables[1])
+    answer = owner.commit_transaction(fresh.request(is_replay=True))
+    assert isinstance(answer, TransactionResponse)
+    assert [answer.commits[t.table_id].commit.version for t in tables] == [version + 1 for version in latest]
+    purging.close()
 
 
 def test_timestamps_rise_where_the_clock_steps_back(shelf: Shelf) -> None:

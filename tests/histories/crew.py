@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -280,7 +281,7 @@ def _opened(root: Path, database: str, url: str | None, conditions: Conditions, 
     if url is not None:
         client = httpx.Client(transport=LossyTransport(chance, conditions.loss), trust_env=False)
         return LogLake(HttpOwner(url, timeout_s=PATIENCE_S, client=client), None)
-    clock = OwnerClock(now_ms=SteppingClock(conditions, chance).now_ms)
+    clock = OwnerClock(SteppingClock(conditions, chance).now_ms, elapsed_ms=lambda: time.monotonic_ns() // 1_000_000)
     settings = {"backfill_delay_s": BACKFILL_DELAY_S, **conditions.settings}
     owner = EmbeddedOwner.open(root, database, clock=clock, **settings)
     return LogLake(owner, owner.root_url)

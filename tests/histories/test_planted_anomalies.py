@@ -178,6 +178,24 @@ def test_real_time_inversion_after_a_clock_step_back() -> None:
     assert kinds(planted) == {Kind.REAL_TIME_INVERSION}
 
 
+def test_real_time_inversion_after_one_that_wrote_nothing() -> None:
+    idle = ran("idle", 100, begin=1, end=2)
+    reader = ran("reader", 100, Read(X, ()), begin=1, end=2)
+    for before in (idle, reader):
+        writer = history(before, ran("after", 99, Append(Y, 1), begin=3, end=4), final={X: (), Y: (1,)})
+        assert found(writer, Kind.REAL_TIME_INVERSION).transactions == (before.id, "after")
+        nothing = history(before, ran("after", 99, begin=3, end=4), final={X: ()})
+        assert kinds(nothing) == {Kind.REAL_TIME_INVERSION}
+        require_clean(history(before, ran("after", 100, begin=3, end=4), final={X: ()}))
+
+
+def test_real_time_inversion_of_one_that_did_not_commit() -> None:
+    aborted = ran("after", None, begin=3, end=4, owner_time_ms=99, outcome=Outcome.ABORTED)
+    planted = history(ran("before", 100, Append(X, 1), begin=1, end=2), aborted, final={X: (1,)})
+    assert found(planted, Kind.REAL_TIME_INVERSION).transactions == ("before", "after")
+    assert kinds(planted) == {Kind.REAL_TIME_INVERSION}
+
+
 def test_inversion_within_one_client_whose_instants_say_nothing() -> None:
     planted = history(
         ran("before", 100, Append(X, 1), client="c", order=1), ran("after", 40, Append(Y, 2), client="c", order=2),

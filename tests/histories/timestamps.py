@@ -43,6 +43,9 @@ def order_violations(recorded: RecordedHistory, edges: Sequence[Edge]) -> Iterat
     acknowledged = _acknowledged_before(recorded)
     for number, bound in acknowledged.items():
         stamp = stamps[number]
+        if stamp is None:
+            # Also who does not commit begins when it is later.
+            stamp = recorded.transactions[number].owner_time_ms
         if stamp is not None and stamp < bound.timestamp_ms:
             message = f"{recorded.name(number)} began after {recorded.name(bound.of)} was acknowledged."
             yield Violation(Kind.REAL_TIME_INVERSION, recorded.ids((bound.of, number)), message)

@@ -35,8 +35,8 @@ from tests.transaction.tables import schema
 
 SCHEMA = schema({"p": "string", "k": "string"})
 PARTITIONS = ("a", "b")
-STAMPED, SLICE = "stamped", "slice"
-"""Ends that are told besides outcomes: a commit whose rows in several tables carry its timestamp, and a time slice."""
+STAMPED, SLICE, IDLE = "stamped", "slice", "idle"
+"""What is told besides outcomes: a commit whose rows in several tables carry its time, a time slice, nothing done."""
 REFUSALS = (CommitError, CommitOwnerUnavailable)
 """What a client may be told; every other error is a fault."""
 PRECISIONS: Sequence[tuple[str, float]] = (
@@ -55,6 +55,7 @@ class Workload:
     keys: tuple[str, ...] = ("row0", "row1", "log0")
     lone: float = 0.12
     slices: float = 0.08
+    idle: float = 0.06
     read_only: float = 0.12
     early: float = 0.5
     locking: float = 0.35
@@ -136,7 +137,10 @@ class Client:
             return self._lone_append()
         if kind < workload.lone + workload.slices:
             return self._slice()
-        plan = self._plan(is_read_only=kind < workload.lone + workload.slices + workload.read_only)
+        kind -= workload.lone + workload.slices
+        if kind < workload.idle:
+            return self._idle()
+        plan = self._plan(is_read_only=kind < workload.idle + workload.read_only)
         return self._joint(plan)
 
     # What it does.
@@ -208,6 +212,32 @@ class Client:
         if outcome is Outcome.COMMITTED and len({table for table, _ in attempts[-1].files}) > 1 and attempts[-1].stamps:
             return STAMPED
         return outcome.value
+
+    def _idle(self) -> str:
+        """A transaction of which nothing is looked at: it asks the time, or reads a snapshot, or does nothing."""
+        does, begin = self._chance.choice(("asks", "reads", "nothing")), now()
+        try:
+            transaction = self._lake.transaction(isolation="snapshot")
+        except REFUSALS as refusal:
+            return type(refusal).__name__
+        attempt = self._begun(transaction.id, begin, is_joint=True)
+        attempt.owner_time_ms, attempt.transaction = ms_of(transaction.begun_at), transaction
+        outcome, error = Outcome.COMMITTED, ""
+        try:
+            with transaction:
+                if does == "asks":
+                    self._ask(transaction, attempt, "millisecond")
+                elif does == "reads":
+                    # What is read is of no serial order, so it is not noted.
+                    transaction.snapshot(self._item()[0])
+        except CommitUnknown as unknown:
+            outcome, error = Outcome.UNKNOWN, type(unknown).__name__
+        except REFUSALS as refusal:
+            outcome, error = Outcome.ABORTED, f"{type(refusal).__name__}: {refusal}"
+        self._tries(attempt)
+        self._ends(attempt, outcome, error)
+        # Those that are counted change something.
+        return IDLE
 
     def _do(self, plan: _Plan, transaction: LogTransaction, attempt: _Try) -> None:
         if plan.control == "locking" and plan.locks_partitions:

@@ -91,7 +91,7 @@ def test_a_table_of_a_lake_says_whose_it_is_as_the_rfc_wants_it(lake: LogLake) -
     assert configuration["delta.managedCommit.commitOwner"] == "slackwater"
     assert configuration["delta.enableInCommitTimestamps"] == "true"
     conf = orjson.loads(configuration["delta.managedCommit.commitOwnerConf"])
-    assert conf == {"ownerId": lake.owner.owner_id, "tableId": lake.owner.table("t").table_id}
+    assert conf == {"ownerId": lake.owner.owner_id, "tableId": lake.owner.table("t").table_id, "name": "t"}
 
 
 def test_a_table_may_lie_elsewhere_and_have_partitions_and_clusters(lake: LogLake, tmp_path: Path) -> None:
@@ -480,6 +480,22 @@ def test_checkpoints_are_written_where_commits_are_backfilled(tmp_path: Path) ->
         assert set(checkpoints) <= set(log_names(store, ".json"))
         for version in checkpoints:
             assert slackwater.Snapshot.load(tmp_path / "lake" / "t", version).version == version
+
+
+def test_a_checkpoint_that_was_due_before_its_commit_was_backfilled_comes_with_the_next_commit(tmp_path: Path) -> None:
+    with held(tmp_path / "lake") as lake:
+        store = lake.create_log("t", ID, properties={"delta.checkpointInterval": "4"}).store
+        for number in range(5):
+            append(lake.snapshot("t"), f"f{number}")
+        assert log_names(store, ".checkpoint.parquet") == []
+        lake.backfill("t")
+        append(lake.snapshot("t"), "f5")
+        assert log_names(store, ".checkpoint.parquet") == [4]
+        # The checksum of a managed table comes with its checkpoints.
+        assert log_names(store, ".crc") == [0, 4]
+        append(lake.snapshot("t"), "f6")
+        assert log_names(store, ".checkpoint.parquet") == [4]
+        assert lake.snapshot("t").live_files(["path"]).num_rows == 7
 
 
 def test_everybody_reads_the_part_that_is_backfilled(lake: LogLake, tmp_path: Path) -> None:

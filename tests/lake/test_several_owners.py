@@ -15,6 +15,7 @@ from slackwater.errors import (
     CommitUnknown,
     InvalidArgument,
     LockTimeout,
+    NotAuthorized,
     TimestampConflict,
 )
 from slackwater.lake.lake import LogLake
@@ -184,7 +185,7 @@ def test_a_coordinator_that_dies_at_any_step_leaves_all_or_nothing(
 def test_what_is_in_doubt_stays_locked_until_it_is_settled(lakes: TwoLakes, monkeypatch: pytest.MonkeyPatch) -> None:
     lakes.later()
     tx = both(lakes)
-    monkeypatch.setattr("slackwater.owner.transactions.LOCKED_S", 0.0)
+    monkeypatch.setattr("slackwater.owner.commits.LOCKED_S", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(EmbeddedOwner, "finish", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
@@ -325,3 +326,15 @@ def test_a_name_that_several_lakes_have_says_nothing(lakes: TwoLakes) -> None:
 def test_a_lake_takes_part_once(lakes: TwoLakes) -> None:
     with pytest.raises(InvalidArgument, match="the same one"):
         lakes.one.transaction(others=[lakes.one])
+
+
+def test_an_owner_that_tells_nothing_of_what_is_in_doubt_is_named_and_the_others_are_settled(
+    lakes: TwoLakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> list[Any]:
+        raise NotAuthorized("lacks the scope 'admin'")
+
+    monkeypatch.setattr(lakes.one.owner, "in_doubt", refuse)
+    (told,) = resolve([lakes.one.owner, lakes.two.owner])
+    assert lakes.one.owner.owner_id in told
+    assert "admin" in told

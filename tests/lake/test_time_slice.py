@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from slackwater.lake.transaction import LogTransaction
 from slackwater.log.write_checkpoint import write_checkpoint
 from slackwater.owner.clock import OwnerClock
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.time_slices import TOLD_MS
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.transaction import Clock
 from tests.contract.owners import START_MS, FakeClock
@@ -56,12 +58,13 @@ class Shelf:
     def create(self, *names: str) -> None:
         self.later()
         for name in names:
-            self.lake.create_log(name, ID)
+            # Its commits are years old by the clock of whoever cleans up.
+            self.lake.create_log(name, ID, properties={"delta.enableExpiredLogCleanup": "false"})
 
     def append(self, name: str, path: str) -> int:
         """When it was committed."""
         self.later()
-        transaction = slackwater.Transaction(self.lake.snapshot(name))
+        transaction = slackwater.Transaction(self.lake.snapshot(name), clock=self.lake.clock)
         transaction.add(add(path))
         return transaction.commit("WRITE").snapshot.timestamp_ms
 
@@ -220,6 +223,8 @@ def test_nothing_slips_under_an_answer_while_those_that_know_the_time_are_open(s
         staged(early, "a", "early")
         shelf.later()
         shelf.append("b", "1")
+        # A time slice waits for it no more.
+        shelf.clock.now_ms += TOLD_MS
         moment = shelf.later()
         told = Told(shelf.lake, moment)
         assert told.versions == {"a": 0, "b": 1, "c": TableNotFound}
@@ -242,6 +247,76 @@ def test_an_instant_between_commits_is_as_good_as_any(shelf: Shelf) -> None:
     transaction.add(add("1"))
     assert transaction.commit("WRITE").snapshot.timestamp_ms == moment + 1
     assert shelf.lake.as_of(moment).version("a") == 0
+
+
+# Tables that were handed back.
+
+
+def test_a_table_that_was_handed_back_stays_in_the_slices_of_before(shelf: Shelf, tmp_path: Path) -> None:
+    began = shelf.later()
+    shelf.create("a", "b")
+    moments = [
+        began,
+        shelf.append("a", "1"),
+        shelf.append("b", "2"),
+        shelf.later(),
+        shelf.append("a", "3"),
+        shelf.later(),
+    ]
+    moments += [moment - 1 for moment in moments]
+    told = {moment: Told(shelf.lake, moment) for moment in moments}
+    files = shelf.lake.as_of(moments[3]).snapshot("a").files()["path"].to_pylist()
+
+    def unchanged() -> bool:
+        now = shelf.lake.as_of(moments[3]).snapshot("a").files()["path"].to_pylist()
+        return {moment: Told(shelf.lake, moment) for moment in moments} == told and now == files
+
+    location = shelf.lake.owner.table("a").location
+    shelf.later()
+    shelf.lake.release("a")
+    handed_back = shelf.later()
+    assert unchanged()
+    assert shelf.lake.as_of(handed_back).tables() == ["b"]
+    with pytest.raises(TableNotFound, match="there is no table named 'a' in this lake: there are b"):
+        shelf.lake.as_of(handed_back).version("a")
+    # Its new writers change nothing of then.
+    free = slackwater.Transaction(location, clock=Clock(now_ms=lambda: shelf.clock.now_ms))
+    free.add(add("free"))
+    free.commit("WRITE")
+    assert unchanged()
+    shelf.reopen()
+    assert unchanged(), "at another owner"
+    # Another table has the name now.
+    shelf.later()
+    shelf.lake.create_log("a", ID, location=tmp_path / "another")
+    since = shelf.later()
+    assert unchanged(), "where another table has its name"
+    assert shelf.lake.as_of(handed_back).tables() == ["b"]
+    assert shelf.lake.as_of(since).version("a") == 0
+    shelf.lake.release("a")
+    assert unchanged(), "where two of its name were handed back"
+    assert shelf.lake.as_of(since).version("a") == 0
+    shelf.later()
+    shelf.lake.adopt("a", location)
+    shelf.later()
+    assert unchanged(), "where it came back"
+    assert shelf.lake.as_of(shelf.clock.now_ms).version("a") == 5
+
+
+def test_a_table_that_was_handed_back_and_is_gone_is_said_to_be(shelf: Shelf) -> None:
+    shelf.create("a", "b")
+    moment = shelf.append("a", "1")
+    location = shelf.lake.owner.table("a").location
+    shelf.later()
+    shelf.lake.release("a")
+    shutil.rmtree(location.removeprefix("file://"))
+    past = shelf.lake.as_of(moment)
+    assert past.tables() == ["a", "b"]
+    assert past.version("b") == 0
+    with pytest.raises(
+        VersionNotFound, match=r"'a' was the lake's at 2023-.*, and was handed back later as version 2; its"
+    ):
+        past.snapshot("a")
 
 
 # Where the log tells.

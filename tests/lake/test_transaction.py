@@ -450,6 +450,27 @@ def test_a_transaction_that_does_nothing_makes_no_version(kit: Kit) -> None:
     assert tx.versions == {}
 
 
+@pytest.mark.parametrize("does", ["snapshot", "reads", "asks", "nothing"])
+def test_whoever_begins_after_one_that_wrote_nothing_is_not_before_it(kit: Kit, does: str) -> None:
+    behind = FakeClock(kit.clock.now_ms - 140)
+    owner = EmbeddedOwner.open(kit.lake.owner.root_url, clock=behind.owner_clock(), backfill_delay_s=None)
+    with LogLake(owner, owner.root_url) as other:
+        kit.later()
+        with kit.lake.transaction(isolation="snapshot" if does == "snapshot" else "serializable") as tx:
+            if does in ("snapshot", "reads"):
+                tx.snapshot("a")
+            elif does == "asks":
+                tx.current_timestamp()
+        told = tx.commit_timestamp
+        assert told >= tx.begun_at
+        with other.transaction(isolation="snapshot") as reader:
+            reader.snapshot("a")
+        assert told <= reader.begun_at <= reader.commit_timestamp
+        with other.transaction() as writer:
+            add(writer, "b")
+        assert told <= writer.begun_at <= writer.commit_timestamp
+
+
 def test_the_timestamp_is_not_known_before_the_end(kit: Kit) -> None:
     with kit.lake.transaction() as tx, pytest.raises(InvalidArgument, match="not committed yet"):
         _ = tx.commit_timestamp

@@ -30,6 +30,7 @@ from tests.log.tables import (
     TableLog,
     add,
     checkpoint_metadata,
+    domain,
     metadata,
     parquet,
     paths,
@@ -258,6 +259,91 @@ def test_two_broken_checkpoints_are_both_passed_over() -> None:
         snapshot = log.load()
     assert paths(snapshot) == FILES
     assert {re.findall(r"0(\d)\.checkpoint", str(w.message))[0] for w in caught} == {"4", "6"}
+
+
+def _broken_pages_in_two() -> TableLog:
+    log = _eight_commits()
+    for version in (4, 6):
+        log.classic(version, *DEFAULT, *map(add, FILES[: version + 1]))
+        _damage(log, _pages("add"), f"{version:020d}.checkpoint.parquet")
+    return log
+
+
+def _shared_broken_sidecar() -> TableLog:
+    log = _eight_commits()
+    sidecar = log.sidecar(*map(add, FILES[:5]))
+    for version in (4, 6):
+        log.v2(version, "json", checkpoint_metadata(version), *DEFAULT, sidecar, *map(add, FILES[5 : version + 1]))
+    log.put(f"_sidecars/{sidecar['sidecar']['path']}", b"PAR1 cut")
+    return log
+
+
+@pytest.mark.parametrize("make", [_broken_pages_in_two, _shared_broken_sidecar])
+@pytest.mark.filterwarnings("ignore::slackwater.errors.CheckpointFallbackWarning")
+def test_two_checkpoints_whose_files_cannot_be_read_are_both_passed_over(make: Callable[[], TableLog]) -> None:
+    log = make()
+    snapshot = log.load()
+    spy = SpyStore(log.store)
+    assert paths(LogSnapshot.open(spy)) == FILES
+    assert len(spy.reads) < 60
+    assert paths(snapshot) == FILES
+    assert snapshot.tombstones().num_rows == 0
+    log.commit(8, remove("f0"))
+    assert paths(log.load(7).update()) == FILES[1:]
+    assert paths(snapshot.update()) == FILES[1:]
+
+
+@pytest.mark.parametrize("make", [_broken_pages_in_two, _shared_broken_sidecar])
+@pytest.mark.filterwarnings("ignore::slackwater.errors.CheckpointFallbackWarning")
+def test_two_damaged_checkpoints_without_the_commits_come_to_an_end(make: Callable[[], TableLog]) -> None:
+    log = make()
+    log.delete_commits(0, 1)
+    snapshot = log.load()
+    for read in (snapshot.live_files, log.load(6).live_files, snapshot.live_files):
+        with pytest.raises(CorruptCheckpoint, match="does not reach back far enough"):
+            read()
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1PAR1"])
+def test_many_damaged_checkpoints_are_tried_once_each(content: bytes) -> None:
+    log = TableLog().create(add("f0")).grow(40)
+    for version in range(1, 41):
+        log.put(f"{version:020d}.checkpoint.parquet", content)
+    spy = SpyStore(log.store)
+    with pytest.warns(CheckpointFallbackWarning) as caught:
+        assert LogSnapshot.open(spy).live_files().num_rows == 41
+    assert len(caught) == 40
+    opened = [path for path in spy.reads if path.endswith(".parquet")]
+    assert len(opened) == len(set(opened)) == 40
+
+
+@pytest.mark.parametrize(
+    ("twice", "differing"),
+    [
+        (protocol(), protocol(1, 3)),
+        (metadata(), metadata({"a": "b"})),
+        (txn("app", 3), txn("app", 4)),
+        (domain("d", "1"), domain("d", "2")),
+    ],
+)
+def test_a_checkpoint_that_says_two_things_of_one_is_passed_over(twice: Action, differing: Action) -> None:
+    log = _eight_commits()
+    others = [action for action in DEFAULT if action != twice]
+    log.classic(4, *others, twice, twice, *map(add, FILES[:5]))
+    assert paths(log.load()) == FILES
+    log.classic(4, *others, twice, differing, *map(add, FILES[:5]))
+    with pytest.warns(CheckpointFallbackWarning, match="contradict each other"):
+        assert paths(log.load()) == FILES
+
+
+def test_a_checkpoint_that_names_a_live_file_twice_is_passed_over() -> None:
+    log = _eight_commits()
+    log.classic(4, *DEFAULT, *map(add, FILES[:5]), add("f3", size=7))
+    with pytest.warns(CheckpointFallbackWarning, match="names 'f3' twice as a live file"):
+        assert paths(log.load()) == FILES
+    log.delete_commits(0)
+    with pytest.raises(CorruptCheckpoint, match="names 'f3' twice"):
+        log.load().live_files()
 
 
 @pytest.mark.parametrize("extension", ["json", "parquet"])

@@ -18,6 +18,7 @@ from slackwater.errors import (
     MissingCommit,
     SlackwaterError,
 )
+from slackwater.log.compaction import compact_log
 from slackwater.log.snapshot import LogSnapshot
 from tests.log.tables import (
     DEFAULT,
@@ -179,7 +180,7 @@ def test_any_json_in_any_field_is_read_or_refused_by_our_own_error(
         assert log.path in str(error)  # noqa: PT017  (whether it raises is what the example decides)
 
 
-@pytest.mark.parametrize("actions", [[metadata()], [protocol()], [], [add("a")]])
+@pytest.mark.parametrize("actions", [[metadata()], [protocol()], [add("a")]])
 def test_a_log_without_protocol_or_metadata_is_corrupt(actions: list[Action]) -> None:
     log = TableLog()
     log.commit(0, *actions)
@@ -233,3 +234,30 @@ def test_commit_info_may_be_anything() -> None:
     log = TableLog().create(add("a"))
     log.put(SECOND, json.dumps({"commitInfo": [1]}).encode())
     assert log.load().timestamp_ms > 0
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\r\n \t\n"])
+@pytest.mark.parametrize("version", [0, 2, 3])
+def test_a_commit_without_an_action_is_no_version_without_changes(content: bytes, version: int) -> None:
+    log = TableLog().create(add("f0")).grow(3)
+    log.put(f"{version:020d}.json", content)
+    named = rf"{version:020d}\.json: a commit must hold an action, found {len(content)} bytes"
+    with pytest.raises(CorruptLog, match=named):
+        log.load()
+    with pytest.raises(CorruptLog, match=named):
+        log.load(version)
+    if version:
+        with pytest.raises(CorruptLog, match=named):
+            list(log.load(version - 1).history().entries())
+        older = log.load(version - 1)
+        with pytest.raises(CorruptLog, match=named):
+            older.update()
+        with pytest.raises(CorruptLog, match=named):
+            compact_log(log.store, 0, 3)
+
+
+def test_a_commit_of_unknown_actions_alone_is_a_version_without_changes() -> None:
+    log = TableLog().create(add("f0"))
+    log.put(f"{1:020d}.json", b'{"somethingNew":{}}\n')
+    assert log.load().version == 1
+    assert paths(log.load()) == ["f0"]

@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import CorruptTable, MissingCommit, StorageError, UnsupportedFeature, VersionNotFound
-from slackwater.log.cleanup import LogCleanup, clean_up_log
+from slackwater.log.cleanup import LogCleanup, clean_up_log, delete_versions_before
 from slackwater.log.compaction import compact_log
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.log.version_checksum import checksum_of, write_version_checksum
+from slackwater.log.version_checksum import write_version_checksum
+from slackwater.log.version_totals import checksum_of
 from slackwater.log.write_checkpoint import CheckpointLayout, write_checkpoint
 from slackwater.protocol.file_names import checkpoint_name, commit_name, crc_name, staged_commit_name
 from slackwater.storage.store import ObjectMeta
@@ -155,7 +156,7 @@ def test_in_commit_timestamps_count_from_their_enablement_on() -> None:
     }
     log = DatedLog([50, 49, 0, 0, 0])
     for version, age in ((2, 35), (3, 32), (4, 1)):
-        actions = [metadata(enabled)] if version == 2 else []
+        actions = [protocol(1, 7, writers=["inCommitTimestamp"]), metadata(enabled)] if version == 2 else []
         log.commit(version, commit_info(inCommitTimestamp=TODAY_MS - age * DAY_MS), *actions, add(f"f{version}"))
     log.checkpoint(1, 2, 3)
     done = log.clean_up()
@@ -176,7 +177,8 @@ def test_checksums_staged_commits_and_compactions_go_with_what_they_belong_to() 
     log.put("_last_checkpoint", b"{}")
     log.clean_up()
     kept = [
-        *(name for v in (3, 4) for name in (commit_name(v), crc_name(v), staged_commit_name(v, UUID))),
+        *(name for v in (3, 4) for name in (commit_name(v), crc_name(v))),
+        staged_commit_name(4, UUID),
         commit_name(5),
         checkpoint_name(3),
         "00000000000000000004.00000000000000000005.compacted.json",
@@ -184,6 +186,16 @@ def test_checksums_staged_commits_and_compactions_go_with_what_they_belong_to() 
         "_last_checkpoint",
     ]
     assert sorted(log.names()) == sorted(kept)
+
+
+def test_a_staged_commit_of_the_kept_version_stays_where_no_other_file_holds_it() -> None:
+    log = DatedLog([40, 39, 38, 37, 0])
+    log.checkpoint(3)
+    for version in (2, 3):
+        log.put(staged_commit_name(version, UUID), b"{}")
+    log.delete_commits(3)
+    assert delete_versions_before(log.store, 3)
+    assert sorted(log.names()) == sorted([checkpoint_name(3), staged_commit_name(3, UUID), commit_name(4)])
 
 
 def test_parts_of_checkpoints_that_are_old_go_too() -> None:

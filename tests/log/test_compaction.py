@@ -9,10 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.errors import CorruptLog, InvalidArgument, UnsupportedFeature
+from slackwater.errors import CorruptLog, InvalidArgument, MissingCommit, UnsupportedFeature
 from slackwater.log.compaction import compact_log
+from slackwater.log.snapshot import LogSnapshot
 from tests.log.tables import (
     DEFAULT,
+    SpyStore,
     TableLog,
     add,
     commit_info,
@@ -115,3 +117,52 @@ def test_change_data_and_provenance_are_left_out() -> None:
     log.commit(1, commit_info(inCommitTimestamp=7), change, {"add": None})
     assert _content(log, compact_log(log.store, 0, 1)) == [*DEFAULT, add("a")]
     assert paths(log.load()) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "contradiction",
+    [
+        [remove("f1"), add("f1")],
+        [add("f1"), remove("f1")],
+        [remove("f%31"), add("f1")],
+        [remove("f1", "v"), add("f1", "v")],
+        [add("f1", size=1), add("f1", size=2)],
+        [txn("app", 1), txn("app", 2)],
+        [metadata(), metadata({"a": "b"})],
+    ],
+)
+def test_a_compaction_that_contradicts_itself_is_passed_over_for_the_commits(contradiction: list[Any]) -> None:
+    log = TableLog().create().grow(2)
+    log.commit(3, commit_info(), remove("f1"))
+    before = facts(log.load())
+    log.compaction(1, 3, *contradiction, add("f2"))
+    snapshot = log.load()
+    assert facts(snapshot) == before
+    assert not any(commit.compacted for commit in snapshot.segment.commits)
+    log.delete_commits(2)
+    with pytest.raises(MissingCommit, match="version 2 is missing"):
+        log.load()
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"add":{"path":1}}\n', b'{"add":3}\n', b'{"txn":{}}\n'])
+def test_a_compaction_that_is_damaged_is_passed_over_for_the_commits(content: bytes) -> None:
+    log = TableLog().create().grow(3)
+    log.put("00000000000000000001.00000000000000000003.compacted.json", content)
+    assert paths(log.load()) == ["f1", "f2", "f3"]
+
+
+def test_two_vectors_of_one_file_are_no_contradiction_where_one_is_removed() -> None:
+    log = TableLog().create(add("f0"))
+    log.commit(1, commit_info(), remove("f0"), add("f0", "v"))
+    log.commit(2, commit_info(), remove("f0", "v"), add("f0", "w"))
+    compact_log(log.store, 1, 2)
+    snapshot = log.load()
+    assert snapshot.segment.commits[-1].compacted
+    assert facts(snapshot)["live"] == [("f0", "w")]
+
+
+def test_a_compaction_that_went_since_it_was_listed_is_not_needed() -> None:
+    log = TableLog().create().grow(3)
+    path = compact_log(log.store, 1, 3)
+    spy = SpyStore(log.store, lambda read: log.store.delete([path]) if read == path else None)
+    assert paths(LogSnapshot.open(spy)) == ["f1", "f2", "f3"]

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from slackwater.errors import CorruptLog, CorruptTable, InvalidArgument, TimestampOutOfRange, VersionNotFound
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.segment import list_log
+from slackwater.protocol.actions import Protocol
 from slackwater.protocol.properties import TableProperties
 from tests.log.tables import DEFAULT, SpyStore, TableLog, add, commit_info, metadata, protocol
 
 T = 1_700_000_000_000
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
+STAMPED = protocol(1, 7, writers=["inCommitTimestamp"])
 
 
 def _by_file_time(directory: Path, times_ms: Sequence[int]) -> TableLog:
@@ -41,8 +43,7 @@ def _provenance(version: int, time_ms: int) -> dict[str, str]:
 def _with_stamps(times_ms: Sequence[int]) -> TableLog:
     """A table with in-commit timestamps from its start, in memory: file times are those of the test run."""
     log = TableLog()
-    features = protocol(1, 7, writers=["inCommitTimestamp"])
-    log.commit(0, commit_info(inCommitTimestamp=times_ms[0]), features, metadata(ENABLED), add("f0"))
+    log.commit(0, commit_info(inCommitTimestamp=times_ms[0]), STAMPED, metadata(ENABLED), add("f0"))
     for version, time_ms in enumerate(times_ms[1:], 1):
         log.commit(version, commit_info(inCommitTimestamp=time_ms), add(f"f{version}"))
     return log
@@ -51,7 +52,7 @@ def _with_stamps(times_ms: Sequence[int]) -> TableLog:
 def _enabled_late(directory: Path) -> TableLog:
     """Versions 0 to 2 by file time (T, T+10, T+20), 3 to 5 by stamp (T+100, T+200, T+300), files touched much later."""
     log = _by_file_time(directory, [T, T + 10, T + 20])
-    log.commit(3, commit_info(inCommitTimestamp=T + 100), protocol(1, 7), metadata(_provenance(3, T + 100)))
+    log.commit(3, commit_info(inCommitTimestamp=T + 100), STAMPED, metadata(_provenance(3, T + 100)))
     log.commit(4, commit_info(inCommitTimestamp=T + 200))
     log.commit(5, commit_info(inCommitTimestamp=T + 300))
     for version in (3, 4, 5):
@@ -71,7 +72,7 @@ def test_file_times_that_stand_still_or_step_back_are_made_to_rise(tmp_path: Pat
     assert [log.load(timestamp=T + offset).version for offset in (0, 1, 2, 3, 49, 50)] == [0, 1, 2, 3, 3, 4]
 
 
-@pytest.mark.parametrize(("offset", "version"), [(0, 0), (9, 0), (10, 1), (24, 1), (25, 2), (26, 2), (10**9, 2)])
+@pytest.mark.parametrize(("offset", "version"), [(0, 0), (9, 0), (10, 1), (24, 1), (25, 2)])
 def test_a_time_gives_the_newest_version_at_or_before_it(tmp_path: Path, offset: int, version: int) -> None:
     log = _by_file_time(tmp_path, [T, T + 10, T + 25])
     assert log.load(timestamp=T + offset).version == version
@@ -93,13 +94,18 @@ def test_a_time_before_every_calendar_is_only_out_of_range(tmp_path: Path, times
 
 
 @pytest.mark.parametrize("late", [T + 11, 10**18])
-def test_a_time_after_the_last_commit_is_the_latest_version_unless_strict(tmp_path: Path, late: int) -> None:
+def test_a_time_after_the_last_commit_is_out_of_range_unless_it_is_allowed(tmp_path: Path, late: int) -> None:
     log = _by_file_time(tmp_path, [T, T + 10])
-    assert log.load(timestamp=late).version == 1
-    with pytest.raises(TimestampOutOfRange, match="after the last commit, version 1"):
-        log.load(timestamp=late, strict=True)
-    assert log.load(timestamp=T + 10, strict=True).version == 1
-    assert log.load(timestamp=T, strict=True).version == 0
+    for unsure in ({}, {"strict": True}, {"strict": None, "allow_after_last_commit": False}):
+        with pytest.raises(TimestampOutOfRange, match="after the last commit, version 1") as caught:
+            log.load(timestamp=late, **unsure)
+        assert "DELTA_TIMESTAMP_GREATER_THAN_COMMIT" in str(caught.value)
+        assert log.load(timestamp=T + 10, **unsure).version == 1
+        assert log.load(timestamp=T, **unsure).version == 0
+    for sure in ({"strict": False}, {"allow_after_last_commit": True}):
+        assert log.load(timestamp=late, **sure).version == 1
+    with pytest.raises(InvalidArgument, match="strict"):
+        log.load(timestamp=late, strict=True, allow_after_last_commit=True)
 
 
 def test_a_time_of_versions_that_were_cleaned_up_is_out_of_range(tmp_path: Path) -> None:
@@ -114,7 +120,8 @@ def test_a_time_of_versions_that_were_cleaned_up_is_out_of_range(tmp_path: Path)
 
 
 def test_a_time_is_text_a_date_a_moment_or_milliseconds(tmp_path: Path) -> None:
-    log = _by_file_time(tmp_path, [T, T + 10])  # 2023-11-14 22:13:20 UTC
+    midnight = 1_700_006_400_000
+    log = _by_file_time(tmp_path, [T, T + 10, midnight])  # 2023-11-14 22:13:20 UTC
     zone = dt.timezone(dt.timedelta(hours=2))
     for moment in (
         T,
@@ -125,8 +132,8 @@ def test_a_time_is_text_a_date_a_moment_or_milliseconds(tmp_path: Path) -> None:
         dt.datetime(2023, 11, 15, 0, 13, 20, 9000, tzinfo=zone),
     ):
         assert log.load(timestamp=moment).version == 0
-    assert log.load(timestamp="2023-11-15").version == 1
-    assert log.load(timestamp=dt.date(2023, 11, 15)).version == 1
+    assert log.load(timestamp="2023-11-15").version == 2
+    assert log.load(timestamp=dt.date(2023, 11, 15)).version == 2
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2023-13-01", "2023-11-14 25:00:00", "1700000000000"])
@@ -150,16 +157,16 @@ def test_stamps_count_from_the_start_where_no_provenance_is_given() -> None:
     log = _with_stamps([T, T + 10, T + 1000])
     assert [log.load(v).timestamp_ms for v in range(3)] == [T, T + 10, T + 1000]
     history = log.load().history()
-    assert [history.version_at(T + offset) for offset in (0, 9, 10, 999, 1000, 5000)] == [0, 0, 1, 1, 2, 2]
+    assert [history.version_at(T + offset) for offset in (0, 9, 10, 999, 1000)] == [0, 0, 1, 1, 2]
     with pytest.raises(TimestampOutOfRange, match="first, 0"):
         history.version_at(T - 1)
     with pytest.raises(TimestampOutOfRange, match="after the last commit"):
-        history.version_at(T + 1001, strict=True)
+        history.version_at(T + 1001)
 
 
 @pytest.mark.parametrize(
     ("offset", "version"),
-    [(0, 0), (10, 1), (20, 2), (99, 2), (100, 3), (199, 3), (200, 4), (300, 5), (20_000, 5)],
+    [(0, 0), (10, 1), (20, 2), (99, 2), (100, 3), (199, 3), (200, 4), (300, 5)],
 )
 def test_stamps_count_since_their_enablement_and_file_times_before(tmp_path: Path, offset: int, version: int) -> None:
     assert _enabled_late(tmp_path).load(timestamp=T + offset).version == version
@@ -185,14 +192,15 @@ def test_file_times_and_stamps_are_never_compared(tmp_path: Path) -> None:
 def test_provenance_by_halves_is_corrupt() -> None:
     log = TableLog()
     half = ENABLED | {"delta.inCommitTimestampEnablementVersion": "0"}
-    log.commit(0, commit_info(inCommitTimestamp=T), protocol(1, 7), metadata(half))
+    log.commit(0, commit_info(inCommitTimestamp=T), STAMPED, metadata(half))
     with pytest.raises(CorruptLog, match="must be set together"):
         log.load(timestamp=T)
 
 
 @pytest.mark.parametrize("value", ["yes", "", "1"])
 def test_an_enablement_that_is_no_flag_is_corrupt(value: str) -> None:
-    log = TableLog().create(configuration={"delta.enableInCommitTimestamps": value})
+    log = TableLog()
+    log.commit(0, STAMPED, metadata({"delta.enableInCommitTimestamps": value}))
     with pytest.raises(CorruptTable, match=r"delta\.enableInCommitTimestamps must be true or false"):
         _ = log.load().timestamp_ms
 
@@ -219,19 +227,21 @@ def test_a_stamp_in_a_compaction_file_is_not_mistaken_for_that_of_its_last_versi
 
 def test_the_time_of_a_checkpointed_version_is_that_of_its_commit() -> None:
     log = _with_stamps([T, T + 10])
-    log.classic(1, protocol(1, 7, writers=["inCommitTimestamp"]), metadata(ENABLED), add("f0"))
+    log.classic(1, STAMPED, metadata(ENABLED), add("f0"))
     assert log.load().timestamp_ms == T + 10
 
 
 def _spied_history(count: int) -> tuple[SpyStore, CommitHistory]:
     store = SpyStore(_with_stamps([T + 10 * v for v in range(count)]).store)
-    return store, CommitHistory(store, list_log(store), TableProperties(ENABLED))
+    return store, CommitHistory(
+        store, list_log(store), Protocol.from_json(STAMPED["protocol"], "here"), TableProperties(ENABLED)
+    )
 
 
 @pytest.mark.parametrize("offset", [0, 5, 1234, 2345, 2550, 10**6])
 def test_only_a_few_commits_are_opened_to_find_a_time_among_many(offset: int) -> None:
     store, history = _spied_history(256)
-    assert history.version_at(T + offset) == min(offset // 10, 255)
+    assert history.version_at(T + offset, allow_after_last_commit=True) == min(offset // 10, 255)
     assert len(store.reads) <= 9
 
 
@@ -251,7 +261,8 @@ def test_the_answer_by_stamps_is_that_of_a_plain_search(steps: list[int], asked:
     history = _with_stamps(times).load().history()
     expected = [version for version, time_ms in enumerate(times) if time_ms <= T + asked]
     if expected:
-        assert history.version_at(T + asked) == expected[-1]
+        assert history.version_at(T + asked, allow_after_last_commit=True) == expected[-1]
+        assert history.version_at(times[expected[-1]]) == expected[-1]
     else:
         with pytest.raises(TimestampOutOfRange):
             history.version_at(T + asked)
@@ -262,3 +273,25 @@ def test_a_commit_without_commit_info_has_an_empty_entry() -> None:
     log.commit(1, {"commitInfo": "text"})
     assert [(version, dict(info)) for version, _, info in log.load().history().entries()] == [(1, {}), (0, {})]
     assert log.load().history().versions == [0, 1]
+
+
+def test_a_property_without_its_feature_does_not_turn_in_commit_timestamps_on(tmp_path: Path) -> None:
+    log = TableLog(str(tmp_path))
+    log.commit(0, commit_info(), protocol(1, 2), metadata(ENABLED), add("f0"))
+    log.commit(1, commit_info(inCommitTimestamp=T + 70_000), add("f1"))
+    for version in (0, 1):
+        _touch(tmp_path, version, T + 10 * version)
+    assert log.load(timestamp=T + 5).version == 0
+    assert log.load(timestamp=T + 10).version == 1
+    assert log.load().timestamp_ms == T + 10
+    assert [entry[:2] for entry in log.load().history().entries()] == [(1, T + 10), (0, T)]
+
+
+def test_a_log_without_any_commit_has_no_version_for_a_time() -> None:
+    log = TableLog()
+    log.classic(1, *DEFAULT, add("f0"))
+    with pytest.raises(TimestampOutOfRange, match="no commit that has a time"):
+        log.load(timestamp=T)
+    assert list(log.load().history().entries()) == []
+    with pytest.raises(VersionNotFound, match="the commit of version 1 is not in the log"):
+        _ = log.load().timestamp_ms

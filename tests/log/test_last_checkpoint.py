@@ -59,6 +59,19 @@ def test_a_hint_that_cannot_be_read_is_replaced(damaged: bytes) -> None:
     assert read_last_checkpoint(log.store) == LastCheckpoint(7)
 
 
+def test_a_hint_that_contradicts_its_checksum_is_not_used() -> None:
+    log = TableLog().create().grow(9)
+    log.classic(5, *DEFAULT)
+    log.hint(5)
+    assert read_last_checkpoint(log.store) == LastCheckpoint(5)
+    log.hint(5, right_checksum=False)
+    assert read_last_checkpoint(log.store) is None
+    log.hint(5)
+    changed = log.store.read(LAST_CHECKPOINT).replace(b'"version": 5', b'"version": 6')
+    log.put("_last_checkpoint", changed)
+    assert read_last_checkpoint(log.store) is None
+
+
 def test_a_checksum_that_hadoop_left_beside_the_hint_goes_with_it() -> None:
     log = TableLog().create()
     log.hint(1)

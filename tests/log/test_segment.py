@@ -9,6 +9,7 @@ import pytest
 from slackwater.errors import InvalidArgument, MissingCommit, TableNotFound, VersionNotFound
 from slackwater.log.segment import load_segment
 from slackwater.log.snapshot import LogSnapshot
+from slackwater.log.write_checkpoint import write_checkpoint
 from tests.log.tables import DEFAULT, SpyStore, TableLog, add, checkpoint_metadata, facts, paths
 
 
@@ -390,3 +391,16 @@ def test_files_that_are_not_the_logs_are_passed_over() -> None:
     log.put("_commits/00000000000000000010.3a0d65cd-4056-49b8-937b-95f9e3ee90e5.json", b"")
     log.put("00000000000000000003.checkpoint.nonsense.parquet", b"")
     assert paths(log.load()) == _files(0, 9)
+
+
+def test_a_gap_behind_the_oldest_commit_is_no_cleanup() -> None:
+    log = TableLog().create(add("a"))
+    for version in (1, 2, 3):
+        log.commit(version, add(f"f{version}"))
+    write_checkpoint(log.load(), 0)
+    log.delete_commits(0, 2)
+    with pytest.raises(MissingCommit, match="version 0, 2 is missing"):
+        log.load(2)
+    log.delete_commits(1)
+    with pytest.raises(VersionNotFound, match="cleaned up"):
+        log.load(2)

@@ -10,16 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from slackwater.errors import CorruptLog, InvalidArgument
+from slackwater.errors import CheckpointFallbackWarning, CorruptLog, InvalidArgument
 from slackwater.log.last_checkpoint import write_last_checkpoint
-from slackwater.log.version_checksum import (
-    VersionChecksum,
-    checksum_of,
-    file_totals,
-    next_checksum,
-    read_version_checksum,
-    write_version_checksum,
-)
+from slackwater.log.version_checksum import VersionChecksum, read_version_checksum, write_version_checksum
+from slackwater.log.version_totals import checksum_of, file_totals, next_checksum
 from slackwater.log.write_checkpoint import write_checkpoint
 from slackwater.protocol.actions import Protocol
 from tests.log.tables import (
@@ -30,6 +24,7 @@ from tests.log.tables import (
     commit_info,
     domain,
     metadata,
+    paths,
     protocol,
     remove,
     txn,
@@ -37,6 +32,7 @@ from tests.log.tables import (
 from tests.log.test_replay import HISTORIES
 
 CRC = "00000000000000000000.crc"
+STAMPED = protocol(1, 7, writers=["inCommitTimestamp"])
 TIMED = {"delta.enableInCommitTimestamps": "true"}
 
 
@@ -63,7 +59,7 @@ def test_the_file_has_the_names_that_other_engines_know() -> None:
 
 def test_what_was_written_is_read_back() -> None:
     log = TableLog()
-    log.commit(0, commit_info(inCommitTimestamp=99, txnId="t"), *DEFAULT[:1], metadata(TIMED), txn("app", 3))
+    log.commit(0, commit_info(inCommitTimestamp=99, txnId="t"), STAMPED, metadata(TIMED), txn("app", 3))
     checksum = checksum_of(log.load())
     assert checksum.in_commit_timestamp_ms == 99
     write_version_checksum(log.store, checksum)
@@ -199,7 +195,7 @@ def test_with_the_snapshot_a_restated_file_and_a_remove_of_what_is_gone_count_no
 
 def test_in_commit_timestamps_are_carried_where_the_table_has_them() -> None:
     log = TableLog()
-    log.commit(0, commit_info(inCommitTimestamp=50), protocol(), metadata(TIMED))
+    log.commit(0, commit_info(inCommitTimestamp=50), STAMPED, metadata(TIMED))
     previous = checksum_of(log.load())
     carried = next_checksum(previous, [commit_info(inCommitTimestamp=60, txnId="t"), add("a")])
     assert carried is not None
@@ -252,4 +248,68 @@ def test_a_checksum_of_another_protocol_is_not_believed() -> None:
     snapshot = log.load()
     write_last_checkpoint(log.store, write_checkpoint(snapshot, 0))
     write_version_checksum(log.store, replace(checksum_of(snapshot), protocol=Protocol(1, 3), num_files=99))
-    assert file_totals(log.load()) == (1, 7)
+    with pytest.raises(CorruptLog, match="its protocol is"), pytest.warns(CheckpointFallbackWarning):
+        file_totals(log.load())
+
+
+def _cut(log: TableLog, version: int, lines: int) -> None:
+    """Take the last `lines` from the commit, as a disk does that stopped at a line's end."""
+    path = f"_delta_log/{version:020d}.json"
+    log.store.put(path, b"".join(log.store.read(path).splitlines(keepends=True)[:-lines]))
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_commit_that_was_cut_at_a_lines_end_is_told_by_its_checksum(version: int) -> None:
+    log = TableLog().create(add("a", size=7), add("b", size=5))
+    log.commit(1, commit_info(), remove("a"), add("c", size=9))
+    write_version_checksum(log.store, checksum_of(log.load(version)))
+    _cut(log, version, 1)
+    with pytest.raises(
+        CorruptLog, match=rf"{version:020d}\.crc contradicts the log of version {version}: it counts 2 "
+    ):
+        log.load(version).live_files()
+
+
+def test_a_commit_that_lost_a_change_of_metadata_is_told_by_its_checksum() -> None:
+    log = TableLog().create(add("a", size=7))
+    log.commit(1, commit_info(), metadata({"delta.appendOnly": "true"}))
+    write_version_checksum(log.store, checksum_of(log.load()))
+    _cut(log, 1, 1)
+    with pytest.raises(CorruptLog, match=r"it has the metadata configuration .*appendOnly"):
+        log.load().live_files(["path"])
+
+
+def test_sizes_that_a_checksum_contradicts_are_seen_when_they_are_read() -> None:
+    log = TableLog().create(add("a", size=7))
+    write_version_checksum(log.store, replace(checksum_of(log.load()), table_size_bytes=8))
+    snapshot = log.load()
+    assert snapshot.live_files(["path"]).num_rows == 1
+    with pytest.raises(CorruptLog, match="it counts 8 bytes of files, the log 7"):
+        snapshot.live_files(["size"])
+
+
+def test_a_snapshot_that_is_updated_compares_the_checksum_of_its_new_version() -> None:
+    log = TableLog().create(add("a", size=7))
+    old = log.load()
+    log.commit(1, commit_info(), add("b", size=1))
+    write_version_checksum(log.store, replace(checksum_of(log.load()), num_files=3))
+    assert old.live_files().num_rows == 1
+    with pytest.raises(CorruptLog, match="it counts 3 files, the log 2"):
+        old.update().live_files()
+
+
+def test_where_a_checkpoint_contradicts_the_checksum_and_the_commits_agree_with_it_they_are_read() -> None:
+    log = TableLog().create(add("a")).grow(2)
+    write_version_checksum(log.store, checksum_of(log.load()))
+    log.classic(2, *DEFAULT, add("a"), add("f1"))
+    with pytest.warns(CheckpointFallbackWarning, match="it counts 3 files, the log 2"):
+        assert paths(log.load()) == ["a", "f1", "f2"]
+
+
+def test_a_checksum_that_cannot_be_read_or_is_gone_contradicts_nothing() -> None:
+    log = TableLog().create(add("a"))
+    log.put(CRC, b"{")
+    assert paths(log.load()) == ["a"]
+    snapshot = log.load()
+    log.delete(CRC)
+    assert paths(snapshot) == ["a"]

@@ -345,6 +345,24 @@ def test_sidecars_of_another_form_are_written_anew() -> None:
     assert write(log, CheckpointLayout.V2).reused_sidecars == second.sidecars
 
 
+@pytest.mark.parametrize("widened", ["id", "other"])
+def test_sidecars_whose_statistics_are_of_a_narrower_type_are_written_anew(widened: str) -> None:
+    def described(types: dict[str, str]) -> Action:
+        fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in types.items()]
+        text = json.dumps({"type": "struct", "fields": fields})
+        return metadata({"delta.checkpoint.writeStatsAsStruct": "true"}, schemaString=text)
+
+    narrow = {"id": "integer", "other": "integer"}
+    log = TableLog()
+    log.commit(0, V2_PROTOCOL, described(narrow), add("a", stats='{"numRecords":1,"minValues":{"id":1,"other":2}}'))
+    first = write(log, CheckpointLayout.V2)
+    log.commit(1, described({**narrow, widened: "long"}), add("b"))
+    second = write(log, CheckpointLayout.V2)
+    assert not set(first.sidecars) & set(second.sidecars)
+    log.commit(2, add("c"))
+    assert set(write(log, CheckpointLayout.V2).reused_sidecars) == set(second.sidecars)
+
+
 def test_moving_from_v1_to_v2_and_back_keeps_everything() -> None:
     log = v2_log(add("a"), remove("b"))
     before = content(log.load())

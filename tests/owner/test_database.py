@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import resources
@@ -131,6 +132,14 @@ def test_several_that_open_an_empty_database_migrate_it_once(url: str) -> None:
     assert all(isinstance(found, Database) for found in opened), opened
     for found in opened:
         assert found.read(lambda c: c.execute(sa.text("SELECT count(*) FROM alembic_version")).scalar()) == 1
+        found.close()
+
+
+def test_threads_that_open_databases_of_their_own_migrate_them_beside_each_other(tmp_path: Path) -> None:
+    urls = [new_url("sqlite", tmp_path / f"{number}.db") for number in range(6)]
+    opened = at_once(*(lambda url=url: Database(url) for url in urls))  # type: ignore[misc]
+    assert all(isinstance(found, Database) for found in opened), opened
+    for found in opened:
         found.close()
 
 
@@ -272,7 +281,7 @@ def test_a_url_that_makes_no_sense_is_refused_without_its_password(url: str, mes
 
 def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path: Path) -> None:
     url = f"postgresql://u:p4ssw0rd@/d?host={tmp_path}"
-    with pytest.raises(CommitOwnerUnavailable, match=r"postgresql\+psycopg://u:\*\*\*@/d") as caught:
+    with pytest.raises(CommitOwnerUnavailable, match=r"postgresql\+psycopg:///d does not answer") as caught:
         Database(url, patience_s=0.0)
     assert "p4ssw0rd" not in str(caught.value)
 
@@ -387,3 +396,18 @@ def test_a_commit_whose_ratification_is_not_answered_is_unknown(postgres: Postgr
     owner_.database._patience_s = 10.0
     assert landed(again.owner.commit(replace(request, is_replay=True))).commit.version == 1
     assert again.ids()[1:] == [request.commit_id]
+
+
+def test_a_transaction_that_is_cut_off_after_a_long_time_is_tried_again(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/owner.db", patience_s=0.05)
+    runs = []
+
+    def cut_off_once(connection: sa.Connection) -> str:
+        runs.append(1)
+        if len(runs) == 1:
+            time.sleep(0.2)
+            raise OperationalError("SELECT", None, Exception("the server closed the connection"))
+        return "done"
+
+    assert database.read(cut_off_once) == "done"
+    database.close()

@@ -17,7 +17,7 @@ from slackwater.errors import DeadlockDetected, InvalidArgument, LockTimeout, Ta
 from slackwater.owner import locks
 from slackwater.owner.clock import OwnerClock
 from slackwater.owner.database import Database
-from slackwater.owner.database_schema import commits, tables
+from slackwater.owner.database_schema import commits, owner, tables
 from slackwater.owner.database_schema import locks as lock_rows
 from slackwater.owner.lock_modes import LockMode, are_compatible
 from slackwater.owner.locking import LEASE_MS, Locking
@@ -45,6 +45,7 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     lake = new_lake(tmp_path_factory.mktemp("locks"), request.param)
     database = Database(lake.database)
     database.write(lambda c: c.execute(sa.insert(tables), [table_row(name) for name in "abc"]))
+    database.write(lambda c: c.execute(sa.insert(owner).values(owner_id="x", created_ms=1, last_ms=0)))
     yield database
     database.close()
 
@@ -59,6 +60,7 @@ def database(opened: Database) -> Database:
 def empty(database: Database) -> None:
     database.write(lambda c: [c.execute(sa.delete(rows)) for rows in (lock_rows, commits)])
     database.write(lambda c: c.execute(sa.update(tables).values(allocated_version=4, ratified_version=4)))
+    database.write(lambda c: c.execute(sa.update(owner).values(last_ms=0)))
 
 
 def table_row(name: str) -> dict[str, Any]:

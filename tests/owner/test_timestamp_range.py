@@ -97,7 +97,7 @@ def test_a_range_that_nobody_asked_about_has_no_end() -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [(0, "second"), (1, "decisecond"), (2, "centisecond"), (3, "millisecond"), ("ms", "millisecond"), ("S", "second"),
-     ("days", "day"), ("Hour", "hour"), ("minute", "minute")],
+     ("days", "day"), ("Hour", "hour"), ("minute", "minute"), ("min", "minute"), ("h", "hour"), ("d", "day")],
 )  # fmt: skip
 def test_precisions_have_names_and_numbers(given: int | str, named: str) -> None:
     assert precision_named(given) == named
@@ -109,7 +109,13 @@ def test_a_finer_precision_than_a_millisecond_is_refused(given: object) -> None:
         precision_named(given)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("zone", ["Atlantis", "../etc", ""])
+def test_a_session_s_zone_may_be_an_offset() -> None:
+    first, last = instants(NOW, "day", "+05:45")
+    assert (first, last) == instants(NOW, "day", "Asia/Kathmandu")
+    assert instants(NOW, "day", "GMT") == instants(NOW, "day", "UTC")
+
+
+@pytest.mark.parametrize("zone", ["Atlantis", "../etc", "", "+99:00"])
 def test_a_zone_that_there_is_none_of_is_refused(zone: str) -> None:
     with pytest.raises(InvalidArgument, match="zone"):
         instants(NOW, "day", zone)

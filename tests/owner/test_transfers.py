@@ -10,6 +10,7 @@ import pytest
 
 from slackwater.errors import CommitOwnerUnavailable, CommitUnknown, TableNotFound
 from slackwater.owner.api import CommitConflict
+from slackwater.owner.backfill import Backfill
 from slackwater.owner.embedded import EmbeddedOwner
 from tests.contract.owners import (
     DATABASES,
@@ -135,3 +136,25 @@ def test_an_older_promise_that_is_late_does_not_take_a_newer_one_with_it(
     assert overtaken_once
     assert owner.table(first.name).ratified_version == 1
     assert table_of(owner, second).commit(2).commit.version == 2
+
+
+def test_a_commit_that_counts_while_a_hand_back_is_being_prepared_is_in_the_log_afterwards(
+    lake: OwnedLake, owner: EmbeddedOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, hasty = created(lake, owner), lake.embedded()
+    told: list[str] = []
+
+    backfill = Backfill.now
+
+    def commit_meanwhile(self: Backfill, *which: Any) -> Any:
+        # After what was there has been backfilled, and before commits are stopped.
+        done = backfill(self, *which)
+        if not told:
+            request = table.append(1)
+            landed(hasty.commit(request))
+            told.append(request.commit_id)
+        return done
+
+    monkeypatch.setattr(Backfill, "now", commit_meanwhile)
+    assert landed(owner.release(releasing(table, 2))).commit.version == 2
+    assert [info_in(table.backfilled(1))["txnId"]] == told

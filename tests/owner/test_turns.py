@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 
@@ -9,10 +10,24 @@ import pytest
 
 from slackwater.owner.allocation import Allocation, Attempt, InFlight, Outcome
 from slackwater.owner.api import CommitConflict, CommitRequest
+from slackwater.owner.clock import OwnerClock
 from slackwater.owner.commit_content import facts_of
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.heads import TURN_MS, Allocated
-from tests.contract.owners import DATABASES, FakeClock, OwnedLake, Table, created, landed, new_id, new_lake, releasing
+from tests.contract.owners import (
+    DATABASES,
+    START_MS,
+    FakeClock,
+    OwnedLake,
+    Table,
+    created,
+    landed,
+    new_id,
+    new_lake,
+    releasing,
+)
+
+_hours = itertools.count()
 
 
 @pytest.fixture(scope="module", params=DATABASES)
@@ -24,7 +39,8 @@ def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def clock() -> FakeClock:
-    return FakeClock()
+    """One that is ahead of all times that the tests before have told the lake."""
+    return FakeClock(START_MS + next(_hours) * 3_600_000)
 
 
 @pytest.fixture
@@ -32,11 +48,11 @@ def table(lake: OwnedLake, clock: FakeClock) -> Table:
     return created(lake, lake.embedded(clock=clock.owner_clock()))
 
 
-def asked(table: Table, clock: FakeClock, request: CommitRequest) -> Outcome:
+def asked(table: Table, clock: FakeClock, request: CommitRequest, steady: OwnerClock | None = None) -> Outcome:
     """What a request is told, which then does nothing more."""
     assert isinstance(table.owner, EmbeddedOwner)
     attempt = Attempt(request, facts_of(request.actions, request.commit_id), new_id(), "me:1:0", clock.now_ms + 10**6)
-    allocation = Allocation(lambda: clock.now_ms, 100)
+    allocation = Allocation(steady or clock.owner_clock(), 100)
     (outcome,) = table.owner.database.write(lambda c: allocation.allocate(c, [attempt]))
     return outcome
 
@@ -60,17 +76,21 @@ def test_it_is_not_waited_for_where_it_lost_once_or_does_not_come(table: Table, 
     table.commit(2)
     assert asked(table, clock, table.request(2, commit_id=slow)) == CommitConflict(2)
     assert asked(table, clock, table.append(1)) == InFlight()
-    clock.now_ms += TURN_MS + 1
+    # The commits before were told times that are a little ahead of the clock.
+    clock.now_ms += TURN_MS + 10
     assert isinstance(asked(table, clock, table.append(1)), Allocated)
 
 
 def test_a_turn_ends_also_where_the_clock_steps_back(table: Table, clock: FakeClock) -> None:
-    slow = new_id()
+    slow, elapsed_ms = new_id(), 0
+    steady = clock.owner_clock(elapsed_ms=lambda: elapsed_ms)
     for version in (1, 2):
         table.commit(version)
-        asked(table, clock, table.request(version, commit_id=slow))
+        asked(table, clock, table.request(version, commit_id=slow), steady)
     clock.now_ms -= 3_600_000
-    assert isinstance(asked(table, clock, table.append(1)), Allocated)
+    assert asked(table, clock, table.append(1), steady) == InFlight()
+    elapsed_ms += 2 * TURN_MS
+    assert isinstance(asked(table, clock, table.append(1), steady), Allocated)
 
 
 def test_nobody_takes_the_turn_of_another(table: Table, clock: FakeClock) -> None:

@@ -17,7 +17,7 @@ from slackwater.protocol.actions import (
     SetTransaction,
     parse_actions,
 )
-from slackwater.protocol.data_file_actions import AddFile
+from slackwater.protocol.data_file_actions import AddCDCFile, AddFile
 
 _TEXT = st.text(max_size=8)
 _TEXTS = st.dictionaries(_TEXT, _TEXT, max_size=3)
@@ -123,3 +123,9 @@ def test_lines_come_back_as_they_were_written(actions: list[dict[str, Any]], end
 def test_the_number_of_the_line_counts_empty_lines() -> None:
     with pytest.raises(CorruptLog, match=r"00\.json, line 4: not JSON .*; the file may be truncated"):
         parse_actions(b"{}\n\n \nx\n", "00.json")
+
+
+@pytest.mark.parametrize("tags", [None, {}, {"k": "v"}])
+def test_a_change_data_file_says_its_tags_where_it_has_some(tags: dict[str, str] | None) -> None:
+    node = {"path": "c", "partitionValues": {"p": None}, "size": 3, "dataChange": False}
+    assert AddCDCFile("c", {"p": None}, 3, tags).to_json() == {"cdc": node if tags is None else {**node, "tags": tags}}

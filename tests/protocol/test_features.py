@@ -67,6 +67,7 @@ def test_column_mapping_is_not_there_where_readers_need_not_honour_it(writer: in
         ("inCommitTimestamps", "inCommitTimestamp"),
         ("inCommitTimestamp-preview", "inCommitTimestamp"),
         ("managedCommits", "managedCommit"),
+        ("managedCommit-preview", "managedCommit"),
         ("typeWidening-preview", "typeWidening"),
         ("aFutureFeature", "aFutureFeature"),
     ],

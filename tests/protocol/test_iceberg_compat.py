@@ -220,6 +220,7 @@ def test_files_must_say_their_number_of_rows() -> None:
 # Ids of the parts of arrays and maps
 
 # The schema of the protocol's example, whose columns have no ids of their own.
+NESTED_IDS_OF_REFERENCE = "delta.columnMapping.nested.ids"
 EXAMPLE = StructType(
     (
         StructField("col1", ArrayType(ArrayType(INTEGER))),
@@ -315,3 +316,22 @@ def test_every_part_of_any_schema_gets_an_id_of_its_own(types: list[DataType], m
     assert sorted(ids) == list(range(max_id + 1, highest + 1))
     assert len(ids) == str(schema).count("array<") + 2 * str(schema).count("map<")
     assert str(assigned) == str(schema)
+
+
+def test_nested_ids_are_written_under_both_keys() -> None:
+    schema, _ = assign_nested_ids(EXAMPLE, 99)
+    with_ids = [column for _, column in walk_fields(schema) if NESTED_IDS in column.metadata]
+    assert with_ids
+    assert all(column.metadata[NESTED_IDS] == column.metadata[NESTED_IDS_OF_REFERENCE] for column in with_ids)
+    # A table that has one of them gets the other, with the same ids.
+    column = _column("a", 1, ArrayType(LONG), **{NESTED_IDS: {"col-1.element": 5}})
+    (completed,) = assign_nested_ids(StructType((column,)), 9)[0].fields
+    assert completed.metadata[NESTED_IDS_OF_REFERENCE] == {"col-1.element": 5}
+
+
+def test_the_reference_implementations_nested_ids_count_where_they_differ() -> None:
+    both = {
+        NESTED_IDS: {"col-1.key": 5, "col-1.value": 6},
+        NESTED_IDS_OF_REFERENCE: {"col-1.key": 15},
+    }
+    assert nested_ids(_column("a", 1, MapType(LONG, LONG), **both)) == {"key": 15, "value": 6}

@@ -414,7 +414,7 @@ def slice_at(world: World, recorder: Recorder, process: Process) -> Steps[None]:
 
 
 def _instant(world: World, recorder: Recorder, process: Process) -> int:
-    now_ms = process.owner.database.read(lambda c: OwnerTime.of(c, process.clock.now_ms()).now_ms)
+    now_ms = process.owner.database.read(lambda c: OwnerTime.of(c, process.clock).now_ms)
     given = [tried.commit_timestamp_ms for tried in recorder.tried if tried.commit_timestamp_ms]
     earlier = [answer.at_ms for answer in recorder.slices]
     past = [at_ms + step for at_ms in given for step in (-1, 0, 1)] + earlier

@@ -15,9 +15,10 @@ from slackwater.owner import (
     joint_allocation,
     read_timestamps,
 )
+from slackwater.owner.clock import OwnerClock
+from slackwater.owner.flips import Flip
 from slackwater.owner.joint_allocation import _Work
 from slackwater.owner.joint_attempts import JointAllocated, JointAttempt, read_items, written_items
-from slackwater.owner.joint_ratification import _Flip
 from slackwater.owner.owner_time import OwnerTime
 from slackwater.owner.read_timestamps import ReadTimestampTable
 from tests.simulation.world import Process, World
@@ -61,11 +62,11 @@ def _without_served() -> Any:
 
 
 def _with_tables_one_by_one() -> Any:
-    def together(self: _Flip, txn_id: str) -> list[str]:
+    def together(self: Flip, txn_id: str) -> list[str]:
         nexts = ((table_id, self._next(table_id)) for table_id in self.rows)
         return [table_id for table_id, commit in nexts if commit is not None and commit.txn_id == txn_id]
 
-    return mock.patch.object(_Flip, "_together", together)
+    return mock.patch.object(Flip, "_together", together)
 
 
 def _without_overtaken() -> Any:
@@ -111,8 +112,8 @@ def _with_time_looked_at_early() -> Iterator[None]:
 
     class Early:
         @staticmethod
-        def of(connection: Any, clock_ms: int, items: Sequence[Any]) -> OwnerTime:
-            return seen.pop("it", None) or real(connection, clock_ms, items)
+        def of(connection: Any, clock: OwnerClock, items: Sequence[Any]) -> OwnerTime:
+            return seen.pop("it", None) or real(connection, clock, items)
 
     allocate = joint_allocation.JointAllocation.allocate
 
@@ -136,8 +137,7 @@ _EARLY: dict[str, OwnerTime] = {}
 def _looks_early(world: World) -> None:
     def look(process: Process, attempt: JointAttempt) -> None:
         items = [*written_items(attempt), *(item for read in attempt.request.reads for item in read_items(read))]
-        now_ms = process.clock.now_ms()
-        _EARLY[attempt.file_id] = process.database.read(lambda c: OwnerTime.of(c, now_ms, items))
+        _EARLY[attempt.file_id] = process.database.read(lambda c: OwnerTime.of(c, process.clock, items))
 
     world.before_allocation = look
 

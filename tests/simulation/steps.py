@@ -6,6 +6,7 @@ piece that would wait is left to be tried again. All pieces are the owner's own.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,11 +30,12 @@ from slackwater.owner.allocation import Attempt, Purged
 from slackwater.owner.api import LATEST, Commit, CommitConflict, CommitRequest, CommitResponse
 from slackwater.owner.commit_content import content, facts_of
 from slackwater.owner.commit_files import stage, staged_path, transaction_at
-from slackwater.owner.commits import _rough_size, settle_abandoned
+from slackwater.owner.commits import settle_abandoned, staging_ms
 from slackwater.owner.heads import Allocated
 from slackwater.owner.joint_attempts import JointAllocated, TooEarly
 from slackwater.owner.joint_ratification import answer_of
 from slackwater.owner.locking import _Patience
+from slackwater.owner.owner_time import owner_now
 from slackwater.owner.ratification import Freed, Pending, Staged
 from slackwater.owner.transaction_api import (
     Cut,
@@ -48,6 +50,7 @@ PATIENCE = 60
 """How often something is waited for before it is given up."""
 _DOUBT_EVERY = 3
 _LONG = 20
+_TOLD_LOOKS = 4
 ALLOCATE, RATIFY = "_allocate_batch", "_ratify_batch"
 
 
@@ -123,7 +126,7 @@ def _transaction(
                 attempt = replace(attempt, has_waited=waits > _LONG)
             elif waits % _DOUBT_EVERY == 0:
                 yield from doubted(process, touched)
-        attempt = replace(attempt, file_id=world.new_id(), until_ms=transactions._lease_end(request))
+        attempt = replace(attempt, file_id=world.new_id())
     raise CommitOwnerBusy(f"{request.txn_id}: {outcome}")
 
 
@@ -177,8 +180,8 @@ def lone_commit(world: World, process: Process, request: CommitRequest) -> Steps
     commits, clock = process.owner._commits, process.clock
     facts, searched = facts_of(request.actions, request.commit_id), -1
     for waits in range(1, PATIENCE):
-        until_ms = clock.now_ms() + commits._lease_ms + _rough_size(request) // 1000
-        attempt = Attempt(request, facts, world.new_id(), clock.holder, until_ms, searched)
+        lease_ms = commits._lease_ms + staging_ms(len(request.actions))
+        attempt = Attempt(request, facts, world.new_id(), clock.holder, lease_ms, searched)
         outcome = yield Together(process, "_commits", ALLOCATE, attempt)
         if isinstance(outcome, SlackwaterError):
             raise outcome
@@ -248,7 +251,7 @@ def locked(process: Process, request: LockRequest) -> Steps[None]:
         else:
             raise LockTimeout(f"{request.txn_id} waited for others")
     except DeadlockDetected:
-        locking._free(lambda c: locks.give_way(c, request.txn_id, process.clock.now_ms()))
+        locking._free(lambda c: locks.give_way(c, request.txn_id, owner_now(c, process.clock)))
         raise
     except SlackwaterError:
         with suppress(CommitOwnerUnavailable):
@@ -271,17 +274,21 @@ def time_slice(process: Process, at_ms: int) -> Steps[Cut]:
     """As `TimeSlices.cut` of the past."""
     slices, database = process.owner._slices, process.database
     if database.read(lambda c: slices._served(c, at_ms)) < at_ms:
-        yield None
-        database.write(lambda c: slices._serve(c, at_ms))
+        # Whoever was told a time up to then is waited for, for a while.
+        for looks in itertools.count():
+            yield None
+            if database.write(lambda c, looks=looks: slices._serve(c, at_ms, looks < _TOLD_LOOKS)):  # type: ignore[misc]
+                break
+            yield Rest.A_WHILE
     for waits in range(1, PATIENCE):
         yield None
-        unsettled, _ = database.read(lambda c: slicing._unsettled(c, at_ms))
-        if not unsettled:
+        staged = database.read(lambda c: slicing._under_way(c, at_ms)).staged
+        if not staged:
             yield None
             return database.read(lambda c: slices._of_past(c, at_ms))
         yield Rest.A_WHILE
         if waits % _DOUBT_EVERY == 0:
-            yield from doubted(process, unsettled)
+            yield from doubted(process, staged)
     raise CommitOwnerBusy(f"as of {at_ms}")
 
 

@@ -40,6 +40,7 @@ TABLES = ("orders", "stock", "audit")
 HERE, ELSEWHERE = socket.gethostname(), "elsewhere"
 
 _NO_PID = 100_000_000
+_SCHEMA = '{"type":"struct","fields":[{"name":"p","type":"string","nullable":true,"metadata":{}}]}'
 
 T = TypeVar("T")
 DatabaseT = TypeVar("DatabaseT", bound=Database)
@@ -204,6 +205,7 @@ class World:
             sleep=lambda seconds: None,
             new_id=self.new_id,
             holder=f"{machine}:{pid}:1",
+            elapsed_ms=lambda: self.now_ms,
         )
         owner = self.calmly(
             lambda: EmbeddedOwner(
@@ -299,7 +301,7 @@ class Template:
         )
         for name in TABLES:
             info = {"commitInfo": {"txnId": f"create {name}", "operation": "CREATE TABLE"}}
-            node = {**metadata(_id(name)), "id": _id(name), "partitionColumns": ["p"]}
+            node = {**metadata(_id(name)), "id": _id(name), "schemaString": _SCHEMA, "partitionColumns": ["p"]}
             actions = [info, {"protocol": PROTOCOL}, {"metaData": node}]
             owner.take(OwnershipProposal(_id(name), name, _url(name), f"create {name}", 0, actions))
         owner.close()

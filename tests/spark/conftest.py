@@ -35,13 +35,16 @@ def vectors(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def conf(spark: SparkSession) -> Iterator[Callable[[str, str], None]]:
-    """Sets settings of the session that are not set otherwise."""
-    keys = []
+    """Sets settings of the session, which has after the test again what it had."""
+    before: dict[str, str | None] = {}
 
     def setting(key: str, value: str) -> None:
-        keys.append(key)
+        before.setdefault(key, spark.conf.get(key, None))
         spark.conf.set(key, value)
 
     yield setting
-    for key in keys:
-        spark.conf.unset(key)
+    for key, value in before.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from typing import Any
@@ -190,7 +191,8 @@ def test_defaults_fill_in_for_columns_that_rows_lack(spark: SparkSession, path: 
     table.setColumnDefault("a", None)
     append(spark, path, [(3,)], "id INT")
     assert [r[:2] for r in rows(spark, path)] == [(1, 42), (2, None), (3, None)]
-    assert {str(r[2]) for r in rows(spark, path)} == {"2020-01-01 00:00:00"}
+    midnight = dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)
+    assert {r[2].astimezone(dt.timezone.utc) for r in rows(spark, path)} == {midnight}
     for default in ("id + 1", "sum(1)", "(SELECT 1)", "1 +", "'no number'", "array(1)", "nothing()"):
         with pytest.raises(errors.InvalidArgument, match=r"default value|SQL expression"):
             table.setColumnDefault("a", default)

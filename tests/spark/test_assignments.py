@@ -256,11 +256,18 @@ def test_a_value_that_fits_is_stored_in_the_type_of_its_column(both: SparkSessio
         ("map<tinyint, int>", "map(id * 300, 1)"),
         ("map<int, tinyint>", "map(1, id * 300)"),
         ("struct<a: tinyint, b: int>", "struct(1 as b, id * 300 as a)"),
+        ("date", "concat(id, ' is no date')"),
+        ("int", "concat(id, '.5')"),
+        ("boolean", "concat(id, 'x')"),
+        ("timestamp", "concat(id, ' is no time')"),
+        ("struct<a: date, b: int>", "struct(1 as b, concat(id, 'x') as a)"),
+        ("smallint", "timestamp_seconds(id * 100000)"),
+        ("timestamp", "id * 1e300D"),
         ("array<struct<a: tinyint>>", "array(struct(id * 300 as a))"),
     ],
 )
 def test_a_value_that_does_not_fit_fails_the_job(both: SparkSession, data_type: str, value: str) -> None:
-    with pytest.raises(Exception, match=r"OVERFLOW|OUT_OF_RANGE|does not fit|overflow") as raised:
+    with pytest.raises(Exception, match=r"OVERFLOW|OUT_OF_RANGE|INVALID_INPUT|does not fit|overflow") as raised:
         store(both, {"c": (data_type, value)})
     assert not isinstance(raised.value, errors.SlackwaterError)
 
@@ -290,24 +297,23 @@ def test_a_value_that_is_made_by_chance_is_evaluated_once(both: SparkSession) ->
 @pytest.mark.parametrize(
     ("data_type", "value", "says"),
     [
-        ("int", "'1'", "column c is of type int, and a value of type string"),
-        ("int", "true", "value of type boolean"),
-        ("boolean", "1", "column c is of type boolean"),
-        ("date", "'2024-01-01'", "value of type string"),
-        ("timestamp", "1", "value of type int"),
-        ("bigint", "timestamp '2024-01-01 00:00:00'", "value of type timestamp"),
-        ("binary", "'a'", "value of type string"),
-        ("int", "interval 1 day", "value of type interval day"),
-        ("string", "array('a')", r"value of type array<string>"),
-        ("array<int>", "array('a')", r"column c\.element is of type int"),
-        ("map<int, int>", "map('a', 1)", r"column c\.key is of type int"),
-        ("map<int, int>", "map(1, 'a')", r"column c\.value is of type int"),
+        ("int", "X'31'", "column c is of type int, and a value of type binary"),
+        ("boolean", "date '2024-01-01'", "column c is of type boolean"),
+        ("date", "1", "value of type int"),
+        ("date", "true", "value of type boolean"),
+        ("timestamp_ntz", "1", "value of type int"),
+        ("bigint", "timestamp_ntz '2024-01-01 00:00:00'", "value of type timestamp_ntz"),
+        ("binary", "1", "value of type int"),
+        ("double", "interval 1 day", "value of type interval day"),
+        ("array<int>", "array(date '2024-01-01')", r"column c\.element is of type int"),
+        ("map<int, int>", "map(X'31', 1)", r"column c\.key is of type int"),
+        ("map<int, int>", "map(1, X'31')", r"column c\.value is of type int"),
         ("struct<a: int>", "1", "value of type int"),
         ("struct<a: int, b: int>", "struct(1 as a)", "has the fields"),
         ("struct<a: int>", "struct(1 as a, 2 as b)", "has the fields"),
         ("struct<a: int>", "struct(1 as x)", "has the fields"),
         ("struct<a: int>", "struct(1 as a, 2 as A)", "has the fields"),
-        ("struct<a: struct<b: int>>", "struct(struct('x' as B) as a)", r"column c\.a\.b is of type int"),
+        ("struct<a: struct<b: int>>", "struct(struct(X'31' as B) as a)", r"column c\.a\.b is of type int"),
     ],
 )
 def test_a_value_of_another_kind_is_refused_before_any_job(
@@ -320,7 +326,7 @@ def test_a_value_of_another_kind_is_refused_before_any_job(
 def test_a_nested_value_of_another_kind_is_refused_with_its_path(spark: SparkSession) -> None:
     frame, schema = table(spark, "s struct<x: int>", ((1,),))
     with pytest.raises(errors.InvalidArgument, match=r"column s\.x is of type int"):
-        assigned(frame, schema, {"s.x": "'1'"})
+        assigned(frame, schema, {"s.x": "X'31'"})
 
 
 # Expressions.

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from slackwater import errors
+from slackwater import DeltaTable, errors
 from tests.spark.written import column, listing, read, rows, save, table_log
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -143,6 +143,28 @@ def test_a_table_that_asks_too_much_of_writers_is_left_alone(
     for mode in ("append", "overwrite"):
         with pytest.raises(errors.UnsupportedFeature, match=message):
             save(spark.range(1), path, mode)
+    assert _files(path) == before
+
+
+@pytest.mark.classic
+def test_the_rows_of_a_table_that_is_not_parquet_are_neither_read_nor_changed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = table_log(tmp_path / "t", [column("id", "long")])
+    log = path / "_delta_log" / f"{0:020d}.json"
+    log.write_text(log.read_text().replace('"provider": "parquet"', '"provider": "orc"'))
+    assert '"orc"' in log.read_text()
+    before = _files(path)
+    table = DeltaTable.forPath(spark, str(path))
+    for work in (
+        lambda: save(spark.range(1), path, "append"),
+        lambda: save(spark.range(1), path, "overwrite"),
+        lambda: table.delete("id = 1"),
+        table.toDF,
+        lambda: read(spark, path),
+    ):
+        with pytest.raises(errors.UnsupportedFeature, match="are 'orc'"):
+            work()
     assert _files(path) == before
 
 

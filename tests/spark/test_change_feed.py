@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -71,6 +72,40 @@ def test_start_and_end_by_time(spark: SparkSession) -> None:
     stamp = format_ms(history.timestamp_ms(2)).removesuffix(" UTC")
     options = {"readChangeFeed": "true", "startingTimestamp": stamp, "endingTimestamp": stamp}
     assert multiset(load(spark, str(path), options)) == multiset(feed(spark, path, 2, 2))
+
+
+SETTING = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize(
+    ("late", "refused", "versions"),
+    [
+        ({"startingTimestamp": "2190-01-01"}, errors.TimestampOutOfRange, ()),
+        ({"startingTimestamp": "2190-01-01", "endingTimestamp": "2190-01-02"}, errors.TimestampOutOfRange, ()),
+        ({"startingVersion": 9}, errors.VersionNotFound, ()),
+        ({"startingVersion": 7, "endingVersion": 9}, errors.VersionNotFound, ()),
+        ({"startingVersion": 5, "endingVersion": 9}, errors.VersionNotFound, (5, 6)),
+        ({"startingVersion": 5, "endingTimestamp": "2190-01-01"}, errors.TimestampOutOfRange, (5, 6)),
+    ],
+)
+def test_a_range_that_leaves_the_history_is_refused_unless_the_session_or_the_reader_allows_it(
+    spark: SparkSession, conf: Any, late: dict[str, Any], refused: type[Exception], versions: tuple[int, ...]
+) -> None:
+    path = TABLES / "cdf-table-with-dv"
+    options = {"readChangeFeed": "true", **late}
+    with pytest.raises(refused):
+        load(spark, str(path), options)
+    expected = multiset(feed(spark, path, versions[0], versions[-1])) if versions else Counter()
+    allowed = load(spark, str(path), {**options, "allowAfterLastCommit": "true"})
+    conf(SETTING, "true")
+    tolerant = load(spark, str(path), options)
+    columns = feed(spark, path, 5, 6).columns
+    for frame in (allowed, tolerant):
+        assert (multiset(frame), frame.columns) == (expected, columns)
+    conf(SETTING, "false")
+    with pytest.raises(refused):
+        load(spark, str(path), options)
 
 
 def test_a_table_without_a_feed_says_in_which_version(spark: SparkSession, tmp_path: Path) -> None:

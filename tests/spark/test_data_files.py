@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import json
 import math
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from slackwater import Snapshot, errors
+from slackwater import DeltaTable, Snapshot, errors
+from slackwater.protocol.properties import WRITE_PARTITION_COLUMNS
+from slackwater.spark.data_files import _remove
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -91,7 +95,10 @@ def test_every_comparable_column_has_statistics_timestamps_and_nested_ones_too(
     lows = stats["minValues"]
     assert lows["b"] == -128
     assert lows["day"] == "1582-10-04"
-    assert lows["ts"] == lows["ntz"] + "Z" == "2024-02-29T23:59:59.999Z"
+    # A datetime without a zone is of this process's zone to Spark, where it becomes an instant.
+    instant = MOMENT.astimezone(dt.timezone.utc).replace(tzinfo=None)
+    assert lows["ts"] == instant.isoformat(timespec="milliseconds") + "Z"
+    assert lows["ntz"] == "2024-02-29T23:59:59.999"
     assert (lows["small"], lows["mid"]) == (-1234567.89, 0.0001)
     assert lows["st"] == {"a": 7}
     assert {"x", "flag", "arr", "m", "mm"}.isdisjoint(lows)
@@ -367,3 +374,54 @@ def test_statistics_know_nan_and_long_texts(spark: SparkSession, tmp_path: Path)
     assert [r["d"] for r in read(spark, tmp_path / "t").filter("d = 1").collect()] == [1.0]
     assert read(spark, tmp_path / "t").filter("d = double('NaN')").count() == 1
     assert Snapshot.load(str(tmp_path / "t")).files().num_rows == 1
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_data_files_hold_the_partition_columns_where_the_table_asks_for_it(
+    spark: SparkSession, tmp_path: Path, mapping: str
+) -> None:
+    path = str(tmp_path / "t")
+    properties = {WRITE_PARTITION_COLUMNS: "true", "delta.columnMapping.mode": mapping}
+    builder = DeltaTable.create(spark).location(path).addColumns(spark.createDataFrame([], "p STRING, id INT").schema)
+    for key, value in properties.items():
+        builder.property(key, value)
+    table = builder.partitionedBy("p").execute()
+    save(spark.createDataFrame([("a", 1), ("a", 2), (None, 3), ("b", 4)], "p STRING, id INT").coalesce(1), path)
+    table.update("id = 1", {"p": "'c'", "id": "10"})
+    names = [pq.read_schema(file).names for file in data_files(path)]
+    assert names
+    assert all(len(found) == 2 for found in names)
+    if mapping == "none":
+        assert {tuple(found) for found in names} == {("id", "p")}
+    assert sorted(rows(read(spark, path)), key=lambda row: row[1]) == [("a", 2), (None, 3), ("b", 4), ("c", 10)]
+    assert rows(read(spark, path).where("p = 'b'")) == [("b", 4)]
+
+
+@pytest.mark.classic
+def test_data_files_do_not_hold_the_partition_columns_where_nothing_is_said(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    frame = spark.createDataFrame([("a", 1)], "p STRING, id INT")
+    frame.write.format("delta").partitionBy("p").save(str(tmp_path / "t"))
+    assert [pq.read_schema(file).names for file in data_files(tmp_path / "t")] == [["id"]]
+
+
+def test_what_a_task_writes_after_its_job_failed_is_taken_away_too(tmp_path: Path) -> None:
+    left = tmp_path / ".slackwater-left"
+    left.mkdir()
+    ends = threading.Event()
+
+    def late_task() -> None:
+        for number in range(200):
+            with contextlib.suppress(OSError):
+                (left / "rows").mkdir(parents=True, exist_ok=True)
+                (left / "rows" / str(number)).write_text("x")
+        ends.set()
+
+    task = threading.Thread(target=late_task)
+    task.start()
+    _remove(left)
+    task.join()
+    assert ends.is_set()
+    assert not left.exists()

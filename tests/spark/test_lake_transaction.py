@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from slackwater.errors import (
     ConcurrentAppendException,
     InvalidArgument,
     InvariantViolationException,
+    OperationNotAllowed,
     TableNotFound,
     TransactionEnded,
     UnsupportedFeature,
@@ -53,6 +55,12 @@ def _quantities(frame: DataFrame) -> dict[str, int]:
     return {row.sku: row.qty for row in frame.collect()}
 
 
+def _elsewhere(work: Callable[[], Any]) -> Any:
+    """What `work` answers outside of the block: in a thread of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
 def test_rows_logs_and_transaction_agree_on_the_time(spark: SparkSession, lake: slackwater.Lake) -> None:
     with lake.transaction(spark) as tx:
         now = tx.current_timestamp()
@@ -83,7 +91,8 @@ def test_a_transaction_sees_what_it_did_and_others_do_not(spark: SparkSession, l
         inside = {"A1": 11, "C3": 2, "D4": 4}
         assert _quantities(stock.toDF()) == inside
         assert _quantities(stock.where("qty > 3")) == {"A1": 11, "D4": 4}
-        assert _quantities(lake.table("stock").toDF()) == {"A1": 10, "B2": 5}
+        others = _elsewhere(lambda: _quantities(lake.table("stock").toDF()))
+        assert others == {"A1": 10, "B2": 5}
     assert _quantities(lake.table("stock").toDF()) == inside
     assert tx.versions == {"stock": 2}
     history = lake.table("stock").history(1).first()
@@ -100,6 +109,21 @@ def test_one_operation_is_committed_as_what_it_is(spark: SparkSession, lake: sla
     assert (history.operation, history.operationMetrics["numDeletedRows"]) == ("DELETE", "1")
 
 
+def test_what_the_session_says_of_its_commits_is_said_of_a_transaction(
+    spark: SparkSession, lake: slackwater.Lake, conf: Callable[[str, str], None]
+) -> None:
+    setting = "spark.databricks.delta.commitInfo.userMetadata"
+    conf(setting, "counted")
+    with lake.transaction(spark) as tx:
+        tx.table("orders").append(_order(spark, 1))
+        tx.table("stock").update("sku = 'A1'", {"qty": "qty - 1"})
+        tx.table("stock").delete("sku = 'B2'")
+        conf(setting, "checked")
+        tx.table("stock").append(_stock(spark, ("C3", 1)))
+    said = {name: lake.table(name).history(1).collect()[0]["userMetadata"] for name in ("orders", "stock")}
+    assert said == {"orders": "counted", "stock": "counted\nchecked"}
+
+
 def test_the_state_is_that_of_the_beginning(spark: SparkSession, lake: slackwater.Lake) -> None:
     tx = lake.transaction(spark)
     lake.table("stock").delete("sku = 'A1'")
@@ -113,7 +137,8 @@ def test_a_read_that_others_made_wrong_is_a_conflict_and_run_repeats_it(
     def move(tx: LakeTransaction, is_disturbed: bool) -> int:
         total = sum(row.qty for row in tx.table("stock").toDF().collect())
         if is_disturbed:
-            _stock(spark, ("X", 100)).write.format("delta").mode("append").save(lake.location("stock"))
+            disturbance = _stock(spark, ("X", 100)).write.format("delta").mode("append")
+            _elsewhere(lambda: disturbance.save(lake.location("stock")))
         tx.table("stock").append(_stock(spark, ("sum", total)))
         return total
 
@@ -206,7 +231,7 @@ def test_row_ids_are_unique_and_stay(spark: SparkSession, lake: slackwater.Lake)
         with pytest.raises(UnsupportedFeature, match="row tracking"):
             tx.table("tracked").update("sku = 'A1'", {"qty": "5"})
         # Somebody else gives out ids in between.
-        _stock(spark, ("C3", 3)).write.format("delta").mode("append").save(path)
+        _elsewhere(lambda: _stock(spark, ("C3", 3)).write.format("delta").mode("append").save(path))
     read = spark.read.format("delta").option("rowTracking", "true").load(path)
     ids: dict[str, Any] = {row.sku: (row._row_id, row._row_commit_version) for row in read.collect()}
     assert len({row_id for row_id, _ in ids.values()}) == 3
@@ -241,3 +266,41 @@ def test_days_are_those_of_the_session(spark: SparkSession, lake: slackwater.Lak
     found = lake.table("orders").toDF().select(F.lit(tx.commit_timestamp).cast("date").alias("day")).first()
     assert found is not None
     assert found.day == day
+
+
+def test_nothing_goes_past_an_open_transaction(spark: SparkSession, lake: slackwater.Lake, tmp_path: Path) -> None:
+    path = lake.location("stock")
+    (tmp_path / "link").symlink_to(path)
+    reader, more = spark.read.format("delta"), _stock(spark, ("C3", 3))
+    past: dict[str, Callable[[], Any]] = {
+        "load": lambda: reader.load(path),
+        "load of a version": lambda: reader.load(f"{path}@v0"),
+        "load by another name": lambda: reader.load(f"file:{tmp_path}/link/"),
+        "feed": lambda: (
+            spark.read.format("delta").option("readChangeFeed", True).option("startingVersion", 0).load(path)
+        ),
+        "DeltaTable": lambda: slackwater.DeltaTable.forPath(spark, path).toDF(),
+        "forName": lambda: slackwater.DeltaTable.forName(spark, f"delta.`{path}`").delete("true"),
+        "lake.table": lambda: lake.table("stock").toDF(),
+        "system_time": lambda: lake.table("stock").system_time().from_to("2020-01-01", "2030-01-01"),
+        "append": lambda: more.write.format("delta").mode("append").save(path),
+        "overwrite": lambda: more.write.format("delta").mode("overwrite").save(path),
+        "update": lambda: lake.table("stock").update("true", {"qty": "0"}),
+        "delete": lambda: lake.table("stock").delete(),
+        "merge": lambda: lake.table("stock").merge(more, "false").whenNotMatchedInsertAll().execute(),
+        "properties": lambda: lake.table("stock").setProperties({"mine": "1"}),
+        "replace": lambda: slackwater.DeltaTable.replace(spark).location(path).addColumn("a", "INT").execute(),
+        "feature": lambda: lake.table("stock").dropFeatureSupport("deletionVectors"),
+    }
+    more.write.format("delta").save(str(tmp_path / "plain"))
+    before = lake.snapshot("stock").version
+    with lake.transaction(spark) as tx:
+        for work in past.values():
+            with pytest.raises(OperationNotAllowed, match=r"use tx\.table\(name\)"):
+                work()
+        # What the log says is no row of the table; past states, and tables of others, are asked for by name.
+        assert lake.snapshot("stock").version == lake.table("stock").history(1).collect()[0].version == before
+        assert _quantities(lake.as_of(tx.begun_at).table("stock")) == {"A1": 10, "B2": 5}
+        assert _quantities(reader.load(str(tmp_path / "plain"))) == {"C3": 3}
+        more.write.format("delta").mode("append").save(str(tmp_path / "plain"))
+    assert _quantities(reader.load(path)) == {"A1": 10, "B2": 5}

@@ -181,7 +181,7 @@ def test_odd_but_legal_json_is_read_alike(spark: SparkSession, log: TableLog) ->
         b'{"add":null,"remove":null,"txn":{"appId":"x","version":1}}\n{}\n{"future":{"add":{"path":"z"}}}\n'
         b'{"remove":{"path":"b"},"add":{"path":"\\u00fc\\n","partitionValues":{"p":null,"q":""},"tags":null}}',
     )
-    log.put("00000000000000000002.json", b"")
+    log.put("00000000000000000002.json", b"{}")
     assert assert_same(spark, log).live_files().num_rows == 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -77,16 +78,23 @@ def commit_time(path: str, version: int) -> float:
     return 1_700_000_000 + version * 60
 
 
-def test_timestamp_as_of_takes_the_sessions_zone_and_the_latest_version_after_the_end(
+def test_timestamp_as_of_takes_the_sessions_zone_and_ends_with_the_last_commit(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = write_table(tmp_path / "t", [{"id": [1]}, {"id": [2]}], commits=True)
     commit_time(path, 0)
     assert rows(load(spark, path, {"timestampAsOf": "2023-11-14 22:13:20"})) == [(1,)]
     assert rows(load(spark, path, {"timestampAsOf": "2023-11-14T22:14:20Z"})) == [(1,), (2,)]
-    assert rows(load(spark, path, {"timestampAsOf": "2030-01-01"})) == [(1,), (2,)]
+    late: dict[str, Any] = {"timestampAsOf": "2030-01-01"}
+    for unsure in ({}, {"strict": "true"}, {"allowAfterLastCommit": "false"}):
+        with pytest.raises(errors.TimestampOutOfRange, match="after the last commit"):
+            load(spark, path, late | unsure)
+    for sure in ({"strict": "false"}, {"allowAfterLastCommit": "true"}, {"ALLOWAFTERLASTCOMMIT": True}):
+        assert rows(load(spark, path, late | sure)) == [(1,), (2,)]
     with pytest.raises(errors.TimestampOutOfRange, match="after the last commit"):
-        load(spark, path, {"timestampAsOf": "2030-01-01", "strict": "true"})
+        load(spark, f"{path}@20300101000000000")
+    with pytest.raises(errors.InvalidArgument, match="strict"):
+        load(spark, path, late | {"strict": "true", "allowAfterLastCommit": "true"})
     with pytest.raises(errors.TimestampOutOfRange, match="no version is as old"):
         load(spark, path, {"timestampAsOf": "2020-01-01"})
 
@@ -294,3 +302,25 @@ def test_a_table_of_many_files_reads_whole_and_by_part(spark: SparkSession, tmp_
     next(Path(path).glob("*.parquet")).unlink()
     with pytest.raises(errors.DataFileNotFound, match=r"version 0.*gone"):
         load(spark, path)
+
+
+def test_a_frame_and_its_view_stay_at_their_version_until_they_are_refreshed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = write_table(tmp_path / "t", [{"id": [1]}])
+    table = slackwater.DeltaTable.forPath(spark, path)
+    frame, given = load(spark, path), table.toDF()
+    old, feedless = load(spark, path, {"versionAsOf": 0}), frame.filter("id > 0")
+    frame.createOrReplaceTempView("of_one_version")
+    table.update(set={"id": F.lit(2)})
+    assert rows(frame) == rows(given) == rows(spark.table("of_one_version")) == [(1,)]
+    assert rows(frame.join(frame.select("id"), "id")) == [(1,)]
+    assert rows(slackwater.refresh(frame)) == rows(slackwater.refresh(given)) == rows(table.toDF()) == [(2,)]
+    assert rows(slackwater.refresh(slackwater.refresh(frame)).where("id = 2")) == [(2,)]
+    assert rows(slackwater.refresh(old)) == [(1,)]
+    slackwater.refresh(frame).createOrReplaceTempView("of_one_version")
+    assert rows(spark.table("of_one_version")) == [(2,)]
+    spark.catalog.dropTempView("of_one_version")
+    for other in (feedless, spark.range(1)):
+        with pytest.raises(errors.InvalidArgument, match="refresh takes a frame"):
+            slackwater.refresh(other)

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import errors
-from tests.spark.written import actions, column, listing, read, rows, save, table_log
+from tests.spark.written import actions, collected, column, listing, read, rows, save, table_log
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
@@ -129,7 +129,7 @@ def test_a_generated_column_is_computed_where_it_is_missing_and_checked_where_it
         column("n", "integer"),
     ]
     path = table_log(tmp_path / "t", fields, features=["generatedColumns"], partition_by=["day"])
-    first = dt.datetime(2024, 5, 6, 7)
+    first = collected(dt.datetime(2024, 5, 6, 7))
     save(spark.sql("select timestamp'2024-05-06 07:00:00' ts, 4S n"), path)
     save(spark.sql("select cast(null as timestamp) ts, cast(null as date) day, null twice, null n"), path)
     save(spark.sql("select 3 N, timestamp'2024-05-06 07:00:00' TS, date'2024-05-06' DAY, 6S as Twice"), path)
@@ -179,11 +179,21 @@ def test_the_first_rows_of_a_table_obey_its_rules_too(spark: SparkSession, tmp_p
     assert listing(tmp_path) == []
 
 
-@pytest.mark.parametrize("sql", ["nowhere > 1", "id +", "id + 1", "count(id) > 1"])
-def test_a_rule_that_spark_cannot_evaluate_lets_no_row_in(spark: SparkSession, tmp_path: Path, sql: str) -> None:
+@pytest.mark.parametrize(
+    ("sql", "raised"),
+    [
+        ("nowhere > 1", errors.InvalidArgument),
+        ("id +", errors.InvalidArgument),
+        ("id + 1", errors.InvalidArgument),
+        ("count(id) > 1", errors.UnsupportedFeature),
+    ],
+)
+def test_a_rule_that_spark_cannot_evaluate_lets_no_row_in(
+    spark: SparkSession, tmp_path: Path, sql: str, raised: type[errors.SlackwaterError]
+) -> None:
     path = table_log(tmp_path / "t", [LONG], {"delta.constraints.c": sql}, ["checkConstraints"])
     before = listing(path)
-    with pytest.raises(errors.InvalidArgument, match="constraint"):
+    with pytest.raises(raised, match="constraint"):
         save(spark.range(1), path)
     assert listing(path) == before
 
@@ -219,3 +229,36 @@ def test_rows_that_the_users_plan_leaves_out_break_no_rule(spark: SparkSession, 
     path = table_log(tmp_path / "t", [LONG], {"delta.constraints.small": "id < 5"}, ["checkConstraints"])
     save(spark.sql(data), path)
     assert rows(read(spark, path)) == [(i,) for i in range(5)]
+
+
+@pytest.mark.parametrize("where", ["check", "generated", "default"])
+def test_sql_that_reaches_out_of_the_row_is_refused_before_anything_runs(
+    spark: SparkSession, tmp_path: Path, where: str
+) -> None:
+    witness = tmp_path / "witness"
+    call = f"java_method('java.io.File', 'createTempFile', 'ran', 'x') = '{witness}' or reflect('java.lang.Math', 'e')"
+    given = {
+        "check": ({"delta.constraints.c": call}, TEXT),
+        "generated": ({}, column("t", "string", **{"delta.generationExpression": f"cast({call} as string)"})),
+        "default": ({}, {**TEXT, "metadata": {"CURRENT_DEFAULT": f"cast({call} as string)"}}),
+    }
+    configuration, text = given[where]
+    features = ["checkConstraints", "generatedColumns", "allowColumnDefaults"]
+    path = table_log(tmp_path / "t", [LONG, text], configuration, features)
+    before = listing(path)
+    with pytest.raises(errors.UnsupportedFeature, match="the function java_method is not among"):
+        save(spark.range(1), path)
+    assert listing(path) == before
+
+
+@pytest.mark.parametrize("text", ["'x'", "reflect('java.lang.Math', 'random')"])
+def test_rows_of_files_without_a_column_are_null_whatever_default_they_are_said_to_have(
+    spark: SparkSession, tmp_path: Path, text: str
+) -> None:
+    path = table_log(tmp_path / "t", [LONG])
+    save(spark.range(1), path)
+    metadata = json.loads((path / "_delta_log" / f"{0:020d}.json").read_text().splitlines()[1])
+    fields = [LONG, {**TEXT, "metadata": {"CURRENT_DEFAULT": text, "EXISTS_DEFAULT": text}}]
+    metadata["metaData"]["schemaString"] = json.dumps({"type": "struct", "fields": fields})
+    (path / "_delta_log" / f"{2:020d}.json").write_text(json.dumps(metadata) + "\n")
+    assert rows(read(spark, path)) == [(0, None)]

@@ -360,6 +360,18 @@ def test_the_changes_of_a_key_are_told_in_order_of_time(shelf: Shelf, vectors: s
     assert table.changes({"id": None}).collect() == []
 
 
+def test_a_key_that_is_a_time_without_a_zone_is_not_in_that_of_this_machine(spark: SparkSession, shelf: Shelf) -> None:
+    shelf.create("id TIMESTAMP, n TIMESTAMP_NTZ")
+    text = "2026-02-02 10:00:00"
+    frame = spark.sql(f"SELECT TIMESTAMP '{text}' AS id, TIMESTAMP_NTZ '{text}' AS n")
+    frame.write.format("delta").mode("append").save(shelf.lake.location("t"))
+    table = shelf.lake.table("t").system_time()
+    naive = dt.datetime.fromisoformat(text)
+    for name in ("id", "n"):
+        assert len(table.changes({name: naive}).collect()) == 1, name
+    assert len(table.changes({"id": naive.replace(tzinfo=dt.timezone.utc)}).collect()) == 1
+
+
 @pytest.mark.parametrize("bad", [{}, [], 5, None, [1], "nothing", {"nothing": 1}])
 def test_what_is_no_key_is_refused(three: Shelf, bad: Any) -> None:
     with pytest.raises(InvalidArgument, match="key"):

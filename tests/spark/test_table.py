@@ -72,3 +72,19 @@ def test_tables_are_found_by_path_and_by_path_name(spark: SparkSession, tmp_path
 def test_an_alias_names_the_columns(spark: SparkSession, tmp_path: Path) -> None:
     table = DeltaTable.forPath(spark, write_table(tmp_path / "t", [{"id": [1]}])).alias("t")
     assert table.toDF().where("t.id = 1").count() == 1
+
+
+@pytest.mark.classic
+def test_the_log_is_kept_up_when_somebody_asks_for_it(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", [{"id": [number]} for number in range(3)], commits=True)
+    newest = Snapshot.load(path).version
+    table = DeltaTable.forPath(spark, path)
+    table.compactLog(0, 1)
+    table.checkpoint()
+    names = {file.name for file in (tmp_path / "t" / "_delta_log").iterdir()}
+    assert f"{0:020d}.{1:020d}.compacted.json" in names
+    assert f"{newest:020d}.checkpoint.parquet" in names
+    with pytest.raises(errors.InvalidArgument, match="no two commits"):
+        table.compactLog()
+    assert table.cleanUpLog() == 0
+    assert sorted(row["id"] for row in table.toDF().collect()) == [0, 1, 2]

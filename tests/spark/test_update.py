@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater import Snapshot, errors
 from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, info, make
-from tests.spark.written import changes, listing, read, rows
+from tests.spark.written import changes, collected, listing, read, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
@@ -108,7 +108,7 @@ def test_values_of_every_kind_are_stored(spark: SparkSession, path: str, vectors
         (
             1,
             dt.date(1582, 10, 4),
-            dt.datetime(1712, 2, 28, 1, 2, 3, 4),
+            collected(dt.datetime(1712, 2, 28, 1, 2, 3, 4)),
             dt.datetime(1, 1, 1),
             Decimal("-1234567.89"),
             bytearray("ü".encode()),
@@ -119,7 +119,7 @@ def test_values_of_every_kind_are_stored(spark: SparkSession, path: str, vectors
         )
     ]
     day = dt.datetime(2024, 1, 1)
-    assert old == [(0, day.date(), day, day, Decimal("1.00"), bytearray(b"\x01"), [(1,)], {"k": 1}, 1, "x")]
+    assert old == [(0, day.date(), collected(day), day, Decimal("1.00"), bytearray(b"\x01"), [(1,)], {"k": 1}, 1, "x")]
 
 
 @WRITTEN_ALIKE

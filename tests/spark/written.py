@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +27,11 @@ def read(spark: SparkSession, path: str | Path, **options: Any) -> DataFrame:
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     """The rows, sorted by their text, nulls and NaN included."""
     return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def collected(moment: dt.datetime) -> dt.datetime:
+    """How PySpark gives a TIMESTAMP of `moment`, in UTC: in the zone of this machine, without saying so."""
+    return moment.replace(tzinfo=dt.timezone.utc).astimezone().replace(tzinfo=None)
 
 
 def changes(spark: SparkSession, path: str | Path, version: int, *columns: str) -> list[tuple[Any, ...]]:

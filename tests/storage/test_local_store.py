@@ -132,3 +132,36 @@ def test_what_fails_after_the_object_is_visible_does_not_make_the_call_fail(
 def test_a_staged_file_that_a_crash_left_is_not_listed(tmp_path: Path) -> None:
     (tmp_path / ".slackwater-0123.tmp").write_bytes(b"half")
     assert open_store(tmp_path).list_from("") == []
+
+
+@pytest.mark.parametrize("read", ["read", "read_range", "open_file"])
+def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path, read: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    store = open_store(tmp_path)
+    for name in ("pipe", "zero"):
+        arguments = (name, 0, 1 << 40) if read == "read_range" else (name,)
+        with pytest.raises(StorageError, match=rf"{name} failed: .*no regular file"):
+            getattr(store, read)(*arguments)
+        assert store.head(name) is None
+
+
+def test_a_range_takes_no_more_memory_than_there_is_to_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    assert open_store(tmp_path).read_range("a", 1, 1 << 60) == b"bc"
+    assert open_store(tmp_path).read_range("a", 9, 1 << 60) == b""
+
+
+def test_a_new_directory_is_synced_into_the_one_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    original = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    open_store(tmp_path / "t").put_if_absent("_delta_log/00000000000000000000.json", b"{}")
+    assert synced[:2] == [str(tmp_path), str(tmp_path / "t")]
+    assert Path(synced[2]).name.startswith(".slackwater-")
+    assert synced[3] == str(tmp_path / "t" / "_delta_log")

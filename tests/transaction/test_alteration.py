@@ -55,6 +55,17 @@ def test_the_keys_of_the_protocol_are_found_in_any_case_and_stored_in_one() -> N
     assert dict(after.metadata.configuration) == {"delta.appendOnly": "false"}
 
 
+def test_a_key_that_is_set_in_another_case_is_the_same_key() -> None:
+    before = table(properties={"Owner": "me", "other": "1"})
+    after = done(before, set_properties(before, {"owner": "you"}))
+    assert dict(after.metadata.configuration) == {"owner": "you", "other": "1"}
+
+
+def test_a_mapping_mode_that_says_none_may_be_taken_away() -> None:
+    before = table(properties={"delta.columnMapping.mode": "none"})
+    assert dict(done(before, unset_properties(before, ["delta.columnmapping.mode"])).metadata.configuration) == {}
+
+
 def test_what_is_so_already_is_nothing_to_commit() -> None:
     before = table(properties={"owner": "me"})
     assert set_properties(before, {"owner": "me"}).is_empty

@@ -19,7 +19,19 @@ from slackwater.transaction.alteration import set_domain, set_properties
 from slackwater.transaction.committer import Committer
 from slackwater.transaction.feature_removal import drop_feature
 from slackwater.transaction.transaction import CommitResult
-from tests.transaction.tables import add, append, begin, live, log_files, only, removes, schema, table, vector
+from tests.transaction.tables import (
+    add,
+    append,
+    begin,
+    live,
+    log_files,
+    only,
+    put_commit,
+    removes,
+    schema,
+    table,
+    vector,
+)
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -232,3 +244,45 @@ def test_a_feature_goes_although_others_append_meanwhile() -> None:
     read = table(properties={"delta.feature.domainMetadata": "supported"})
     append(read, add("a"))
     assert drop(read, "domainMetadata").snapshot.protocol == Protocol(1, 2)
+
+
+# What widened columns leave behind.
+
+_WIDENED = {"delta.typeChanges": [{"fromType": "integer", "toType": "long"}]}
+
+
+def _widened(nested: bool = False) -> Snapshot:
+    inner = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": _WIDENED}]}
+    text = schema({"id": "long", "s": inner}) if nested else schema({"id": "long"}, id=_WIDENED)
+    properties = {"delta.enableTypeWidening": "true", "delta.dropFeatureTruncateHistory.retentionDuration": "0 hours"}
+    created = table()
+    feature = Protocol(3, 7, ("typeWidening",), ("typeWidening", "appendOnly", "invariants"))
+    put_commit(
+        created.store,
+        1,
+        {"commitInfo": {"timestamp": created.timestamp_ms}},
+        feature.to_json(),
+        replace(created.metadata, schema_string=text, configuration=properties).to_json(),
+    )
+    return Snapshot.open(created.store)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_widened_columns_keep_the_feature_while_files_may_be_narrow(nested: bool) -> None:
+    widened = _widened(nested)
+    put_commit(widened.store, 2, {"commitInfo": {"timestamp": widened.timestamp_ms}}, add("narrow").to_json())
+    before = Snapshot.open(widened.store)
+    files = log_files(before.store)
+    column = "s.n" if nested else "id"
+    with pytest.raises(OperationNotAllowed, match=rf"values of column {column} in a narrower type"):
+        drop(before, "typeWidening", truncate_history=True, clock_ms=_later(before, 2))
+    assert log_files(before.store) == files
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_record_of_type_changes_goes_with_the_feature(nested: bool) -> None:
+    before = _widened(nested)
+    after = drop(before, "typeWidening", truncate_history=True, clock_ms=_later(before, 2)).snapshot
+    assert "typeChanges" not in after.metadata.schema_string
+    assert "typeWidening" not in (after.protocol.writer_features or ())
+    assert after.schema.names == before.schema.names

@@ -131,6 +131,8 @@ def test_bounds_are_in_the_form_of_their_type(array: pa.Array, data_type: DataTy
         (pa.array([b"\xff\xfe"]), STRING),
         (pa.array([Decimal("1.25")], pa.decimal128(5, 2)), DecimalType(5, 1)),
         (pa.array([Decimal("123.25")], pa.decimal128(5, 2)), DecimalType(4, 2)),
+        (pa.array([Decimal("10.0")], pa.decimal128(3, 1)), DecimalType(3, 2)),
+        (pa.array([Decimal("-10.0")], pa.decimal128(3, 1)), DecimalType(3, 2)),
         (pa.array([None, None], pa.int64()), LONG),
     ],
 )

@@ -82,6 +82,14 @@ def test_a_file_that_came_and_went_is_not_spoken_of() -> None:
     assert (joined.adds, joined.removes) == ([], [])
 
 
+def test_what_only_one_of_the_changes_says_of_the_table_holds() -> None:
+    base = table()
+    known = StagedActions(protocol=base.protocol, metadata=base.metadata)
+    for parts in ([known, StagedActions()], [StagedActions(), known]):
+        joined = joined_actions(parts)
+        assert (joined.protocol, joined.metadata) == (base.protocol, base.metadata)
+
+
 def test_one_change_is_taken_as_it_is() -> None:
     staged = begin(table()).staged
     assert joined_actions([staged]) is staged

@@ -8,16 +8,26 @@ from dataclasses import replace
 import pytest
 
 from slackwater.commit.transaction import Transaction
-from slackwater.errors import InvalidArgument, OperationNotAllowed, SlackwaterError, UnsupportedFeature
-from slackwater.protocol.actions import DomainMetadata, Protocol
+from slackwater.errors import (
+    InvalidArgument,
+    MetadataChangedException,
+    OperationNotAllowed,
+    SlackwaterError,
+    UnsupportedFeature,
+)
+from slackwater.protocol.actions import DomainMetadata, Format, Protocol
 from slackwater.protocol.data_file_actions import AddCDCFile, RemoveFile
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.alteration import set_properties
+from slackwater.transaction.preparation import effective_table
+from slackwater.transaction.staged import StagedActions
 from slackwater.transaction.transaction import TableTransaction
 from tests.transaction.tables import (
     START_MS,
     add,
     append,
     begin,
+    delete,
     live,
     log_files,
     new_store,
@@ -375,3 +385,128 @@ def test_row_tracking_names_its_hidden_columns_once() -> None:
     renamed.set_metadata(replace(after.metadata, description="d"))
     again = renamed.commit("SET TBLPROPERTIES").snapshot
     assert [again.metadata.configuration[k] for k in keys] == [after.metadata.configuration[k] for k in keys]
+
+
+# Other formats than Parquet.
+
+
+def _of_format(provider: str) -> Snapshot:
+    before = _with_file()
+    metadata = replace(before.metadata, format=Format(provider))
+    put_commit(before.store, before.version + 1, {"commitInfo": {"timestamp": START_MS}}, metadata.to_json())
+    return Snapshot.open(before.store)
+
+
+@pytest.mark.parametrize("provider", ["orc", "PARQUET2", "csv"])
+def test_no_file_is_committed_to_a_table_of_another_format(provider: str) -> None:
+    before = _of_format(provider)
+    mine = begin(before)
+    mine.add(add("b"))
+    refused(mine, UnsupportedFeature, f"are '{provider}' by its metaData.format.provider")
+    with pytest.raises(UnsupportedFeature, match="parquet only"):
+        Transaction(before)
+    # What the log says is told.
+    assert live(before.store) == ["a"]
+
+
+def test_a_table_does_not_become_one_of_another_format() -> None:
+    before = _with_file()
+    mine = begin(before)
+    mine.set_metadata(replace(before.metadata, format=Format("orc")))
+    refused(mine, UnsupportedFeature, "are 'orc'")
+
+
+@pytest.mark.parametrize("provider", ["parquet", "Parquet"])
+def test_parquet_is_parquet_in_any_case(provider: str) -> None:
+    before = _of_format(provider)
+    assert append(before, add("b")).version == before.version + 1
+
+
+def test_a_winner_that_changed_the_format_is_not_followed() -> None:
+    before = _with_file()
+    mine = begin(before)
+    mine.add(add("b"))
+    metadata = replace(before.metadata, format=Format("orc"))
+    put_commit(before.store, before.version + 1, {"commitInfo": {"timestamp": START_MS}}, metadata.to_json())
+    refused(mine, MetadataChangedException, "changed")
+
+
+# Iceberg compatibility over files that were there before.
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_iceberg_compatibility_is_not_turned_on_over_files_without_numbers_of_rows(version: int) -> None:
+    created = table(properties={"delta.columnMapping.mode": "name"})
+    before = append(append(created, add("counted")).snapshot, add("silent", rows=None)).snapshot
+    mine = begin(before)
+    changed = set_properties(before, {f"delta.enableIcebergCompatV{version}": "true"})
+    mine.set_metadata(changed.metadata or before.metadata)
+    mine.set_protocol(changed.protocol or before.protocol)
+    refused(mine, InvalidArgument, "1 of the table's say none, the first is silent")
+    gone = delete(before, "silent").snapshot
+    assert set_properties(gone, {f"delta.enableIcebergCompatV{version}": "true"}).commit(begin(gone)).version == 4
+
+
+# Append-only, where the property is all there is.
+
+
+def test_a_table_that_does_not_support_append_only_lets_rows_be_removed_whatever_its_property_says() -> None:
+    before = append(table(properties={"delta.appendOnly": "true"}), add("a")).snapshot
+    unlisted = Protocol(1, 7, None, ("invariants",))
+    put_commit(before.store, 2, {"commitInfo": {"timestamp": START_MS}}, unlisted.to_json())
+    after = Snapshot.open(before.store)
+    mine = begin(after)
+    mine.remove(removes(after, "a"))
+    assert mine.commit("DELETE").version == 3
+    assert live(before.store) == []
+
+
+# Statistics on clustering columns.
+
+
+@pytest.mark.parametrize(
+    "stats",
+    [
+        None,
+        "no JSON",
+        '{"numRecords":10}',
+        '{"numRecords":10,"minValues":{"id":1},"maxValues":{"id":2}}',
+        '{"numRecords":10,"minValues":{"id":1},"nullCount":{"id":0}}',
+        '{"numRecords":10,"nullCount":{"id":9}}',
+        '{"minValues":{"id":1},"maxValues":{"id":2},"nullCount":{"id":0}}',
+        '{"numRecords":10,"minValues":{"other":1},"maxValues":{"other":2},"nullCount":{"other":0}}',
+    ],
+)
+def test_a_clustered_table_takes_no_file_without_statistics_on_its_clustering_columns(stats: str | None) -> None:
+    created = table(cluster_by=["id"])
+    mine = Transaction(created)
+    with pytest.raises(InvalidArgument, match="a: the table is clustered by id"):
+        mine.add(replace(add("a"), stats=stats))
+
+
+def test_a_table_that_becomes_clustered_by_being_created_wants_statistics_at_once() -> None:
+    creating = Transaction.create(new_store().root_url, schema({"id": "long"}), cluster_by=["id"])
+    with pytest.raises(InvalidArgument, match="clustered by id"):
+        creating.add(add("a", rows=None))
+
+
+@pytest.mark.parametrize(
+    "stats",
+    [
+        '{"numRecords":10,"minValues":{"id":1},"maxValues":{"id":2},"nullCount":{"id":3}}',
+        '{"numRecords":10,"nullCount":{"id":10}}',
+        '{"numRecords":0,"nullCount":{"id":0}}',
+    ],
+)
+def test_a_clustered_table_takes_files_whose_statistics_say_it_all(stats: str) -> None:
+    mine = Transaction(table(cluster_by=["id"]))
+    mine.add(replace(add("a"), stats=stats))
+    assert mine.commit("WRITE").version == 1
+
+
+def test_a_new_table_has_both_its_protocol_and_its_metadata() -> None:
+    known = table()
+    for half in (StagedActions(protocol=known.protocol), StagedActions(metadata=known.metadata)):
+        with pytest.raises(InvalidArgument, match="its protocol and its metadata"):
+            effective_table(half, None)
+        assert effective_table(half, known) == (known.protocol, known.metadata)

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from slackwater.cli.render import counted
 from slackwater.log.describe import to_moment
 from slackwater.protocol.column_mapping import physical_name
 from slackwater.scan.scan import PruneReport
 from slackwater.scan.snapshot import Snapshot
-from slackwater.scan.stats_json import read_stats
+from slackwater.scan.stats import record_counts
 
 _COLUMNS = (
     "path",
@@ -50,7 +47,7 @@ def list_files(snapshot: Snapshot, where: str | None = None, limit: int | None =
         planned = snapshot.plan(where, _COLUMNS)
         files, report = planned.files, planned.report
     shown = files if limit is None else files.slice(0, limit)
-    shown = shown.append_column("numRecords", _num_records(shown))
+    shown = shown.append_column("numRecords", record_counts(shown))
     partitions = _physical_partition_columns(snapshot)
     columns = ["path", "size", "numRecords", "partitionValues", "deletionVector", "modificationTime"]
     return FileListing([_record(row, partitions) for row in shown.select(columns).to_pylist()], report)
@@ -64,16 +61,6 @@ def account(report: PruneReport, where: str | None) -> str:
         f"{report.kept_files} of {counted(report.total_files, 'file')} may hold a match of {where} "
         f"(ruled out: {report.pruned_by_partition} by partition values, {report.pruned_by_stats} by statistics)"
     )
-
-
-def _num_records(files: pa.Table) -> pa.Array:
-    texts = files["stats"].cast(pa.large_string())
-    known = [pc.struct_field(read_stats(pa.concat_arrays(texts.chunks), []), "numRecords")] if texts.chunks else []
-    if "stats_parsed" in files.column_names:
-        parsed = files["stats_parsed"]
-        if parsed.type.get_field_index("numRecords") >= 0:
-            known.insert(0, pc.struct_field(parsed, "numRecords"))
-    return pc.coalesce(*known) if known else pa.nulls(files.num_rows, pa.int64())
 
 
 def _physical_partition_columns(snapshot: Snapshot) -> dict[str, str]:

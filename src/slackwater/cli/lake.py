@@ -1,4 +1,7 @@
-"""The commands of a lake: `slackwater lake tables | commits | backfill | adopt | release | repair`."""
+"""The commands of a lake: `slackwater lake tables | commits | backfill | adopt | release | repair`, and for disasters.
+
+`slackwater lake backup | recover`.
+"""
 
 from __future__ import annotations
 
@@ -160,6 +163,71 @@ def repair(
         typer.echo(line)
 
 
+@lake_app.command()
+def recover(
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="The lake's directory or URL; it is not open.", show_default=False)
+    ],
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TABLE]...",
+            help="Tables that are not below PATH; NAME=TABLE says how one is called.",
+            show_default=False,
+        ),
+    ] = None,
+    database: _Database = None,
+    counts: Annotated[
+        list[str] | None,
+        typer.Option("--counts", metavar="FILE", help="A staged file that counts, by its name; repeatable."),
+    ] = None,
+    counts_not: Annotated[
+        list[str] | None,
+        typer.Option("--counts-not", metavar="FILE", help="A staged file that does not count; repeatable."),
+    ] = None,
+    owner: Annotated[
+        list[str] | None,
+        typer.Option("--owner", metavar="ID", help="Whose tables these are, where there are several; repeatable."),
+    ] = None,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Without what the database has ratified and the tables do not have.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    storage_option: _StorageOptions = None,
+) -> None:
+    """Makes the owner's state, that is lost or older than the tables, anew from the tables.
+
+    Stop every process of the lake before. Where the tables do not tell which commits counted, nothing is done, and the
+    question is asked.
+    """  # fmt: skip
+    from slackwater.lake.lake import LogLake
+    from slackwater.lake.recovery import RecoveryChoices
+
+    choices = RecoveryChoices(tables or (), counts or (), counts_not or (), owner or (), accept_loss)
+    options = key_values(storage_option or [], "--storage-option")
+    for line in LogLake.recover_state(path, database, options, choices, dry_run).lines:
+        typer.echo(line)
+
+
+@lake_app.command()
+def backup(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The lake's directory.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy is to be.", show_default=False)],
+    database: _Database = None,
+) -> None:
+    """Copies the owner's SQLite database to a new file, while others go on; copy the tables after it."""
+    from slackwater.owner.database import Database
+    from slackwater.owner.embedded import database_url
+
+    if database is None:
+        _require_database(parse_location(path).key)
+    opened = Database(database_url(path, database))
+    try:
+        opened.backup(file)
+    finally:
+        opened.close()
+
+
 @contextmanager
 def _open(path: str, database: str | None, token: str | None, storage_option: list[str] | None) -> Iterator[LogLake]:
     from slackwater.lake.lake import LogLake
@@ -181,7 +249,10 @@ def _require_database(key: str) -> None:
     from slackwater.owner.embedded import DATABASE_FILE
 
     if not (Path("/") / key / DATABASE_FILE).is_file():
-        raise TableNotFound(f"/{key} is not a lake: it has no {DATABASE_FILE}; slackwater.Lake.open makes one")
+        raise TableNotFound(
+            f"/{key} is not a lake: it has no {DATABASE_FILE}; slackwater.Lake.open makes one, and where it was lost "
+            "`slackwater lake recover` makes it anew from the tables"
+        )
 
 
 def _record(found: ManagedTable) -> dict[str, object]:

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from slackwater.cli.files import account, list_files
 from slackwater.cli.key_values import key_values
 from slackwater.cli.lake import lake_app
+from slackwater.cli.log import log_app
 from slackwater.cli.render import (
     compact,
     format_bytes,
@@ -62,6 +63,7 @@ app = typer.Typer(
 app.command()(serve)
 app.add_typer(token_app, name="token")
 app.add_typer(lake_app, name="lake")
+app.add_typer(log_app, name="log")
 
 _Path = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)]
 _Version = Annotated[int | None, typer.Option("--version", min=0, metavar="N", help="This version, not the newest.")]

@@ -14,6 +14,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from slackwater.owner.redaction import without_secrets
+
 _EMPTY = frozenset({"", "[]", "{}", "0"})
 _KIB = 1024
 _TIME_OF_DAY = len("16:36:53.881")
@@ -46,12 +48,14 @@ def print_note(text: str) -> None:
 
 def print_error(message: str) -> None:
     """`error: …` on stderr, one line however long it is, red where there is colour."""
-    _stderr().print(Text(f"error: {visible(one_line(message))}", style="red"), soft_wrap=True)
+    _stderr().print(Text(f"error: {visible(one_line(without_secrets(message)))}", style="red"), soft_wrap=True)
 
 
 def show_warning(message: Warning | str, *_place: object, **_more: object) -> None:
     """`warning: …` on stderr, one line; stands in for `warnings.showwarning`."""
-    _stderr().print(Text(f"warning: {visible(one_line(str(message)))}", style="yellow"), soft_wrap=True)
+    _stderr().print(
+        Text(f"warning: {visible(one_line(without_secrets(str(message))))}", style="yellow"), soft_wrap=True
+    )
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> Table:

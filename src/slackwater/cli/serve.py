@@ -67,7 +67,16 @@ def serve(
     ] = False,
     max_body_mib: Annotated[
         int, typer.Option("--max-body-mib", min=1, metavar="N", help="The largest request, in MiB.")
-    ] = 64,
+    ] = 32,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", min=1, metavar="N", help="At once; idle ones make room for new ones.")
+    ] = 1000,
+    max_connections_per_address: Annotated[
+        int,
+        typer.Option(
+            "--max-connections-per-address", min=1, metavar="N", help="Of one client, or of the proxy before it."
+        ),
+    ] = 250,
     rate: Annotated[
         float | None,
         typer.Option("--rate", min=0.01, metavar="N", help="Requests a second of one token; any number by default."),
@@ -82,6 +91,7 @@ def serve(
     Then requests are finished and commits backfilled. The log is on stderr, one JSON object a line.
     """
     _require_server()
+    from slackwater.lake.recovery import require_none_lost
     from slackwater.owner.embedded import EmbeddedOwner
     from slackwater.owner.served.access_log import log_to
     from slackwater.owner.served.addresses import is_in_the_clear
@@ -93,16 +103,21 @@ def serve(
     max_body_bytes = max_body_mib * MIB
     settings = ServedSettings(
         max_body_bytes=max_body_bytes,
-        max_bytes_in_flight=8 * max_body_bytes,
+        max_bytes_in_flight=16 * max_body_bytes,
+        max_connections=max_connections,
+        max_connections_per_address=max_connections_per_address,
         rate_per_s=rate,
         public_metrics=public_metrics,
     )
     binding = Binding(host, port, _text(certfile), _text(keyfile))
     endpoint = _endpoint(binding, public_url)
     with ExitStack() as stack:
-        owner = EmbeddedOwner.open(root[0], database, options, root, endpoint=endpoint)
+        owner = EmbeddedOwner.open(
+            root[0], database, options, root, when_new=lambda: require_none_lost(root[0], options), endpoint=endpoint
+        )
         stack.callback(owner.close)
         tokens = None if no_auth else Tokens(owner.database)
+        log_to()
         server = OwnerServer(owner, tokens, binding, settings)
         if tokens is not None and not tokens.records():
             print_note("there is no token yet, and nobody can connect without one: slackwater token create")
@@ -110,7 +125,6 @@ def serve(
         stack.pop_all()
     if tokens is not None and is_in_the_clear(binding.url()):
         print_note("tokens travel in the clear: give --certfile and --keyfile, or let a proxy speak https")
-    log_to()
     server.run(lambda url: typer.echo(f"serving {owner.root_url} at {url}"))
 
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slackwater.commit.forgotten_versions import require_next
 from slackwater.errors import CommitUnknown, MissingCommit, StorageError
 from slackwater.log.commits import ParsedCommit, commits_after, parsed_commit
 from slackwater.log.owned_log import commit_file, read_commits
-from slackwater.log.snapshot import LogSnapshot
 from slackwater.owner.api import Commit, CommitConflict, CommitRequest, CommitResponse, OwnershipProposal
 from slackwater.owner.registry import OwnedTable
 from slackwater.protocol import row_tracking
+from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committed, Conflict
+from slackwater.transaction.given_row_ids import highest_row_id
 
 _MOST_LOOKS = 20
 
@@ -85,16 +87,13 @@ class TakingCommitter:
         actions: Sequence[Mapping[str, Any]],
         may_move: bool = False,  # noqa: ARG002  (it does not)
     ) -> Committed | Conflict:
-        """As `Committer.commit`; raises as `CommitOwner.take`."""
+        """As `Committer.commit`; raises as `CommitOwner.take`, and ConcurrentWriteException for a forgotten version."""
+        require_next(self._store, version)
         previous_ms, mark = None, None
         if version:
-            before = LogSnapshot.open(self._store, version - 1)
+            before = Snapshot.open(self._store, version - 1)
             previous_ms = before.timestamp_ms
-            mark = (
-                row_tracking.high_water_mark(before.domain_metadata)
-                if row_tracking.is_supported(before.protocol)
-                else None
-            )
+            mark = highest_row_id(before) if row_tracking.is_supported(before.protocol) else None
         outcome = self._owned.owner.take(
             OwnershipProposal(
                 self._owned.table_id, self._name, self._store.root_url, _commit_id(actions), version, actions,

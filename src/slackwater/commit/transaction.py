@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from slackwater.commit.committers import committer_for
 from slackwater.errors import InvalidArgument, OperationNotAllowed, TableAlreadyExists
 from slackwater.log.segment import list_log
+from slackwater.protocol import clustering
 from slackwater.protocol.actions import DomainMetadata
 from slackwater.protocol.column_paths import parse_column_path
 from slackwater.protocol.data_file_actions import AddFile, RemoveFile
@@ -121,10 +122,14 @@ class Transaction:
 
         Partition values and statistics go by physical names. On a table with rules for its rows (NOT NULL, CHECK
         constraints, invariants, generated or identity columns) `rows_checked` must say that the rows satisfy them.
-        Raises OperationNotAllowed where it does not.
+        On a clustered table the statistics must speak of the clustering columns. Raises OperationNotAllowed and
+        InvalidArgument where they do not.
         """
         if not rows_checked and any(f.data_change for f in files):
             self._require_no_row_rules()
+        columns = self._clustering_columns()
+        for file in files:
+            clustering.validate_file_stats(file, columns)
         self._inner.add(files, fresh)
 
     def remove(self, *files: RemoveFile | str, data_change: bool = True) -> None:
@@ -182,6 +187,13 @@ class Transaction:
                 "which nobody has checked for these files: check their rows and say rows_checked=True, or write them "
                 "through Spark"
             )
+
+    def _clustering_columns(self) -> list[clustering.ColumnName]:
+        staged, read = self._inner.staged, self._inner.read
+        domain = staged.domains.get(clustering.DOMAIN)
+        if domain is None and read is not None:
+            domain = read.domain_metadata.get(clustering.DOMAIN)
+        return clustering.physical_columns(domain, self._inner.store.root_url)
 
     def _support_domains(self) -> None:
         staged, read = self._inner.staged, self._inner.read

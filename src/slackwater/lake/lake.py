@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import Self
 
@@ -43,6 +44,9 @@ from slackwater.transaction.committer import Committer
 from slackwater.transaction.table_definition import TableDefinition, define_table
 from slackwater.transaction.transaction import Clock, TableTransaction
 
+if TYPE_CHECKING:
+    from slackwater.lake.recovery import Recovery, RecoveryChoices
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,254}")
 _MOST_ATTEMPTS = 10
 T = TypeVar("T")
@@ -51,7 +55,8 @@ T = TypeVar("T")
 class LogLake:
     """The tables of one commit owner, without Spark; `slackwater.Lake` adds `table`.
 
-    While a lake is open, tables that are named by their path are read and written through its owner as well.
+    While a lake is open, tables that are named by their path are read and written through its owner as well, except
+    within the block of a transaction over them.
     """
 
     def __init__(self, owner: CommitOwner, root: str | None, storage_options: Mapping[str, str] | None = None) -> None:
@@ -68,17 +73,74 @@ class LogLake:
         root: str | os.PathLike[str],
         database: str | None = None,
         storage_options: Mapping[str, str] | None = None,
+        *,
+        recover: bool = False,
+        group: str | None = None,
     ) -> Self:
         """The lake at `root`, with its owner in this process; any number of processes may open it.
 
         `database`: a SQLAlchemy URL (`postgresql://host/database`), by default a SQLite file below `root`, which then
-        is a directory of this machine. Raises InvalidArgument, CommitOwnerUnavailable.
+        is a directory of this machine. That file is for this user alone, or for the members of `group` where one is
+        given. With `recover`, as after `recover_state`. Raises InvalidArgument,
+        OperationNotAllowed for a copy of another lake, or one whose state is lost or old, CommitOwnerUnavailable.
         """
         # SQLAlchemy is loaded where a lake is opened.
+        from slackwater.lake.recovery import require_none_lost
         from slackwater.owner.embedded import EmbeddedOwner
 
-        owner = EmbeddedOwner.open(root, database, storage_options)
+        if recover:
+            cls.recover_state(root, database, storage_options)
+        owner = EmbeddedOwner.open(
+            root, database, storage_options, group=group, when_new=lambda: require_none_lost(root, storage_options)
+        )
         return cls(owner, owner.root_url, storage_options)
+
+    @classmethod
+    def recover_state(
+        cls,
+        root: str | os.PathLike[str],
+        database: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        choices: RecoveryChoices | None = None,
+        dry_run: bool = False,
+    ) -> Recovery:
+        """Make the owner's state, that is lost or older than the tables, anew from the tables; the lake is not open.
+
+        Every other process of the lake is to be stopped before; one that is not cannot commit any more. With `dry_run`
+        nothing is done. Raises RecoveryUndecided where the user has to say what counted: `choices`.
+        """
+        from slackwater.lake.recovery import recover
+        from slackwater.owner.database import Database, sqlite_file
+        from slackwater.owner.embedded import EmbeddedOwner, database_url
+        from slackwater.owner.places import Places
+
+        url = database_url(root, database)
+        file = sqlite_file(url)
+        if file is not None and not file.exists():
+            # Before all is known nothing is made.
+            with tempfile.TemporaryDirectory() as directory:
+                empty = Database(f"sqlite:///{directory}/owner.db")
+                try:
+                    expected = recover(root, empty, storage_options, choices)
+                finally:
+                    empty.close()
+            if dry_run:
+                return expected
+        opened = Database(url)
+        lakes: list[LogLake] = []
+
+        def take(name: str, store: ObjectStore, table_id: str) -> None:
+            if not lakes:
+                owner = EmbeddedOwner(opened, Places(root, None, storage_options))
+                lakes.append(LogLake(owner, owner.root_url, storage_options))
+            lakes[0].take_anew(name, store, table_id)
+
+        try:
+            return recover(root, opened, storage_options, choices, None if dry_run else take)
+        finally:
+            for lake in lakes:
+                lake.close()
+            opened.close()
 
     @classmethod
     def connect(
@@ -135,8 +197,9 @@ class LogLake:
         properties: Mapping[str, str] | None = None,
         description: str | None = None,
         location: str | os.PathLike[str] | None = None,
+        user_metadata: str | None = None,
     ) -> CommitResult:
-        """Create an empty table; `schema` is a value or its `schemaString`.
+        """Create an empty table; `schema` is a value or its `schemaString`, `user_metadata` a text for the history.
 
         `location` is by default the name below the lake's root. Raises TableAlreadyExists for a name or a place that is
         taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
@@ -156,11 +219,11 @@ class LogLake:
         )
         defined = define_table(definition, self.clock.now_ms(), self.clock.new_id)
         owned = self._newly_owned()
-        protocol, metadata = with_owner(defined.protocol, defined.metadata, self._conf(owned))
+        protocol, metadata = with_owner(defined.protocol, defined.metadata, self._conf(owned, name))
         transaction = self._transfer(store, None, TakingCommitter(store, owned, name), protocol, metadata)
         for domain in defined.domains:
             transaction.set_domain(domain)
-        result = transaction.commit("CREATE TABLE")
+        result = transaction.commit("CREATE TABLE", user_metadata=user_metadata)
         learn_owner(store.root_url, owned)
         return result
 
@@ -178,12 +241,28 @@ class LogLake:
             snapshot = Snapshot.open(store)
             found = ownership(snapshot.protocol, snapshot.metadata, store.root_url)
             if found is not None:
-                raise TableAlreadyExists(f"{store.root_url} belongs to {found.description} already")
+                raise TableAlreadyExists(
+                    f"{store.root_url} belongs to {found.description} already: open the lake of that owner; where its "
+                    "state is lost, `slackwater lake recover` makes it anew"
+                )
             owned = self._newly_owned()
-            changed = with_owner(snapshot.protocol, snapshot.metadata, self._conf(owned))
+            changed = with_owner(snapshot.protocol, snapshot.metadata, self._conf(owned, name))
             return self._transfer(store, snapshot, TakingCommitter(store, owned, name), *changed), owned
 
         learn_owner(store.root_url, _committed("ADOPT TABLE", name, adoption))
+
+    def take_anew(self, name: str, store: ObjectStore, table_id: str) -> None:
+        """Let a table whose owner's state was lost be this owner's, which knows nothing of it yet.
+
+        Raises DeltaConcurrentModificationException where another owner was faster.
+        """
+        snapshot = Snapshot.open(store)
+        owned = OwnedTable(self._owner, table_id)
+        changed = with_owner(snapshot.protocol, snapshot.metadata, self._conf(owned, name))
+        self._transfer(store, snapshot, TakingCommitter(store, owned, name), *changed).commit(
+            "RECOVER TABLE", {"name": name}
+        )
+        learn_owner(store.root_url, owned)
 
     def release(self, name: str) -> None:
         """Hand a table back to the file system: all of it is backfilled, and everybody may commit to it there.
@@ -262,8 +341,8 @@ class LogLake:
         """The transactions of all tables in one order of time, newest first; raises as `lake_history`."""
         return lake_history(self._owner.cut().tables, self.store_of, limit)
 
-    def store_of(self, at: TableVersion) -> ObjectStore:
-        """The store of a table in a cut, which is known as the owner's from then on."""
+    def store_of(self, at: TableVersion | ManagedTable) -> ObjectStore:
+        """The store of a table as the owner names it, which is known as the owner's from then on."""
         store = self.open_location(at.location)
         learn_owner(store.root_url, OwnedTable(self._owner, at.table_id))
         return store
@@ -282,11 +361,7 @@ class LogLake:
         return transaction
 
     def _store(self, name: str) -> ObjectStore:
-        """The store of a table, which is known as the owner's from then on."""
-        table = self._owner.table(name)
-        store = self.open_location(table.location)
-        learn_owner(store.root_url, OwnedTable(self._owner, table.table_id))
-        return store
+        return self.store_of(self._owner.table(name))
 
     def open_location(self, location: str | os.PathLike[str]) -> ObjectStore:
         """The store of a table at `location`, with the lake's storage options."""
@@ -310,8 +385,8 @@ class LogLake:
             return
         raise TableAlreadyExists(f"there is a table named {name!r} already, at {table.location}")
 
-    def _conf(self, owned: OwnedTable) -> dict[str, str]:
-        return own_conf(self._owner.owner_id, owned.table_id, self._owner.endpoint)
+    def _conf(self, owned: OwnedTable, name: str) -> dict[str, str]:
+        return own_conf(self._owner.owner_id, owned.table_id, self._owner.endpoint, name)
 
 
 def _committed(operation: str, name: str, begin: Callable[[], tuple[TableTransaction, OwnedTable]]) -> OwnedTable:

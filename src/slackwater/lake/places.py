@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from slackwater.errors import InvalidArgument, TableNotFound
 from slackwater.owner.api import CommitOwner
-from slackwater.owner.registry import OwnedTable, learn_owner
+from slackwater.owner.registry import OwnedTable
 from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import Cut
+from slackwater.owner.transaction_api import Cut, TableVersion
 from slackwater.storage.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -27,15 +27,21 @@ class Place:
     """A table of a lake, and the version that is seen."""
 
     lake: LogLake
-    owned: OwnedTable
-    location: str
-    version: int | None
+    at: TableVersion
+
+    @property
+    def owned(self) -> OwnedTable:
+        """The table and its owner."""
+        return OwnedTable(self.lake.owner, self.at.table_id)
+
+    @property
+    def version(self) -> int | None:
+        """The version."""
+        return self.at.version
 
     def store(self) -> ObjectStore:
         """A store of the table that is nobody else's."""
-        store = self.lake.open_location(self.location)
-        learn_owner(store.root_url, self.owned)
-        return store
+        return self.lake.store_of(self.at)
 
 
 class Places:
@@ -68,11 +74,8 @@ class Places:
 
     def of(self, name: str) -> Place:
         """The table called `name`. Raises TableNotFound, InvalidArgument where several lakes have one."""
-        found = []
-        for lake, cut in zip(self._lakes, self._cuts, strict=True):
-            at = cut.named(name)
-            if at is not None:
-                found.append(Place(lake, OwnedTable(lake.owner, at.table_id), at.location, at.version))
+        named = ((lake, cut.named(name)) for lake, cut in zip(self._lakes, self._cuts, strict=True))
+        found = [Place(lake, at) for lake, at in named if at is not None]
         if len(found) > 1:
             raise InvalidArgument(
                 f"{len(found)} of the lakes of the transaction have a table named {name!r}, so the name does not say "

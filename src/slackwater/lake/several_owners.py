@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from slackwater.errors import CommitFailed, CommitUnknown, SlackwaterError, TimestampConflict
+from slackwater.errors import CommitFailed, CommitUnknown, NotAuthorized, SlackwaterError, TimestampConflict
 from slackwater.owner.api import CommitOwner, CommitResponse
 from slackwater.owner.timestamp_range import TimestampRange, at_ms
 from slackwater.owner.transaction_api import TransactionConflict, TransactionRequest, TransactionResponse, Vote
@@ -63,7 +63,12 @@ def resolve(owners: Sequence[CommitOwner]) -> list[str]:
     by_id = {owner.owner_id: owner for owner in owners}
     done = []
     for owner in by_id.values():
-        for doubt in owner.in_doubt():
+        try:
+            doubts = owner.in_doubt()
+        except NotAuthorized as error:
+            done.append(f"commit owner {owner.owner_id} was not asked for transactions in doubt: {error}")
+            continue
+        for doubt in doubts:
             coordinator = by_id.get(doubt.coordinator_id)
             if coordinator is None:
                 done.append(

@@ -39,7 +39,10 @@ OPERATION = "TRANSACTION"
 class TableInTransaction:
     """A table as a transaction has it; whatever commits through `store` becomes part of the transaction."""
 
-    def __init__(self, name: str, owned: OwnedTable, store: ObjectStore, base: Snapshot, clock: Clock) -> None:
+    def __init__(
+        self, name: str, owned: OwnedTable, store: ObjectStore, base: Snapshot, clock: Clock, transaction: object
+    ) -> None:
+        """`transaction` is known to whoever has the store, and not kept alive."""
         self.name = name
         self.store = store
         self.base = base
@@ -47,7 +50,7 @@ class TableInTransaction:
         self.is_locked_exclusively = False
         self._owned = owned
         self._clock = clock
-        self._branch = Branch(base)
+        self._branch = Branch(base, transaction)
         self._race: CommitRace | None = None
         begin_branch(store, self._branch)
 
@@ -94,7 +97,8 @@ class TableInTransaction:
         transaction.committer = ManagedCommitter(self.store, self._owned)
         transaction.txn_id = txn_id
         if info is None:
-            self._race = transaction.prepared(OPERATION, self._parameters(), isolation=isolation)
+            said = self._user_metadata()
+            self._race = transaction.prepared(OPERATION, self._parameters(), user_metadata=said, isolation=isolation)
         else:
             self._race = CommitRace(transaction, info, isolation)
 
@@ -170,7 +174,7 @@ class TableInTransaction:
         if len(parts) == 1:
             only = parts[0]
             only.transaction.reads = self._all_reads()
-            return only.transaction, _with_id(only.info, txn_id)
+            return only.transaction, replace(only.info, txn_id=txn_id)
         transaction = TableTransaction(self.store, ManagedCommitter(self.store, self._owned), self.base, self._clock)
         transaction.reads = self._all_reads()
         if not parts:
@@ -181,13 +185,14 @@ class TableInTransaction:
         transaction.vector_paths = [path for part in parts for path in part.transaction.vector_paths]
         return transaction, None
 
+    def _user_metadata(self) -> str | None:
+        """What the operations say for the history, one line for each text; None where none says anything."""
+        texts = [part.info.user_metadata for part in self._joined if part.info.user_metadata is not None]
+        return "\n".join(dict.fromkeys(texts)) if texts else None
+
     def _parameters(self) -> Mapping[str, str]:
         told: list[Mapping[str, Any]] = [
             {"operation": part.info.operation, "operationParameters": dict(part.info.operation_parameters or {})}
             for part in self._joined
         ]
         return {"operations": orjson.dumps(told).decode()}
-
-
-def _with_id(info: CommitInfo, txn_id: str) -> CommitInfo:
-    return replace(info, txn_id=txn_id)

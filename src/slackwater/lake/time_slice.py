@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from slackwater.errors import InvalidArgument, TableNotFound, TimestampOutOfRange, VersionNotFound
+from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.owned_log import list_whole_log
 from slackwater.owner.timestamp_range import at_ms
@@ -32,8 +32,9 @@ class LogTimeSlice:
     """The tables of a lake as they were at one instant; `LogLake.as_of` gives it.
 
     The owner was asked once, for all of them: no commit can get a timestamp up to that instant any more. The log of a
-    table is read when the table is asked for. A table that was adopted counts from when it began, by its own log;
-    tables have the names that they have now, and one that was handed back is in no slice.
+    table is read when the table is asked for. A table that was adopted counts from when it began, by its own log, and
+    one that was handed back until then: it keeps its name in all slices of before, and is read where it was. Other
+    tables have the names that they have now.
     """
 
     def __init__(self, lake: LogLake, timestamp_ms: int) -> None:
@@ -62,8 +63,8 @@ class LogTimeSlice:
     def version(self, name: str) -> int:
         """The version of a table that was the newest then.
 
-        Raises TableNotFound for a table that there is not, or was not yet, and TimestampOutOfRange where the table's
-        log was cleaned up and does not reach back so far.
+        Raises TableNotFound for a table that there is not, or was not yet, TimestampOutOfRange where the table's log
+        was cleaned up and does not reach back so far, VersionNotFound where it was handed back and its log is gone.
         """
         at = self._table(name)
         if name not in self._versions:
@@ -93,7 +94,7 @@ class LogTimeSlice:
         return self._tables[name]
 
     def _store(self, at: TableVersion) -> ObjectStore:
-        return self._lake.store_of(at)
+        return self._lake.open_location(at.location) if at.is_released else self._lake.store_of(at)
 
     def _existed(self, name: str) -> bool:
         at = self._table(name)
@@ -103,6 +104,9 @@ class LogTimeSlice:
             return False
         try:
             self.version(name)
+        except VersionNotFound:
+            # It was handed back, and its log is gone: whoever asks for it is told so.
+            return True
         except TableNotFound:
             return False
         except TimestampOutOfRange:
@@ -114,17 +118,27 @@ class LogTimeSlice:
     def _told_by_log(self, at: TableVersion) -> int:
         """The version by the log, up to where the owner's database begins."""
         store = self._store(at)
-        newest = Snapshot.open(store)
-        listing = list_whole_log(store)
+        try:
+            newest = Snapshot.open(store)
+            listing = list_whole_log(store)
+        except SlackwaterError as error:
+            if not at.is_released:
+                raise
+            raise VersionNotFound(
+                f"the table {at.name!r} was the lake's at {format_ms(self._timestamp_ms)}, and was handed back "
+                f"later as version {at.known_from - 1}; its log cannot be read any more: {error}"
+            ) from error
         commits = {version: file for version, file in listing.commits.items() if version < at.known_from}
         checkpoints = tuple(c for c in listing.checkpoints if c.version < at.known_from)
-        earlier = CommitHistory(store, replace(listing, commits=commits, checkpoints=checkpoints), newest.properties)
+        earlier = CommitHistory(
+            store, replace(listing, commits=commits, checkpoints=checkpoints), newest.protocol, newest.properties
+        )
         try:
             if commits:
-                return earlier.version_at(self._timestamp_ms)
+                return earlier.version_at(self._timestamp_ms, allow_after_last_commit=True)
         except TimestampOutOfRange:
             pass
-        whole = CommitHistory(store, listing, newest.properties)
+        whole = CommitHistory(store, listing, newest.protocol, newest.properties)
         then = format_ms(self._timestamp_ms)
         if whole.versions and whole.versions[0] == 0 and whole.timestamp_ms(0) > self._timestamp_ms:
             since = format_ms(whole.timestamp_ms(0))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import weakref
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -19,17 +19,16 @@ from slackwater.errors import (
     CommitUnknown,
     ConcurrentWriteException,
     InvalidArgument,
+    NotAuthorized,
     SlackwaterError,
-    StorageError,
     TimestampConflict,
     TransactionEnded,
 )
-from slackwater.lake.heartbeat import Heartbeat
-from slackwater.lake.open_transactions import enter, leave
+from slackwater.lake.held import Held, could_not_be_deleted
 from slackwater.lake.places import Places
 from slackwater.lake.several_owners import commit_together
 from slackwater.lake.table_in_transaction import TableInTransaction
-from slackwater.owner.api import CommitOwner
+from slackwater.owner.open_transactions import enter, leave
 from slackwater.owner.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
 from slackwater.owner.transaction_api import (
     WHOLE,
@@ -95,16 +94,26 @@ class LogTransaction:
         self._begun_ms = self._lakes.begun_ms
         self._seniority_ms = self._begun_ms if seniority_ms is None else seniority_ms
         self._range = self._lakes.range
-        self._tables: dict[str, TableInTransaction] = {}
+        self._held = Held(self._txn_id, self._owner)
+        self._tables = self._held.tables
         self._locked: dict[str, str] = {}
         self._declared = {name: self._lakes.of(name) for name in writes or ()}
         self._ahead_ms = 0
-        self._was_told = False
-        self._lock_owners: dict[str, CommitOwner] = {}
         self._is_open = True
-        self._alive: Heartbeat | None = None
+        self._may_have_landed = False
         self._commit_timestamp_ms: int | None = None
         self._results: dict[str, CommitResult] = {}
+        self._abandoned = weakref.finalize(self, self._held.abandon)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has neither committed nor been rolled back."""
+        return self._is_open
+
+    @property
+    def owner_ids(self) -> Collection[str]:
+        """The commit owners of its lakes, by their ids."""
+        return self._lakes.owners.keys()
 
     @property
     def id(self) -> str:
@@ -198,34 +207,40 @@ class LogTransaction:
     def commit(self) -> None:
         """Commit now, rather than at the end of the block. Raises as every commit does.
 
-        After CommitUnknown it may have landed, and the files that it wrote stay; any other error means that it did not,
-        and they are deleted.
+        It has ended afterwards, whatever happens. After CommitUnknown it may have landed, and the files that it wrote
+        stay; any other error of this package means that it did not, and they are deleted, or named by the error.
         """
-        self._require_open()
+        self._require_not_ended()
         try:
-            response = self._committed()
+            self._commit_timestamp_ms = self._committed().timestamp_ms
         except CommitUnknown as error:
-            staged = [f"{t.store.root_url}/{path}" for t in self._tables.values() for path in t.staged_paths()]
-            self._close()
-            raise CommitUnknown(f"{error}; the files of the transaction stay: {', '.join(staged) or 'none'}") from error
+            raise CommitUnknown(f"{error}; {self._files_that_stay()}") from error
         except SlackwaterError as error:
             self._roll_back(error)
             raise
-        except BaseException:
-            # Nobody can say how far it came, so what it may refer to stays.
-            self._close()
+        except BaseException as error:
+            if not self._may_have_landed:
+                self._roll_back(error)
+            else:
+                # Nobody can say how far it came, so what it may refer to stays.
+                _tell(error, f"the transaction may have committed; {self._files_that_stay()}")
             raise
-        self._commit_timestamp_ms = response.timestamp_ms
-        self._close()
+        finally:
+            self._close()
 
     def rollback(self) -> None:
         """End it without a trace: what was written for it is deleted."""
-        self._require_open()
+        self._require_not_ended()
         self._roll_back(None)
 
     def __enter__(self) -> Self:
         self._require_open()
-        enter(self)
+        try:
+            enter(self)
+        except BaseException as error:
+            # Nobody has it, so nobody else could end it.
+            self._roll_back(error)
+            raise
         return self
 
     def __exit__(
@@ -262,7 +277,7 @@ class LogTransaction:
             is_latest = self._control == LOCKING and name in self._locked
             base = Snapshot.open(store, None if is_latest else place.version)
             self._bound_by(base)
-            self._tables[name] = TableInTransaction(name, owned, store, base, self._clock)
+            self._tables[name] = TableInTransaction(name, owned, store, base, self._clock, self)
         return self._tables[name]
 
     def _bound_by(self, base: Snapshot) -> None:
@@ -286,10 +301,10 @@ class LogTransaction:
         # Of what is locked nobody else writes anyway.
         holds = [] if self._control == LOCKING else sorted(owned.table_id for owned in own)
         request = TimeRequest(self._txn_id, self._range, unit, zone, writes, self._ahead_ms, holds)
-        self._was_told = True
+        self._held.is_known_to_owner = True
         self._range = self._owner.narrow(request)
         if holds:
-            self._keep_alive()
+            self._held.keep_alive()
         return self._range
 
     def _zone(self, zone: str | None) -> str:
@@ -302,27 +317,19 @@ class LogTransaction:
         self._locked |= dict.fromkeys(names, _EXCLUSIVE if exclusive else _SHARED)
 
     def _lock(self, granules: Mapping[str, Sequence[str]], exclusive: bool) -> None:
-        self._was_told = True
+        self._held.is_known_to_owner = True
         items: dict[str, list[Item]] = {}
         for name, wanted in granules.items():
             owned = self._lakes.of(name).owned
             items.setdefault(owned.owner.owner_id, []).extend(Item(owned.table_id, g) for g in wanted)
         for owner_id in sorted(items):
             owner = self._lakes.owners[owner_id]
-            self._lock_owners.setdefault(owner_id, owner)
+            self._held.lock_owners.setdefault(owner_id, owner)
             owner.lock(LockRequest(self._txn_id, self._seniority_ms, items[owner_id], exclusive, self._lock_timeout_s))
-        self._keep_alive()
+        self._held.keep_alive()
         if not self._tables:
             # Nothing was read, so the transaction may as well have begun now.
             self._lakes.look_again()
-
-    def _keep_alive(self) -> None:
-        if self._alive is None:
-            self._alive = Heartbeat(self._say_alive)
-
-    def _say_alive(self) -> None:
-        for owner in list(self._lock_owners.values()) or [self._owner]:
-            owner.keep_alive(self._txn_id)
 
     def _granules(self, name: str, where: str | Predicate) -> Sequence[str]:
         place = self._lakes.of(name)
@@ -340,7 +347,7 @@ class LogTransaction:
     # The end.
 
     def _committed(self) -> TransactionResponse:
-        self._require_alive()
+        self._held.require_alive()
         isolation = _ISOLATION[self._isolation]
         used = {table.table_id: table for table in self._tables.values()}
         for table in used.values():
@@ -378,7 +385,7 @@ class LogTransaction:
             if self._isolation == SNAPSHOT:
                 reads = []
             if reads or writes:
-                has_locks = owner_id in self._lock_owners
+                has_locks = owner_id in self._held.lock_owners
                 found[owner_id] = TransactionRequest(self._txn_id, self._range, reads, writes, has_locks, is_replay)
         return found
 
@@ -392,55 +399,65 @@ class LogTransaction:
             ) from error
 
     def _asked(self, requests: Mapping[str, TransactionRequest]) -> TransactionResponse | TransactionConflict:
+        self._may_have_landed = True
         if len(requests) == 1:
             ((owner_id, request),) = requests.items()
-            return self._lakes.owners[owner_id].commit_transaction(request)
-        return commit_together(requests, self._lakes.owners, self._owner)
+            outcome = self._lakes.owners[owner_id].commit_transaction(request)
+        else:
+            outcome = commit_together(requests, self._lakes.owners, self._owner)
+        self._may_have_landed = isinstance(outcome, TransactionResponse)
+        return outcome
 
     def _committed_nothing(self) -> TransactionResponse:
-        """Neither read nor wrote: any timestamp of its range will do."""
-        self._end_at_owner()
-        return TransactionResponse(self._range.low_ms + 1, {})
+        """Nothing to be looked at: any timestamp of its range will do, and no owner begins one before it any more."""
+        chosen = TimestampRange(self._range.low_ms, self._range.low_ms + 1)
+        for owner in self._lakes.owners.values():
+            try:
+                owner.commit_transaction(TransactionRequest(self._txn_id, chosen))
+            except NotAuthorized:
+                # Who may only read leaves nothing behind, not even the time.
+                if self._held.is_known_to_owner:
+                    raise
+        self._held.end_at_owner()
+        return TransactionResponse(chosen.high_ms, {})
 
     def _roll_back(self, cause: BaseException | None) -> None:
-        """Leave nothing behind; what cannot be deleted is named by the error."""
-        left: list[str] = []
-        for table in self._tables.values():
-            try:
-                table.discard()
-            except StorageError:
-                left += [f"{table.store.root_url}/{path}" for path in table.staged_paths()]
-        self._close()
-        self._end_at_owner()
+        """Leave nothing behind; what cannot be deleted is named by the error. It has ended then, whatever happens."""
+        try:
+            left = self._held.discard()
+        except BaseException as error:
+            _tell(error, f"the transaction did not commit, and {self._files_that_stay()}")
+            raise
+        finally:
+            self._close()
+            self._held.end_at_owner()
         if left:
-            told = f"{len(left)} files of the transaction could not be deleted: {', '.join(left)}"
-            _log.warning("%s", told)
-            if cause is not None and hasattr(cause, "add_note"):
-                cause.add_note(told)
+            _tell(cause, could_not_be_deleted(left))
 
-    def _end_at_owner(self) -> None:
-        if self._was_told:
-            # Where that fails the lease ends it.
-            for owner in {self._owner.owner_id: self._owner, **self._lock_owners}.values():
-                with suppress(SlackwaterError):
-                    owner.end(self._txn_id)
+    def _files_that_stay(self) -> str:
+        return f"the files of the transaction stay: {', '.join(self._held.staged_files()) or 'none'}"
 
     def _close(self) -> None:
         self._is_open = False
-        if self._alive is not None:
-            self._alive.stop()
-        for table in self._tables.values():
-            table.close()
         leave(self)
+        self._abandoned.detach()
+        self._held.close()
 
     def _require_open(self) -> None:
+        self._require_not_ended()
+        self._held.require_alive()
+
+    def _require_not_ended(self) -> None:
         if not self._is_open:
             raise TransactionEnded("the transaction was committed or rolled back: begin another one")
-        self._require_alive()
 
-    def _require_alive(self) -> None:
-        if self._alive is not None and self._alive.problem is not None:
-            raise self._alive.problem
+
+def _tell(error: BaseException | None, told: str) -> None:
+    """Say what stays behind, beside an error that is about something else."""
+    _log.warning("%s", told)
+    # Python 3.10 has no notes.
+    if error is not None and hasattr(error, "add_note"):
+        error.add_note(told)
 
 
 def _chosen(what: str, given: str, known: Sequence[str]) -> str:

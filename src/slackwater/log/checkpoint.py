@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
 from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_actions, select_rows
+from slackwater.log.parquet_groups import RowGroup, open_parquet
 from slackwater.log.segment import LOG, CheckpointFiles
 from slackwater.protocol.actions import parse_actions
 from slackwater.storage.store import ObjectStore
@@ -120,13 +121,15 @@ def add_type(store: ObjectStore, path: str) -> pa.StructType | None:
 
     Raises CorruptCheckpoint.
     """
-    with closing(_open_parquet(store, path)) as file:
+    file, _ = open_parquet_of(store, path)
+    with closing(file):
         return _action_type(store, file, path, "add")
 
 
 def count_rows(store: ObjectStore, path: str) -> int:
     """The actions in a Parquet file of a checkpoint, by its footer. Raises CorruptCheckpoint."""
-    with closing(_open_parquet(store, path)) as file:
+    file, _ = open_parquet_of(store, path)
+    with closing(file):
         return int(file.metadata.num_rows)
 
 
@@ -154,7 +157,7 @@ def _sidecar_name(node: Any, checkpoint: CheckpointFiles) -> str:
     path = node.get("path") if isinstance(node, dict) else None
     # Sidecars always are in the table's own directory, whatever an absolute path says.
     name = unquote(path).rpartition("/")[2] if isinstance(path, str) else ""
-    if name in ("", ".", ".."):
+    if name in ("", ".", "..") or "\0" in name:
         raise CorruptCheckpoint(f"{checkpoint.paths[0]}: a sidecar without the path of a file: {node}")
     return name
 
@@ -174,10 +177,10 @@ def _damaged(store: ObjectStore, path: str, how: str, error: Exception) -> Corru
     return CorruptCheckpoint(f"{store.root_url}: {path} {how}: {' '.join(str(error).split())}")
 
 
-def _open_parquet(store: ObjectStore, path: str) -> pq.ParquetFile:
+def open_parquet_of(store: ObjectStore, path: str) -> tuple[pq.ParquetFile, list[RowGroup]]:
+    """The Parquet file of a checkpoint at `path`, and its row groups. Raises CorruptCheckpoint."""
     try:
-        # INT96 reaches beyond what nanoseconds can hold: year 9999 would come out as another year.
-        return pq.ParquetFile(store.open_file(path), coerce_int96_timestamp_unit="us")
+        return open_parquet(store.open_file(path))
     except ObjectNotFound as error:
         raise CorruptCheckpoint(f"{store.root_url}: {path} is gone") from error
     except _UNREADABLE as error:
@@ -188,11 +191,12 @@ def _small_parquet_actions(
     store: ObjectStore, path: str, names: Sequence[str] = _SMALL_ACTIONS
 ) -> list[dict[str, Any]]:
     actions: list[dict[str, Any]] = []
-    with closing(_open_parquet(store, path)) as file:
+    file, groups = open_parquet_of(store, path)
+    with closing(file):
         for name in names:
             if _action_type(store, file, path, name) is None:
                 continue
-            for group in _groups_with(file, name):
+            for group in _groups_with(file, groups, name):
                 column = _read_group(store, file, path, group, [name])[name].combine_chunks()
                 try:
                     nodes = [_plain(node) for node in column.drop_null().to_pylist()]
@@ -213,19 +217,16 @@ def _action_type(store: ObjectStore, file: pq.ParquetFile, path: str, action: st
     return found
 
 
-def _groups_with(file: pq.ParquetFile, action: str) -> list[int]:
+def _groups_with(file: pq.ParquetFile, groups: Sequence[RowGroup], action: str) -> list[int]:
     """The row groups that may hold an action of the kind, by the null counts in the footer."""
-    metadata, leaves = file.metadata, _leaves(file, action)
-    groups = []
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        counts = [
-            s.null_count if (s := group.column(i).statistics) is not None and s.has_null_count else -1 for i in leaves
-        ]
+    leaves = _leaves(file, action)
+    found = []
+    for number, group in enumerate(groups):
+        counts = [-1 if (nulls := group.columns[leaf].null_count) is None else nulls for leaf in leaves]
         # A leaf below a list or a map counts its own slots, hence only plain leaves prove an absence.
         if any(count < group.num_rows for count in counts):
-            groups.append(number)
-    return groups
+            found.append(number)
+    return found
 
 
 def _read_group(store: ObjectStore, file: pq.ParquetFile, path: str, group: int, columns: list[str]) -> pa.Table:
@@ -238,16 +239,17 @@ def _read_group(store: ObjectStore, file: pq.ParquetFile, path: str, group: int,
 def _read_parquet_actions(
     store: ObjectStore, path: str, action: str, columns: Sequence[str], spares: Mapping[str, str]
 ) -> Iterator[pa.Table]:
-    with closing(_open_parquet(store, path)) as file:
+    file, groups = open_parquet_of(store, path)
+    with closing(file):
         struct = _action_type(store, file, path, action)
         if struct is None:
             return
         present = [c for c in columns if struct.get_field_index(c.split(".")[0]) >= 0]
-        for group in _groups_with(file, action):
-            wanted = [c for c in present if c not in spares or _has_gaps(file, group, action, spares[c])]
+        for group in _groups_with(file, groups, action):
+            wanted = [c for c in present if c not in spares or _has_gaps(file, groups[group], action, spares[c])]
             read = [f"{action}.{c}" for c in dict.fromkeys([*wanted, "path"])]
             # In batches: decoding a whole row group at once costs twice its size while it grows.
-            batches = file.iter_batches(_batch_rows(file, group, read), [group], read)
+            batches = file.iter_batches(_batch_rows(file, groups[group], read), [group], read)
             try:
                 for batch in batches:
                     yield _unnested(batch.column(action), action, columns)
@@ -255,25 +257,22 @@ def _read_parquet_actions(
                 raise _damaged(store, path, f"is damaged in {action}", error) from error
 
 
-def _has_gaps(file: pq.ParquetFile, group: int, action: str, column: str) -> bool:
+def _has_gaps(file: pq.ParquetFile, group: RowGroup, action: str, column: str) -> bool:
     """Whether some action of the row group may lack `column`, by the null counts in the footer."""
-    row_group = file.metadata.row_group(group)
     absent = set()
     for name in ("path", column):
-        chunks = [row_group.column(leaf) for leaf in _leaves(file, f"{action}.{name}")]
-        statistics = chunks[0].statistics if len(chunks) == 1 else None
-        if statistics is None or not statistics.has_null_count:
+        nulls = [group.columns[leaf].null_count for leaf in _leaves(file, f"{action}.{name}")]
+        if len(nulls) != 1 or nulls[0] is None:
             return True
-        absent.add(statistics.null_count)
+        absent.add(nulls[0])
     return len(absent) > 1
 
 
-def _batch_rows(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> int:
+def _batch_rows(file: pq.ParquetFile, group: RowGroup, columns: Sequence[str]) -> int:
     """How many rows of the row group to decode at once: fewer where they are wide."""
-    row_group = file.metadata.row_group(group)
     leaves = [leaf for column in columns for leaf in _leaves(file, column)]
-    size = sum(int(row_group.column(leaf).total_uncompressed_size) for leaf in leaves)
-    row_bytes = size // max(1, int(row_group.num_rows))
+    size = sum(group.columns[leaf].uncompressed_bytes for leaf in leaves)
+    row_bytes = size // max(1, group.num_rows)
     return min(_BATCH_ROWS, max(_MIN_BATCH_ROWS, _BATCH_BYTES // max(1, row_bytes)))
 
 

@@ -18,7 +18,7 @@ from slackwater.log.parsed_stats import conform_stats, parse_stats, stats_to_jso
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol import clustering
 from slackwater.protocol.actions import Protocol
-from slackwater.protocol.column_mapping import physical_name, physical_schema
+from slackwater.protocol.column_mapping import data_columns, physical_name
 from slackwater.protocol.features import FEATURES_READER_VERSION, FEATURES_WRITER_VERSION
 from slackwater.protocol.partition_values import parse_partition_column
 from slackwater.protocol.properties import (
@@ -94,7 +94,9 @@ class AddForm:
         """
         if not self.struct_stats:
             return None
-        return stats_type(self._data_columns, _most_leaves(self._snapshot)) if self.json_stats else self.all_stats
+        if not self.json_stats:
+            return self.all_stats
+        return stats_type(self._data_columns, _most_leaves(self._snapshot))
 
     @cached_property
     def partition_types(self) -> tuple[tuple[str, DataType], ...]:
@@ -137,9 +139,8 @@ class AddForm:
 
     @cached_property
     def _data_columns(self) -> StructType:
-        partitions = {name for name, _ in self._partitions}
-        physical = physical_schema(self._snapshot.schema, self._snapshot.column_mapping_mode)
-        return StructType(tuple(column for column in physical if column.name not in partitions))
+        found = self._snapshot
+        return data_columns(found.schema, found.metadata.partition_columns, found.column_mapping_mode)
 
 
 def checkpoint_schema(form: AddForm, v2: bool) -> pa.Schema:

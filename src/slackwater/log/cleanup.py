@@ -15,7 +15,7 @@ from slackwater.log.history import CommitHistory
 from slackwater.log.segment import LOG, LogListing, list_log
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.features import supported_features
-from slackwater.protocol.file_names import COMMITS_DIRECTORY, LogFileKind, parse_log_file
+from slackwater.protocol.file_names import COMMITS_DIRECTORY, LogFileKind, commit_name, parse_log_file
 from slackwater.protocol.properties import ENABLE_EXPIRED_LOG_CLEANUP, LOG_RETENTION
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
@@ -75,9 +75,9 @@ def _midnight_ms(time_ms: int) -> int:
 def _cutoff_version(store: ObjectStore, snapshot: LogSnapshot, listing: LogListing, cutoff_ms: int) -> int | None:
     """The newest commit not newer than `cutoff_ms`."""
     seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
-    history = CommitHistory(store, replace(listing, commits=seen), snapshot.properties)
+    history = CommitHistory(store, replace(listing, commits=seen), snapshot.protocol, snapshot.properties)
     try:
-        return history.version_at(cutoff_ms)
+        return history.version_at(cutoff_ms, allow_after_last_commit=True)
     except TimestampOutOfRange:
         return None
 
@@ -116,13 +116,17 @@ def _expired(store: ObjectStore, kept_version: int) -> list[str]:
     compactions: list[str] = []
     others: list[tuple[int, str]] = []
     metas = [*store.list_from(LOG), *store.list_from(_COMMITS)]
+    # Of the kept version itself the commit stays, and what it was copied from goes: never the only one.
+    is_backfilled = any(meta.path == f"{LOG}/{commit_name(kept_version)}" for meta in metas)
     for meta in metas:
         file = parse_log_file(meta.path.removeprefix(f"{LOG}/"))
         if file is None:
             continue
         if file.kind is LogFileKind.COMPACTED and file.version <= kept_version:
             compactions.append(meta.path)
-        elif file.kind in _EXPIRING and file.version < kept_version:
+        elif file.kind in _EXPIRING and file.version < kept_version + (
+            is_backfilled and file.kind is LogFileKind.STAGED_COMMIT
+        ):
             others.append((file.version, meta.path))
     return _with_hadoop_checksums([*compactions, *(path for _, path in sorted(others))], metas)
 

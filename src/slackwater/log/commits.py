@@ -12,7 +12,7 @@ from typing import Any
 
 from slackwater.errors import ObjectNotFound
 from slackwater.log.segment import LOG, CommitFile
-from slackwater.protocol.actions import parse_actions
+from slackwater.protocol.actions import parse_commit
 from slackwater.protocol.file_names import commit_name
 from slackwater.storage.store import ObjectStore
 
@@ -52,7 +52,7 @@ def parsed_commit(store: ObjectStore, version: int, data: bytes, file: CommitFil
     if file is None:
         file = CommitFile(version, version, commit_path(version), time.time_ns() // 1_000_000, len(data))
     where = f"{store.root_url}/{file.path}"
-    return ParsedCommit(file, where, parse_actions(data, where))
+    return ParsedCommit(file, where, parse_commit(data, where))
 
 
 def commits_after(store: ObjectStore, version: int) -> list[ParsedCommit]:

@@ -12,7 +12,7 @@ import orjson
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectExists, ObjectNotFound, UnsupportedFeature
 from slackwater.log.reconciliation import STATEFUL, Action, reconcile
 from slackwater.log.segment import LOG
-from slackwater.protocol.actions import parse_actions
+from slackwater.protocol.actions import parse_commit
 from slackwater.protocol.file_names import commit_name, compacted_name
 from slackwater.storage.store import ObjectStore
 
@@ -50,7 +50,7 @@ def compact_log(store: ObjectStore, start_version: int, end_version: int) -> str
 def _stateful(data: bytes, where: str) -> list[Action]:
     """The actions that make up the table's state. Raises CorruptLog, UnsupportedFeature."""
     found: list[Action] = []
-    for line in parse_actions(data, where):
+    for line in parse_commit(data, where):
         action = {kind: node for kind, node in line.items() if node is not None}
         if len(action) > 1:
             raise CorruptLog(f"{where}: one action in each line was expected, found {', '.join(action)} in one")

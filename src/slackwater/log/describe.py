@@ -16,7 +16,7 @@ from slackwater.errors import CorruptTable, VersionNotFound
 from slackwater.log.history import CommitHistory
 from slackwater.log.owned_log import list_whole_log
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.log.version_checksum import file_totals
+from slackwater.log.version_totals import file_totals
 from slackwater.protocol import clustering
 from slackwater.protocol.column_mapping import physical_name
 from slackwater.protocol.features import supported_features
@@ -65,7 +65,7 @@ def describe_history(snapshot: LogSnapshot, limit: int | None = None) -> list[di
     """
     listing = list_whole_log(snapshot.store)
     seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
-    history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.properties)
+    history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.protocol, snapshot.properties)
     return [_commit_record(*entry) for entry in history.entries(limit)]
 
 
@@ -132,7 +132,13 @@ def _commit_record(version: int, timestamp_ms: int, info: Mapping[str, Any]) -> 
 
 
 def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+    if value is None or isinstance(value, str):
+        return value
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        # Nested deeper than anything that can be written down again.
+        return None
 
 
 def _texts(value: Any) -> dict[str, str | None] | None:
@@ -140,4 +146,4 @@ def _texts(value: Any) -> dict[str, str | None] | None:
 
 
 def _object(value: Any) -> dict[str, Any] | None:
-    return dict(value) if isinstance(value, dict) else None
+    return dict(value) if isinstance(value, dict) and _text(value) is not None else None

@@ -13,15 +13,15 @@ from typing import Any
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.log.owned_log import read_commits
 from slackwater.log.segment import LogListing
-from slackwater.protocol.actions import parse_actions
+from slackwater.protocol.actions import Protocol, parse_commit
 from slackwater.protocol.commit_timestamps import (
     has_in_commit_timestamp,
     monotonic,
     split_by_enablement,
     version_at,
 )
+from slackwater.protocol.in_commit_timestamps import is_enabled
 from slackwater.protocol.properties import (
-    ENABLE_IN_COMMIT_TIMESTAMPS,
     ICT_ENABLEMENT_TIMESTAMP,
     ICT_ENABLEMENT_VERSION,
     TableProperties,
@@ -32,14 +32,16 @@ from slackwater.storage.store import ObjectStore
 class CommitHistory:
     """The commits that the log still holds, with their times.
 
-    `properties` are those of the newest version: they say since when in-commit timestamps count.
+    `protocol` and `properties` are those of the newest version: they say since when in-commit timestamps count.
     """
 
-    def __init__(self, store: ObjectStore, listing: LogListing, properties: TableProperties) -> None:
+    def __init__(
+        self, store: ObjectStore, listing: LogListing, protocol: Protocol, properties: TableProperties
+    ) -> None:
         self._store = store
         self._listing = listing
         self._commits = listing.commits
-        self._enabled = properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS)
+        self._enabled = is_enabled(protocol, properties)
         self._enablement_version = properties.integer(ICT_ENABLEMENT_VERSION) if self._enabled else None
         self._enablement_ms = properties.integer(ICT_ENABLEMENT_TIMESTAMP) if self._enabled else None
         self._in_commit_ms: dict[int, int] = {}
@@ -63,12 +65,12 @@ class CommitHistory:
             return self._in_commit_timestamp(version)
         return self._file_ms[version]
 
-    def version_at(self, timestamp_ms: int, strict: bool = False) -> int:
+    def version_at(self, timestamp_ms: int, allow_after_last_commit: bool = False) -> int:
         """The newest version committed at or before `timestamp_ms` that the log can still show.
 
-        A time after the last commit gives the latest version; with `strict` it raises. Raises TimestampOutOfRange
-        for a time before the first version. Source: "Recommendations for Readers of Tables with In-Commit
-        Timestamps".
+        Raises TimestampOutOfRange for a time before the first version, and for one after the last commit: what the
+        table was then is open as long as others commit. With `allow_after_last_commit` that is the latest version.
+        Source: "Recommendations for Readers of Tables with In-Commit Timestamps"; delta-spark's time travel.
         """
         versions = self._recreatable()
         if not versions:
@@ -81,14 +83,22 @@ class CommitHistory:
         if found is None:
             raise TimestampOutOfRange(
                 f"{self._store.root_url}: no version is as old as {format_ms(timestamp_ms)}: the first, {first}, is "
-                f"of {format_ms(self.timestamp_ms(first))}"
+                f"of {format_ms(self.timestamp_ms(first))} (DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION)"
             )
-        if strict and found == last and timestamp_ms > self.timestamp_ms(last):
+        if found == last and not allow_after_last_commit:
+            self.require_not_after_last_commit(timestamp_ms, last)
+        return found
+
+    def require_not_after_last_commit(self, timestamp_ms: int, last: int) -> None:
+        """Raise TimestampOutOfRange for a time after that of `last`, the newest version."""
+        last_ms = self.timestamp_ms(last)
+        if timestamp_ms > last_ms:
             raise TimestampOutOfRange(
                 f"{self._store.root_url}: {format_ms(timestamp_ms)} is after the last commit, version {last} of "
-                f"{format_ms(self.timestamp_ms(last))}; leave strict out to read the latest version"
+                f"{format_ms(last_ms)}, so the answer would change with the next commit; ask for a time up to that, or "
+                "leave the time out to read the newest version (the option allowAfterLastCommit takes it for the "
+                "newest version) (DELTA_TIMESTAMP_GREATER_THAN_COMMIT)"
             )
-        return found
 
     def entries(self, limit: int | None = None) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
         """(version, timestamp in ms, commitInfo) of every commit in the log, newest first; commitInfo may be empty."""
@@ -104,8 +114,9 @@ class CommitHistory:
 
     def _recreatable(self) -> range:
         """The versions that can be built: from version 0 or the oldest complete checkpoint to the newest commit."""
-        last = max(self._commits, default=-1)
-        first = last
+        if not self._commits:
+            return range(0)
+        first = last = max(self._commits)
         while first - 1 in self._commits:
             first -= 1
         if first > 0:
@@ -145,7 +156,7 @@ class CommitHistory:
             raise VersionNotFound(f"{self._store.root_url}: the commit of version {version} is not in the log")
         where = f"{self._store.root_url}/{self._commits[version].path}"
         try:
-            return parse_actions(read_commits(self._store, [self._commits[version]])[0], where)
+            return parse_commit(read_commits(self._store, [self._commits[version]])[0], where)
         except ObjectNotFound as error:
             raise VersionNotFound(
                 f"{self._store.root_url}: the commit of version {version} was cleaned up while the log was being read"
@@ -157,6 +168,16 @@ class CommitHistory:
                 info: Mapping[str, Any] = action["commitInfo"]
                 return info
         return {}
+
+
+def after_last_commit_allowed(allowed: bool, strict: bool | None) -> bool:
+    """Whether a time after the last commit means the latest version: `allowed`, or its opposite, `strict`.
+
+    Raises InvalidArgument where they contradict each other.
+    """
+    if allowed and strict:
+        raise InvalidArgument("strict refuses a time after the last commit, and allowing it was asked for as well")
+    return allowed or strict is False
 
 
 def format_ms(timestamp_ms: int) -> str:

@@ -10,14 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from slackwater.errors import CorruptCheckpoint
 from slackwater.log.checkpoint import Checkpoint
-from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, not_among, select_rows
+from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_keys, not_among, select_rows
 from slackwater.storage.store import ObjectStore
 
 _KEY = ("path", "deletionVector")
 # Wide columns are kept only while they are small: one snapshot in memory must not cost a checkpoint's statistics.
 _CACHED_STATS_BYTES = 64 * 1024 * 1024
+# Up to so many files are compared with each other: of more the checksum of the version tells how many there are.
+_MOST_COMPARED = 50_000
 
 
 class CheckpointFiles:
@@ -37,6 +41,8 @@ class CheckpointFiles:
             return pa.schema([ADD_SCHEMA.field(c) for c in columns if c in ADD_SCHEMA.names]).empty_table()
         missing = [c for c in columns if c not in self._columns]
         fresh = self._checkpoint.read(self._store, "add", missing) if missing else None
+        if fresh is not None and "path" in fresh.column_names and fresh.num_rows <= _MOST_COMPARED:
+            self._validate_once(self._checkpoint, fresh["path"])
         table = {}
         for name in dict.fromkeys(c.split(".")[0] for c in columns):
             if name in self._columns:
@@ -46,6 +52,18 @@ class CheckpointFiles:
                 if name in ADD_SCHEMA.names and (name != "stats" or fresh[name].nbytes <= _CACHED_STATS_BYTES):
                     self._columns[name] = fresh[name]
         return pa.table(table)
+
+    def _validate_once(self, checkpoint: Checkpoint, paths: pa.ChunkedArray) -> None:
+        """Raise where the checkpoint names a live file twice: its rows would be read twice."""
+        if len(pc.unique(paths)) == len(paths):
+            return
+        counts = pc.value_counts(file_keys(checkpoint.read(self._store, "add", _KEY)))
+        if pc.max(counts.field("counts")).as_py() > 1:
+            twice = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
+            raise CorruptCheckpoint(
+                f"{self._store.root_url}: the checkpoint of version {checkpoint.version} names {twice.as_py()!r} twice "
+                "as a live file: its rows would be read twice"
+            )
 
 
 class LiveFiles:

@@ -6,15 +6,19 @@ Source: managed-commits.md "Reading managed-commit tables", "Getting Un-backfill
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from slackwater.errors import CorruptTable, MissingCommit, ObjectNotFound, TableNotFound, UnratifiedCommit
 from slackwater.log.segment import LOG, CommitFile, LogListing, list_log
 from slackwater.owner.api import Commit, GetCommitsResponse
+from slackwater.owner.foreign_commits import explained
 from slackwater.owner.registry import OwnedTable, find_owner, forget_owner, known_owner, learn_owner
 from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.file_names import COMMITS_DIRECTORY, commit_name
 from slackwater.protocol.managed_commits import ownership
+from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
 
 _MOST_LISTINGS = 20
@@ -56,7 +60,7 @@ def learns_owner(store: ObjectStore, protocol: Protocol, metadata: Metadata) -> 
         # Only writers must not go on with a table in an invalid state.
         return False
     owned = None if found is None else find_owner(found)
-    if owned is None or not _is_owned(owned):
+    if owned is None or not _is_owned(owned, store):
         return False
     learn_owner(store.root_url, owned)
     return True
@@ -92,12 +96,23 @@ def _read_either(store: ObjectStore, file: CommitFile) -> bytes:
         return store.read(f"{LOG}/{commit_name(file.version)}")
 
 
-def _is_owned(owned: OwnedTable) -> bool:
+def _is_owned(owned: OwnedTable, store: ObjectStore) -> bool:
     try:
         owned.owner.get_commits(owned.table_id, 0, 0)
     except TableNotFound:
         return False
-    return True
+    return store.local_root is None or not _is_copy(owned, Path(store.local_root))
+
+
+def _is_copy(owned: OwnedTable, root: Path) -> bool:
+    """Whether the table that the owner means is another directory of this machine: a copy says what the table says."""
+    for table in owned.owner.tables():
+        place = parse_location(table.location)
+        if table.table_id == owned.table_id and place.scheme == LOCAL:
+            # Of a directory that is not there the owner may be on another machine.
+            with suppress(OSError):
+                return not root.samefile(f"/{place.key}")
+    return False
 
 
 def _merged(
@@ -108,16 +123,15 @@ def _merged(
     if backfilled is not None and backfilled > response.latest_version:
         raise UnratifiedCommit(
             f"{store.root_url}: the log holds version {backfilled}, but the commit owner has ratified none after "
-            f"{response.latest_version}: somebody wrote it who did not ask the owner; move what comes after version "
-            f"{response.latest_version} out of the log"
+            f"{response.latest_version}: {explained(store, response.latest_version + 1)}"
         )
     recent = {commit.version: commit_file(commit) for commit in response.commits}
     for version, file in recent.items():
         listed = listing.commits.get(version)
         if listed is not None and listed.size_bytes != file.size_bytes:
             raise UnratifiedCommit(
-                f"{store.root_url}/{listed.path} is not the version {version} that the commit owner ratified: somebody "
-                "wrote it who did not ask the owner; move the file out of the log, then run `slackwater lake repair`"
+                f"{store.root_url}/{listed.path} is not the version {version} that the commit owner ratified: "
+                f"{explained(store, version)}"
             )
     # What is in both is taken from the owner, whose word counts.
     merged = replace(listing, commits=dict(sorted({**listing.commits, **recent}.items())))

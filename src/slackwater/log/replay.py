@@ -6,9 +6,10 @@ Source: delta-protocol.md "Action Reconciliation".
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,8 +25,16 @@ from slackwater.log.file_actions import (
     select_rows,
 )
 from slackwater.log.owned_log import read_commits
+from slackwater.log.reconciliation import STATEFUL, reconcile
 from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment
-from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction, parse_actions
+from slackwater.protocol.actions import (
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    SetTransaction,
+    parse_actions,
+    parse_commit,
+)
 from slackwater.protocol.features import validate_readable
 from slackwater.storage.store import ObjectStore
 
@@ -57,19 +66,25 @@ class _Draft:
     last_commit_info: Mapping[str, Any] | None = None
 
 
+_log = logging.getLogger(__name__)
+
 # Moving forward often, commit by commit, must not leave the table in ever smaller pieces.
 _MOST_CHUNKS = 64
+
+# The actions of which a checkpoint has one for each name, and what the name is called; `` where there is one at all.
+_SMALL = {"protocol": "", "metaData": "", "txn": "appId", "domainMetadata": "domain"}
 
 _Commits = Sequence[tuple[int, str, list[Mapping[str, Any]]]]
 
 
-def replay(segment: LogSegment, store: ObjectStore) -> TableState:
-    """The state of the table that `segment` builds.
+def replay(segment: LogSegment, store: ObjectStore) -> tuple[LogSegment, TableState]:
+    """The state of the table that `segment` builds, and the segment that was used for it.
 
-    The newest protocol is checked before anything else is trusted. Raises UnsupportedFeature, CorruptCheckpoint and
-    CorruptLog, the latter two naming the file. Source: delta-protocol.md "Action Reconciliation".
+    A compaction that is damaged or contradicts itself is passed over for the commits that it stands for. The newest
+    protocol is checked before anything else is trusted. Raises UnsupportedFeature, CorruptCheckpoint and CorruptLog,
+    the latter two naming the file. Source: delta-protocol.md "Action Reconciliation".
     """
-    commits, unreadable = _read_commits(store, segment.commits)
+    commits, unreadable, files = _read_commits(store, segment.commits)
     passed = _pass_gate(commits, store)
     draft = _Draft()
     checkpoint = None
@@ -78,7 +93,8 @@ def replay(segment: LogSegment, store: ObjectStore) -> TableState:
     if unreadable is not None:
         raise unreadable
     _apply(draft, commits)
-    return _finish(draft, store, segment.version, checkpoint, newest_per_file(_file_actions(commits)))
+    state = _finish(draft, store, segment.version, checkpoint, newest_per_file(_file_actions(commits)))
+    return replace(segment, commits=files), state
 
 
 def advance(state: TableState, commits: Sequence[CommitFile], store: ObjectStore) -> TableState:
@@ -86,7 +102,7 @@ def advance(state: TableState, commits: Sequence[CommitFile], store: ObjectStore
 
     Raises as `replay` does.
     """
-    read, unreadable = _read_commits(store, commits)
+    read, unreadable, _ = _read_commits(store, commits)
     _pass_gate(read, store)
     if unreadable is not None:
         raise unreadable
@@ -121,26 +137,60 @@ def _advance(state: TableState, commits: _Commits, store: ObjectStore) -> TableS
     return _finish(draft, store, commits[-1][0], state.checkpoint, newest)
 
 
-def _read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> tuple[_Commits, CorruptLog | None]:
-    """The commits, and why one of them cannot be read if so; of such a one only its protocol actions are there.
+def _read_commits(
+    store: ObjectStore, files: Sequence[CommitFile]
+) -> tuple[_Commits, CorruptLog | None, tuple[CommitFile, ...]]:
+    """The commits, why one of them cannot be read if so, and the files that they are from.
 
-    A protocol that this package cannot honour explains what else it cannot read: the gate must see it first.
+    Of a commit that cannot be read only its protocol actions are there: a protocol that this package cannot honour
+    explains what else it cannot read, and the gate must see it first.
     """
     try:
         contents = read_commits(store, files)
     except ObjectNotFound as error:
+        single = tuple(commit for file in files for commit in file.stands_for or (file,))
+        if len(single) > len(files):
+            # A cleanup takes compactions first.
+            return _read_commits(store, single)
         raise CorruptLog(f"{store.root_url}: a commit that was listed is gone: {error}") from error
     commits: list[tuple[int, str, list[Mapping[str, Any]]]] = []
+    used: list[CommitFile] = []
     unreadable: CorruptLog | None = None
     for file, data in zip(files, contents, strict=True):
         where = f"{store.root_url}/{file.path}"
         try:
-            actions: list[Mapping[str, Any]] = [*parse_actions(data, where)]
+            actions: list[Mapping[str, Any]] = [*(_compacted if file.compacted else parse_commit)(data, where)]
         except CorruptLog as error:
+            if file.stands_for:
+                _log.warning("a log compaction is passed over, and the commits are read instead: %s", error)
+                singles, problem, _ = _read_commits(store, file.stands_for)
+                commits += singles
+                used += file.stands_for
+                unreadable = unreadable or problem
+                continue
             unreadable = unreadable or error
             actions = [*_protocols(data, where)]
         commits.append((file.end_version, where, actions))
-    return commits, unreadable
+        used.append(file)
+    return commits, unreadable, tuple(used)
+
+
+def _compacted(data: bytes, where: str) -> list[dict[str, Any]]:
+    """The actions of a compaction. Raises CorruptLog where two of them speak of one thing: neither came later."""
+    actions = parse_actions(data, where)
+    stateful = [action for action in actions if next(iter(action), None) in STATEFUL]
+    try:
+        reconciled = reconcile(stateful)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CorruptLog(f"{where}: an action lacks what names it: {error!r}") from error
+    if len(reconciled) < len(stateful):
+        kept = set(map(id, reconciled))
+        twice = next(action for action in stateful if id(action) not in kept)
+        raise CorruptLog(
+            f"{where}: a compaction must hold one action of each file, application and domain at most, and says "
+            f"something else of the same one beside {str(twice)[:200]}"
+        )
+    return actions
 
 
 def _protocols(data: bytes, where: str) -> list[dict[str, Any]]:
@@ -170,10 +220,22 @@ def _inherit(draft: _Draft, files: CheckpointFiles, store: ObjectStore, passed: 
 
     try:
         checkpoint = open_checkpoint(store, files, gate)
+        _validate_agreement(checkpoint.actions, where)
         _apply(draft, [(files.version, where, list(checkpoint.actions))])
     except CorruptLog as error:
         raise CorruptCheckpoint(str(error)) from error
     return checkpoint
+
+
+def _validate_agreement(actions: Sequence[Mapping[str, Any]], where: str) -> None:
+    """A checkpoint has no order: of two actions about one thing that differ nobody knows which one holds."""
+    seen: dict[tuple[str, Any], Any] = {}
+    for action in actions:
+        for kind, node in action.items():
+            if kind in _SMALL and node is not None:
+                name = node.get(_SMALL[kind]) if isinstance(node, Mapping) else None
+                if seen.setdefault((kind, str(name)), node) != node:
+                    raise CorruptLog(f"{where}: two actions {kind} contradict each other: {str(node)[:200]} is one")
 
 
 def _newest_protocol(commits: _Commits) -> Protocol | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import PurePosixPath
 
@@ -36,6 +36,7 @@ class CommitFile:
     """The commits `[version, end_version]`, in one file: more than one where it is a log compaction file.
 
     `data` is the file's content where it came with its name. `modified_ms` of a staged commit is its own timestamp.
+    `stands_for` are the commits that a compaction replaces, for readers that cannot use it.
     """
 
     version: int
@@ -44,6 +45,7 @@ class CommitFile:
     modified_ms: int
     size_bytes: int = 0
     data: bytes | None = field(default=None, repr=False, compare=False)
+    stands_for: tuple[CommitFile, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def compacted(self) -> bool:
@@ -58,21 +60,29 @@ class CommitFile:
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """Everything needed to build `version`: at most one checkpoint, then commits without a gap, ascending."""
+    """Everything needed to build `version`: at most one checkpoint, then commits without a gap, ascending.
+
+    `has_checksum` says that the version's `.crc` was listed.
+    """
 
     version: int
     checkpoint: CheckpointFiles | None
     commits: tuple[CommitFile, ...]
+    has_checksum: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """What a listing of the log showed, by kind. `complete` says that it began at the log's first file."""
+    """What a listing of the log showed, by kind. `complete` says that it began at the log's first file.
+
+    `checksums` are the versions that have a `.crc`.
+    """
 
     commits: dict[int, CommitFile]
     compacted: tuple[CommitFile, ...]
     checkpoints: tuple[CheckpointFiles, ...]
     complete: bool
+    checksums: frozenset[int] = frozenset()
 
     @property
     def latest_version(self) -> int | None:
@@ -130,7 +140,8 @@ def segment_of(
     usable = [c for c in listing.checkpoints if c.version <= target and c not in without]
     checkpoint = max(usable, key=lambda c: (c.version, _PREFERENCE[c.kind]), default=None)
     first = checkpoint.version + 1 if checkpoint else 0
-    return LogSegment(target, checkpoint, _contiguous(listing, where, first, target))
+    commits = _contiguous(listing, where, first, target)
+    return LogSegment(target, checkpoint, commits, target in listing.checksums)
 
 
 def _contiguous(listing: LogListing, where: str, first: int, target: int) -> tuple[CommitFile, ...]:
@@ -147,6 +158,9 @@ def _contiguous(listing: LogListing, where: str, first: int, target: int) -> tup
     version = first
     while version <= target:
         file = longest.get(version, listing.commits[version])
+        if file.compacted:
+            stands_for = tuple(listing.commits[v] for v in range(version, file.end_version + 1))
+            file = replace(file, stands_for=stands_for)
         files.append(file)
         version = file.end_version + 1
     return tuple(files)
@@ -176,6 +190,7 @@ def _list_once(store: ObjectStore, start_version: int) -> LogListing:
     commits: dict[int, CommitFile] = {}
     compacted: list[CommitFile] = []
     checkpoint_files: list[tuple[LogFile, ObjectMeta]] = []
+    checksums: set[int] = set()
     for meta in store.list_from(LOG, start_after):
         file = parse_log_file(PurePosixPath(meta.path).name)
         if file is None:
@@ -186,7 +201,10 @@ def _list_once(store: ObjectStore, start_version: int) -> LogListing:
             compacted.append(CommitFile(file.version, file.end_version, meta.path, meta.modified_ms, meta.size_bytes))
         elif file.kind in _CHECKPOINT_KINDS:
             checkpoint_files.append((file, meta))
-    return LogListing(commits, tuple(compacted), tuple(_complete_checkpoints(checkpoint_files)), start_version == 0)
+        elif file.kind is LogFileKind.CRC:
+            checksums.add(file.version)
+    checkpoints = tuple(_complete_checkpoints(checkpoint_files))
+    return LogListing(commits, tuple(compacted), checkpoints, start_version == 0, frozenset(checksums))
 
 
 def _has_gap(listing: LogListing, start_version: int) -> bool:

@@ -7,13 +7,16 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from typing_extensions import Self
 
 from slackwater.errors import (
     CheckpointFallbackWarning,
     CorruptCheckpoint,
+    CorruptLog,
     InvalidArgument,
     InvalidSchema,
     MissingCommit,
@@ -21,20 +24,26 @@ from slackwater.errors import (
 )
 from slackwater.log.branches import branch_of
 from slackwater.log.commits import ParsedCommit
-from slackwater.log.file_actions import ADD_SCHEMA
-from slackwater.log.history import CommitHistory, to_ms
+from slackwater.log.file_actions import ADD_SCHEMA, file_keys
+from slackwater.log.history import CommitHistory, after_last_commit_allowed, to_ms
 from slackwater.log.live_files import CheckpointFiles, LiveFiles, tombstones
 from slackwater.log.owned_log import learns_owner, list_whole_log
+from slackwater.log.parsed_stats import conform_stats, stats_to_json, stats_type
 from slackwater.log.replay import TableState, advance, advance_by, replay, replay_first
+from slackwater.log.segment import LOG, LogSegment, load_segment
 from slackwater.log.segment import CheckpointFiles as CheckpointNames
-from slackwater.log.segment import LogSegment, load_segment
+from slackwater.log.version_checksum import VersionChecksum, contradiction, read_version_checksum
 from slackwater.owner.registry import known_owner
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from slackwater.protocol.column_mapping import column_mapping_mode
-from slackwater.protocol.properties import ENABLE_IN_COMMIT_TIMESTAMPS, TableProperties
+from slackwater.protocol.column_mapping import column_mapping_mode, data_columns
+from slackwater.protocol.file_names import crc_name
+from slackwater.protocol.in_commit_timestamps import is_enabled
+from slackwater.protocol.properties import TableProperties
 from slackwater.protocol.schema import StructType, parse_schema
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
+
+T = TypeVar("T")
 
 
 class LogSnapshot:
@@ -49,6 +58,9 @@ class LogSnapshot:
         self._state = state
         self._base = base
         self._live = LiveFiles(base, state.newest)
+        self._damaged: frozenset[CheckpointNames] = frozenset()
+        self._checksum: VersionChecksum | None = None
+        self._is_checked = not segment.has_checksum
 
     @classmethod
     def load(
@@ -57,15 +69,18 @@ class LogSnapshot:
         version: int | None = None,
         timestamp: dt.datetime | dt.date | str | int | None = None,
         storage_options: Mapping[str, str] | None = None,
-        strict: bool = False,
+        strict: bool | None = None,
+        allow_after_last_commit: bool = False,
     ) -> Self:
         """The table at `path` (a directory or URL): the newest version, or that of `version` or `timestamp`.
 
-        A `timestamp` without a zone is UTC, an int is ms since the epoch; after the last commit it gives the latest
-        version, with `strict` it raises. Raises TableNotFound, VersionNotFound, TimestampOutOfRange,
-        UnsupportedFeature, CorruptTable and its kinds, and InvalidArgument for both a version and a timestamp.
+        A `timestamp` without a zone is UTC, an int is ms since the epoch. Raises TableNotFound, VersionNotFound,
+        TimestampOutOfRange, UnsupportedFeature, CorruptTable and its kinds, and InvalidArgument for both a version and
+        a timestamp. A timestamp after the last commit is out of range; with `allow_after_last_commit`, or with
+        `strict=False`, it gives the latest version.
         """
-        return cls.open(open_store(path, storage_options), version, timestamp, strict)
+        allowed = after_last_commit_allowed(allow_after_last_commit, strict)
+        return cls.open(open_store(path, storage_options), version, timestamp, allowed)
 
     @classmethod
     def open(
@@ -73,7 +88,7 @@ class LogSnapshot:
         store: ObjectStore,
         version: int | None = None,
         timestamp: dt.datetime | dt.date | str | int | None = None,
-        strict: bool = False,
+        allow_after_last_commit: bool = False,
     ) -> Self:
         """As `load`, for a store that is open already."""
         if version is not None and timestamp is not None:
@@ -84,8 +99,8 @@ class LogSnapshot:
         if branch is not None and version is None and timestamp is None:
             return branch.newest  # type: ignore[no-any-return]
         if timestamp is not None:
-            version = cls.open(store).history().version_at(to_ms(timestamp), strict)
-        segment, state = _load(store, version, frozenset())
+            version = cls.open(store).history().version_at(to_ms(timestamp), allow_after_last_commit)
+        segment, state, _ = _load(store, version, frozenset())
         return cls(store, segment, state, CheckpointFiles(state.checkpoint, store))
 
     def update(self) -> Self:
@@ -106,8 +121,10 @@ class LogSnapshot:
             return type(self).open(self._store)
         commits = tuple(listing.commits[v] for v in range(self.version + 1, newest + 1))
         state = advance(self._state, commits, self._store)
-        segment = LogSegment(newest, self._segment.checkpoint, self._segment.commits + commits)
+        has_checksum = newest in listing.checksums
+        segment = LogSegment(newest, self._segment.checkpoint, self._segment.commits + commits, has_checksum)
         found = type(self)(self._store, segment, state, self._base)
+        found._damaged = self._damaged
         return found.update() if learns_owner(self._store, state.protocol, state.metadata) else found
 
     def after(self, commits: Sequence[ParsedCommit]) -> Self:
@@ -125,7 +142,9 @@ class LogSnapshot:
         state = advance_by(self._state, commits, self._store)
         files = tuple(commit.file for commit in commits)
         segment = LogSegment(state.version, self._segment.checkpoint, self._segment.commits + files)
-        return type(self)(self._store, segment, state, self._base)
+        found = type(self)(self._store, segment, state, self._base)
+        found._damaged = self._damaged
+        return found
 
     @classmethod
     def of_first_commit(cls, store: ObjectStore, commit: ParsedCommit) -> Self:
@@ -197,21 +216,66 @@ class LogSnapshot:
         commits = self._segment.commits
         # A compaction file may carry the commitInfo of any commit it stands for.
         info = (self._state.last_commit_info if commits and not commits[-1].compacted else None) or {}
-        if self.properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS) and isinstance(info.get("inCommitTimestamp"), int):
+        if is_enabled(self.protocol, self.properties) and isinstance(info.get("inCommitTimestamp"), int):
             return int(info["inCommitTimestamp"])
         return self.history().timestamp_ms(self.version)
 
     def history(self) -> CommitHistory:
         """The commits that the log holds now, with their times."""
-        return CommitHistory(self._store, list_whole_log(self._store), self.properties)
+        return CommitHistory(self._store, list_whole_log(self._store), self.protocol, self.properties)
 
     def live_files(self, columns: Sequence[str] = ADD_SCHEMA.names) -> pa.Table:
         """One row per live file: `columns` of ADD_SCHEMA, or `stats_parsed` and paths below it where there are any.
 
-        Sizes in bytes, times in ms. Where the checkpoint turns out to be damaged, an older one and the commits are
-        used instead, with a CheckpointFallbackWarning. Raises CorruptCheckpoint where that is not possible.
+        Sizes in bytes, times in ms. `stats` has the statistics in whatever form the checkpoint holds them, unless
+        `columns` asks for some of `stats_parsed` too: then each has what stands there. Where the checkpoint turns out
+        to be damaged, an older one and the commits are used instead, with a CheckpointFallbackWarning. Raises
+        CorruptCheckpoint where that is not possible, and CorruptLog where the version's checksum contradicts the log.
         """
-        return self.despite_damage(lambda: self._live.read(columns))
+
+        names = list(dict.fromkeys(columns))
+        if "stats" not in names or any(name.split(".")[0] == "stats_parsed" for name in names):
+            return self._read_live(names)
+        files = self._read_live(list(dict.fromkeys([*names, "path", "deletionVector"])))
+        return self._with_all_stats(files).select(names)
+
+    def _with_all_stats(self, files: pa.Table) -> pa.Table:
+        """`files`, some of the live files, with `stats` filled where the checkpoint holds them as columns only.
+
+        `files` has `path`, `deletionVector` and `stats`; memory O(live files). Raises as `live_files` does.
+        """
+        if self._state.checkpoint is None or not files["stats"].null_count:
+            return files
+        known = self._read_live(["path", "deletionVector", "stats_parsed"])
+        if "stats_parsed" not in known.column_names:
+            return files
+        rows = pc.index_in(file_keys(files), file_keys(known).combine_chunks())
+        # Their types are those of the file, which may not tell times with a zone from others.
+        kind = stats_type(data_columns(self.schema, self.metadata.partition_columns, self.column_mapping_mode))
+        parsed = conform_stats(known["stats_parsed"].combine_chunks().take(rows.combine_chunks()), kind)
+        texts = pc.coalesce(files["stats"].combine_chunks().cast(pa.string()), stats_to_json(parsed))
+        return files.set_column(files.schema.get_field_index("stats"), "stats", texts)
+
+    def _read_live(self, columns: Sequence[str]) -> pa.Table:
+        def read() -> pa.Table:
+            files = self._live.read(columns)
+            self._compare_with_checksum(files)
+            return files
+
+        return self.despite_damage(read)
+
+    def highest_base_row_id(self) -> int | None:
+        """The highest `baseRowId` of the files in the checkpoint and of those that commits since speak of, gone or not.
+
+        None where no file has one. Raises as `live_files` does.
+        """
+
+        def highest() -> int | None:
+            columns = (self._base.read(["baseRowId"])["baseRowId"], self._state.newest["baseRowId"])
+            found = [top for column in columns if (top := pc.max(column).as_py()) is not None]
+            return max(found, default=None)
+
+        return self.despite_damage(highest)
 
     def tombstones(self) -> pa.Table:
         """The removed files that are not forgotten yet: columns of REMOVE_SCHEMA, times in ms.
@@ -220,7 +284,8 @@ class LogSnapshot:
         """
         return self.despite_damage(lambda: tombstones(self._state.checkpoint, self._state.newest, self._store))
 
-    def despite_damage(self, read: Callable[[], pa.Table]) -> pa.Table:
+    def despite_damage(self, read: Callable[[], T]) -> T:
+        """What `read` answers, behind as many checkpoints as it finds damaged. Raises CorruptCheckpoint."""
         while True:
             try:
                 return read()
@@ -231,31 +296,69 @@ class LogSnapshot:
         damaged = self._segment.checkpoint
         if damaged is None:
             raise error
-        self._segment, self._state = _fall_back(self._store, self.version, frozenset({damaged}), error)
+        without = self._damaged | {damaged}
+        self._segment, self._state, self._damaged = _fall_back(self._store, self.version, without, error)
         self._base = CheckpointFiles(self._state.checkpoint, self._store)
         self._live = LiveFiles(self._base, self._state.newest)
+        self._is_checked = not self._segment.has_checksum
+
+    def _compare_with_checksum(self, files: pa.Table) -> None:
+        """Raise where the version's checksum says otherwise than the log: a commit that was cut at a line's end."""
+        has_sizes = "size" in files.column_names and not files["size"].null_count
+        if self._is_checked:
+            return
+        if self._checksum is None:
+            self._checksum = read_version_checksum(self._store, self.version)
+        if self._checksum is not None:
+            size = pc.sum(files["size"], min_count=0).as_py() if has_sizes else None
+            found = contradiction(self._checksum, self.protocol, self.metadata, files.num_rows, size)
+            if found is not None:
+                # Where a checkpoint is at fault, the commits agree with the checksum.
+                kind = CorruptLog if self._segment.checkpoint is None else CorruptCheckpoint
+                raise kind(
+                    f"{self._store.root_url}: the checksum {LOG}/{crc_name(self.version)} contradicts the log of "
+                    f"version {self.version}: {found}; a file of the log has lost what was at its end, or the checksum "
+                    "is wrong: restore the log, read an older version, or move the checksum away if you trust the log"
+                )
+        self._is_checked = has_sizes or self._checksum is None
 
 
-def _load(
-    store: ObjectStore, version: int | None, without: frozenset[CheckpointNames]
-) -> tuple[LogSegment, TableState]:
-    try:
-        segment = load_segment(store, version, without, list_whole_log)
-    except VersionNotFound:
-        # It may be ratified, and not backfilled.
-        if version is None or without or known_owner(store.root_url) is not None or not _learns_owner(store):
+_Loaded = tuple[LogSegment, TableState, frozenset[CheckpointNames]]
+# So many checkpoints of a log that is being written to anew all the time are found damaged before it is given up.
+_MOST_DAMAGED = 1_000
+
+
+def _load(store: ObjectStore, version: int | None, without: frozenset[CheckpointNames]) -> _Loaded:
+    """The segment and the state of `version`, and the checkpoints that are left aside: `without`, and damaged ones."""
+    damage: list[CorruptCheckpoint] = []
+    while True:
+        try:
+            segment = load_segment(store, version, without, list_whole_log)
+        except VersionNotFound as missing:
+            if damage:
+                raise _too_short(damage[-1]) from missing
+            # It may be ratified, and not backfilled.
+            if version is None or without or known_owner(store.root_url) is not None or not _learns_owner(store):
+                raise
+            continue
+        except MissingCommit as missing:
+            if damage:
+                raise _too_short(damage[-1]) from missing
             raise
-        return _load(store, version, without)
-    try:
-        state = replay(segment, store)
-    except CorruptCheckpoint as error:
-        damaged = segment.checkpoint
-        if damaged is None:
-            raise
-        return _fall_back(store, segment.version, without | {damaged}, error)
-    if learns_owner(store, state.protocol, state.metadata):
-        return _load(store, version, without)
-    return segment, state
+        try:
+            segment, state = replay(segment, store)
+        except CorruptCheckpoint as error:
+            # Each turn leaves one checkpoint more aside, so that they come to an end.
+            if segment.checkpoint is None or len(without) >= _MOST_DAMAGED:
+                raise
+            version, without = segment.version, without | {segment.checkpoint}
+            damage.append(error)
+            continue
+        if learns_owner(store, state.protocol, state.metadata):
+            continue
+        for found in damage:
+            _warn(found)
+        return segment, state, without
 
 
 def _learns_owner(store: ObjectStore) -> bool:
@@ -266,12 +369,21 @@ def _learns_owner(store: ObjectStore) -> bool:
 
 def _fall_back(
     store: ObjectStore, version: int, without: frozenset[CheckpointNames], error: CorruptCheckpoint
-) -> tuple[LogSegment, TableState]:
+) -> _Loaded:
+    if len(without) > _MOST_DAMAGED:
+        raise error
     try:
         loaded = _load(store, version, without)
     except (MissingCommit, VersionNotFound) as missing:
-        raise CorruptCheckpoint(f"{error}; without this checkpoint the log does not reach back far enough") from missing
-    warnings.warn(
-        f"{error}; an older checkpoint and the commits are read instead", CheckpointFallbackWarning, stacklevel=4
-    )
+        raise _too_short(error) from missing
+    _warn(error)
     return loaded
+
+
+def _too_short(error: CorruptCheckpoint) -> CorruptCheckpoint:
+    return CorruptCheckpoint(f"{error}; without this checkpoint the log does not reach back far enough")
+
+
+def _warn(error: CorruptCheckpoint) -> None:
+    message = f"{error}; an older checkpoint and the commits are read instead"
+    warnings.warn(message, CheckpointFallbackWarning, stacklevel=5)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row
 
 from slackwater.errors import SlackwaterError, TableNotFound
 from slackwater.owner.api import CommitConflict, CommitRequest, CommitResponse
-from slackwater.owner.clock import is_dead
+from slackwater.owner.clock import OwnerClock, is_dead
 from slackwater.owner.commit_content import ContentFacts
 from slackwater.owner.database_schema import commits, locks
 from slackwater.owner.granules import checked, locked, written_granules
@@ -48,7 +48,7 @@ class Attempt:
     facts: ContentFacts
     file_id: str
     holder: str
-    until_ms: int
+    lease_ms: int
     searched_version: int = -1
 
 
@@ -82,7 +82,7 @@ Outcome: TypeAlias = Allocated | InFlight | Blocked | Purged | CommitResponse | 
 class Allocation:
     """Gives out versions; `max_backlog` commits of a table may wait for their backfill."""
 
-    now_ms: Callable[[], int]
+    clock: OwnerClock
     max_backlog: int
     is_dead: Callable[[str], bool] = is_dead
 
@@ -98,8 +98,9 @@ class Allocation:
         begin_allocation(connection)
         rows = locked_tables(connection, by_table)
         # Looked at when nobody else can give out a timestamp, or read, in these tables.
-        time = OwnerTime.of(connection, self.now_ms(), [item for table_id in rows for item in checked(table_id, None)])
-        blockers = self._blockers(connection, attempts, rows)
+        items = [item for table_id in rows for item in checked(table_id, None)]
+        time = OwnerTime.of(connection, self.clock, items)
+        blockers = self._blockers(connection, attempts, rows, time.now_ms)
         outcomes: dict[int, Outcome] = {}
         for table_id, indexes in by_table.items():
             of_table = [attempts[i] for i in indexes]
@@ -111,10 +112,10 @@ class Allocation:
         return [outcomes[i] for i in range(len(attempts))]
 
     def _blockers(
-        self, connection: Connection, attempts: Sequence[Attempt], table_ids: Collection[str]
+        self, connection: Connection, attempts: Sequence[Attempt], table_ids: Collection[str], now_ms: int
     ) -> dict[str, Blocked]:
         """Which commits, by their ids, a transaction's locks or promises forbid; seldom there is any."""
-        promised = live_promises(connection, table_ids, self.now_ms(), self.is_dead)
+        promised = live_promises(connection, table_ids, now_ms, self.is_dead)
         held = {promise.table_id: promise.blocker() for promise in promised}
         locked_ids = set(connection.execute(_WITH_LOCKS, {"table_ids": sorted(table_ids)}).scalars())
         found = {
@@ -124,7 +125,7 @@ class Allocation:
         }
         for request in (a.request for a in attempts if a.request.table_id in locked_ids):
             writes = locked(request.table_id, written_granules(request.actions))
-            blocker = in_the_way(connection, None, [], writes, self.now_ms(), self.is_dead)
+            blocker = in_the_way(connection, None, [], writes, now_ms, self.is_dead)
             if blocker is not None:
                 found[request.commit_id] = Blocked(blocker)
         return found
@@ -152,9 +153,9 @@ class Allocation:
             # Equal requests may come together: the second waits for the first.
             known = InFlight() if commit_id in new else earlier.get(commit_id) or _purged(row, attempt)
             known = known or blockers.get(commit_id)
-            outcome = known or self._of_attempt(row, head, attempt, least_ms, turn)
+            outcome = known or self._of_attempt(row, head, attempt, least_ms, turn, time.now_ms)
             if isinstance(outcome, Allocated) and commit_id not in earlier:
-                author = Author(commit_id, attempt.file_id, attempt.holder, attempt.until_ms)
+                author = Author(commit_id, attempt.file_id, attempt.holder, time.now_ms + attempt.lease_ms)
                 new[commit_id] = head.advance(table_id, author, attempt.facts, outcome)
             outcomes.append(outcome)
         if new:
@@ -162,19 +163,23 @@ class Allocation:
             head.save(connection, table_id)
         if turn != Turn.of(row):
             turn.save(connection, table_id)
+            if not new:
+                time.pass_on(connection)
         return outcomes
 
-    def _of_attempt(self, row: Row[Any], head: Head, attempt: Attempt, least_ms: int, turn: Turn) -> Outcome:
+    def _of_attempt(
+        self, row: Row[Any], head: Head, attempt: Attempt, least_ms: int, turn: Turn, now_ms: int
+    ) -> Outcome:
         request, facts = attempt.request, attempt.facts
         refusal = why_not_next(row, head, request.version, self.max_backlog)
         if refusal is not None:
             return refusal
         if request.version <= head.version and not head.may_be_followed(request.version, facts, request.may_move):
-            turn.passes_by(request.commit_id, self.now_ms())
+            turn.passes_by(request.commit_id, now_ms)
             if request.version <= row.ratified_version:
                 return CommitConflict(row.ratified_version)
             return InFlight()
-        if turn.is_of_another(request.commit_id, self.now_ms()):
+        if turn.is_of_another(request.commit_id, now_ms):
             return InFlight()
         turn.is_used_by(request.commit_id)
         return head.give(request.version, facts, attempt.file_id, max(least_ms, head.timestamp_ms + 1))

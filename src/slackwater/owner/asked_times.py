@@ -5,7 +5,6 @@ Source: paper §3.2.1, §4.1.1 ("checking RTT: as soon as a transaction has a fu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,7 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
 from slackwater.errors import InvalidArgument, TimestampConflict
-from slackwater.owner.clock import is_dead
+from slackwater.owner.clock import OwnerClock, is_dead
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import tables, transactions
 from slackwater.owner.granules import checked
@@ -38,15 +37,20 @@ _LEAST_OPEN = sa.select(sa.func.min(transactions.c.low_ms)).where(
 _FORGET_ENDED = sa.delete(transactions).where(
     transactions.c.state == OPEN, transactions.c.until_ms < sa.bindparam("now_ms")
 )
+_TOLD = sa.select(transactions.c.holder).where(
+    transactions.c.state == OPEN,
+    transactions.c.high_ms <= sa.bindparam("up_to_ms"),
+    transactions.c.until_ms > sa.bindparam("until_ms"),
+    transactions.c.until_ms >= sa.bindparam("now_ms"),
+)
 
 
 class AskedTimes:
     """Answers what time it is."""
 
-    def __init__(self, database: Database, now_ms: Callable[[], int], holder: str) -> None:
+    def __init__(self, database: Database, clock: OwnerClock) -> None:
         self._database = database
-        self._now_ms = now_ms
-        self._holder = holder
+        self._clock = clock
 
     def narrow(self, request: TimeRequest) -> TimestampRange:
         """As `CommitOwner.narrow`."""
@@ -59,43 +63,57 @@ class AskedTimes:
 
     def keep(self, txn_id: str) -> bool:
         """Whether the transaction was promised a time, and holds no locks; the promise is then kept on."""
-        return self._database.write(
-            lambda c: keep(c, txn_id, self._now_ms()) and not has_locks(c, txn_id), durable=False
-        )
+
+        def kept(connection: Connection) -> bool:
+            time = OwnerTime.of(connection, self._clock)
+            is_kept = keep(connection, txn_id, time.now_ms)
+            if is_kept:
+                time.pass_on(connection)
+            return is_kept and not has_locks(connection, txn_id)
+
+        return self._database.write(kept, durable=False)
 
     def _narrowed(self, connection: Connection, request: TimeRequest) -> TimestampRange:
         items = [i for w in request.writes for i in checked(w.table_id, [w.granule] if w.granule else None)]
         items += [item for table_id in request.holds for item in checked(table_id, None)]
-        time = OwnerTime.of(connection, self._now_ms(), items)
+        time = OwnerTime.of(connection, self._clock, items)
         # What will be written is as good as written: the answer is after what was read of it, and written.
         written = sorted({item.table_id for item in request.writes} | set(request.holds))
         newest_ms = connection.execute(_HEADS, {"of_tables": written}).scalar() or 0 if written else 0
-        served_ms = time.served_ms if written else 0
-        now_ms = self._now_ms()
+        now_ms = time.now_ms
         others = [p for p in live_promises(connection, request.holds, now_ms, is_dead) if p.txn_id != request.txn_id]
-        promised_ms = max((promise.timestamp_ms for promise in others), default=0)
+        promised_ms = max((other.timestamp_ms for other in others), default=0)
         read_ms = time.reads.lower_bound(time.reads.vector(items))
-        bounded = request.range.above(max(newest_ms, served_ms, read_ms, promised_ms))
-        narrowed = bounded.narrowed(
-            max(time.now_ms + request.ahead_ms, bounded.low_ms + 1), request.precision, request.zone
-        )
+        # A time that was read of as past is nobody's to write at, and who is told one may yet write.
+        bounded = request.range.above(max(newest_ms, time.served_ms, read_ms, promised_ms))
+        narrowed = bounded.narrowed(max(now_ms + request.ahead_ms, bounded.low_ms + 1), request.precision, request.zone)
         if narrowed.is_empty:
             raise TimestampConflict(_why_empty(request.range, bounded))
-        self._keep(connection, request.txn_id, narrowed, time.now_ms)
+        self._keep(connection, request.txn_id, narrowed, now_ms)
         if request.holds and narrowed.is_fixed:
-            promise(connection, request.txn_id, request.holds, narrowed.high_ms, self._holder, now_ms)
+            promise(connection, request.txn_id, request.holds, narrowed.high_ms, self._clock.holder, now_ms)
+        time.pass_on(connection)
         return narrowed
 
     def _keep(self, connection: Connection, txn_id: str, narrowed: TimestampRange, now_ms: int) -> None:
         """Read timestamps that this range can meet are kept; it is right without, but would be refused."""
         values = {
             "txn_id": txn_id, "state": OPEN, "low_ms": narrowed.low_ms, "high_ms": narrowed.high_ms, "pending": 0,
-            "holder": self._holder, "until_ms": now_ms + _LEASE_MS,
+            "holder": self._clock.holder, "until_ms": now_ms + _LEASE_MS,
         }  # fmt: skip
         connection.execute(_UPSERT[connection.dialect.name], values)
         connection.execute(_FORGET_ENDED, {"now_ms": now_ms})
         least = connection.execute(_LEAST_OPEN, {"now_ms": now_ms}).scalar()
         prune(connection, min(now_ms - KEPT_MS, narrowed.low_ms if least is None else least))
+
+
+def is_told(connection: Connection, up_to_ms: int, since_ms: int, now_ms: int) -> bool:
+    """Whether a transaction that goes on was told, after `since_ms`, a time that allows no timestamp after `up_to_ms`.
+
+    Those of processes that are dead do not go on.
+    """
+    found = connection.execute(_TOLD, {"up_to_ms": up_to_ms, "until_ms": since_ms + _LEASE_MS, "now_ms": now_ms})
+    return not all(is_dead(row.holder) for row in found)
 
 
 def _why_empty(asked: TimestampRange, bounded: TimestampRange) -> str:

@@ -19,8 +19,10 @@ from slackwater.owner.clock import OwnerClock, is_dead
 from slackwater.owner.commit_files import backfilled_path, publish, staged_path, versions_after
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, tables
+from slackwater.owner.foreign_commits import explained
 from slackwater.owner.heads import RATIFIED, locked_table
 from slackwater.owner.joint_ratification import count_backfilled
+from slackwater.owner.owner_time import owner_now
 from slackwater.storage.store import ObjectStore
 
 BACKFILL_DELAY_S = 0.02
@@ -75,8 +77,7 @@ class Backfill:
         if foreign and row.state == TableState.ACTIVE.value:
             problem = (
                 f"{store.root_url}/{backfilled_path(foreign[0])} is after version {row.ratified_version}, the latest "
-                "that the commit owner ratified: somebody wrote it who did not ask the owner; move it, and what "
-                "follows it, out of the log, then run `slackwater lake repair`"
+                f"that the commit owner ratified: {explained(store, foreign[0])}"
             )
             self._report(table_id, problem)
             raise UnratifiedCommit(problem)
@@ -147,7 +148,7 @@ class Backfill:
         ).first()
         if row is None:
             return True
-        now_ms = self._clock.now_ms()
+        now_ms = owner_now(connection, self._clock)
         taken = row.backfill_holder not in (None, self._clock.holder) and (row.backfill_until_ms or 0) > now_ms
         if taken and not is_dead(row.backfill_holder):
             return False
@@ -181,8 +182,8 @@ class Backfill:
             if not is_ours:
                 problem = (
                     f"{store.root_url}/{backfilled_path(commit.version)} is not the version {commit.version} that the "
-                    "commit owner ratified: somebody wrote it who did not ask the owner; move the file out of the log, "
-                    "then run `slackwater lake repair`"
+                    f"commit owner ratified, which is kept as {staged_path(commit.file_name)}: "
+                    f"{explained(store, commit.version)}"
                 )
                 self._report(row.table_id, problem)
                 raise UnratifiedCommit(problem)

@@ -17,6 +17,9 @@ from slackwater.protocol import row_tracking
 from slackwater.protocol.actions import DomainMetadata
 from slackwater.protocol.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
 
+TRANSACTION_TABLES = "transactionTables"
+"""In a `commitInfo`: the ids of the tables that its transaction writes, if several: all of it counts, or none."""
+
 _MOVABLE = frozenset({"commitInfo", "add", "domainMetadata"})
 
 
@@ -60,8 +63,11 @@ def content(
     timestamp_ms: int,
     shift: int | None = None,
     commit_version: int | None = None,
+    table_ids: Sequence[str] = (),
 ) -> bytes:
     """The file of the commit: `actions` with the owner's time, one JSON object a line.
+
+    `table_ids`: the tables of its transaction, which are named where they are several.
 
     Where the commit was moved in a table with row ids, `shift` is added to those it gives out, and `commit_version` is
     the version that their rows are from.
@@ -69,7 +75,7 @@ def content(
     lines = []
     for action in actions:
         if "commitInfo" in action:
-            action = _stamped(action, timestamp_ms)  # noqa: PLW2901
+            action = _stamped(action, timestamp_ms, table_ids)  # noqa: PLW2901
         elif "metaData" in action:
             action = _enabled(action, version, timestamp_ms)  # noqa: PLW2901
         elif shift is not None and "add" in action:
@@ -88,8 +94,12 @@ def timestamp_of(data: bytes) -> int:
     return timestamp
 
 
-def _stamped(action: Action, timestamp_ms: int) -> Action:
+def _stamped(action: Action, timestamp_ms: int, table_ids: Sequence[str]) -> Action:
     node: dict[str, Any] = {**action["commitInfo"], "inCommitTimestamp": timestamp_ms, "timestamp": timestamp_ms}
+    # No writer says of itself what would let a commit of another count.
+    node.pop(TRANSACTION_TABLES, None)
+    if len(table_ids) > 1:
+        node[TRANSACTION_TABLES] = list(table_ids)
     return {"commitInfo": {"inCommitTimestamp": timestamp_ms, **node}}
 
 

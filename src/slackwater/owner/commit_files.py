@@ -8,7 +8,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from slackwater.errors import ObjectExists, ObjectNotFound, StorageError, StorageRefused
-from slackwater.protocol.actions import parse_actions
+from slackwater.owner.api import Commit
+from slackwater.owner.commit_content import timestamp_of
+from slackwater.protocol.actions import parse_commit
 from slackwater.protocol.file_names import COMMITS_DIRECTORY, LogFileKind, commit_name, parse_log_file
 from slackwater.storage.store import ObjectStore
 
@@ -83,6 +85,12 @@ def versions_after(store: ObjectStore, version: int) -> list[int]:
     return found
 
 
+def backfilled_commit(store: ObjectStore, version: int) -> Commit:
+    """The commit `version` in `_delta_log`; how its staged file was called nobody knows any more."""
+    data = store.read(backfilled_path(version))
+    return Commit(version, "", timestamp_of(data), len(data), data)
+
+
 def transaction_at(store: ObjectStore, version: int) -> str | None:
     """The `txnId` of the commit `version` in `_delta_log`; None where there is no such commit, or it has none."""
     path = backfilled_path(version)
@@ -90,7 +98,7 @@ def transaction_at(store: ObjectStore, version: int) -> str | None:
         data = store.read(path)
     except ObjectNotFound:
         return None
-    for action in parse_actions(data, f"{store.root_url}/{path}"):
+    for action in parse_commit(data, f"{store.root_url}/{path}"):
         info = action.get("commitInfo")
         if isinstance(info, dict):
             found = info.get("txnId")

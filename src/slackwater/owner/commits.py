@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
@@ -28,13 +29,16 @@ from slackwater.owner.allocation import Allocation, Attempt, Blocked, Purged
 from slackwater.owner.api import Commit, CommitConflict, CommitRequest, CommitResponse
 from slackwater.owner.batches import Batches
 from slackwater.owner.clock import OwnerClock, is_dead
-from slackwater.owner.commit_content import content, facts_of, timestamp_of
-from slackwater.owner.commit_files import backfilled_path, stage, staged_path, transaction_at
+from slackwater.owner.commit_content import content, facts_of
+from slackwater.owner.commit_files import backfilled_commit, stage, staged_path, transaction_at
+from slackwater.owner.commit_rules import require_kept, require_valid
 from slackwater.owner.database import Database
+from slackwater.owner.fences import Fences
 from slackwater.owner.heads import Allocated, locked_table
 from slackwater.owner.joint_ratification import ratify_ready
+from slackwater.owner.owner_time import owner_now
 from slackwater.owner.ratification import Freed, Pending, Staged
-from slackwater.owner.waiting import Changes
+from slackwater.owner.waiting import Changes, Waits
 from slackwater.storage.store import ObjectStore
 
 LEASE_MS = 30_000
@@ -44,11 +48,11 @@ LOCKED_S = 15.0
 MAX_BACKLOG = 10_000
 """How many ratified commits of one table may wait for their backfill."""
 
-_LEASE_BYTES_PER_MS = 1000
-_FIRST_WAIT_S = 0.001
-# Whether those who come first are dead is asked when they have been waited for so often.
-_DOUBT_EVERY = 10
+_BYTES_PER_ACTION = 1000
+_BYTES_PER_MS = 1000
 _PATIENCE_S = 120.0
+
+T = TypeVar("T")
 
 
 class Commits:
@@ -62,24 +66,32 @@ class Commits:
         max_backlog: int = MAX_BACKLOG,
         lease_ms: int = LEASE_MS,
         changes: Changes | None = None,
+        fences: Fences | None = None,
+        owner_id: str = "",
     ) -> None:
         self._database = database
         self._store_of = store_of
         self._clock = clock
         self._lease_ms = lease_ms
-        self._allocation = Allocation(clock.now_ms, max_backlog)
+        self._fences = fences
+        self._owner_id = owner_id
+        self._allocation = Allocation(clock, max_backlog)
         self._allocate: Batches[Attempt, allocation.Outcome] = Batches(self._allocate_batch)
         self._ratify: Batches[Staged, ratification.Outcome] = Batches(self._ratify_batch)
         self._changes = changes or Changes()
 
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """As `CommitOwner.commit`."""
+        require_valid(request.actions)
+        require_kept(request.actions, self._owner_id, request.table_id)
         facts = facts_of(request.actions, request.commit_id)
-        started, waits, searched = time.monotonic(), 0, -1
+        if self._fences is not None:
+            self._fences.require_none(self._store_of(request.table_id))
+        started, searched = time.monotonic(), -1
+        waits = Waits(self._changes, lambda: settle_abandoned(self._database, self._clock, request.table_id))
         while True:
-            lease_ms = self._lease_ms + _rough_size(request) // _LEASE_BYTES_PER_MS
-            until_ms = self._clock.now_ms() + lease_ms
-            attempt = Attempt(request, facts, self._clock.new_id(), self._clock.holder, until_ms, searched)
+            lease_ms = self._lease_ms + staging_ms(len(request.actions))
+            attempt = Attempt(request, facts, self._clock.new_id(), self._clock.holder, lease_ms, searched)
             outcome = self._allocate(attempt)
             if isinstance(outcome, SlackwaterError):
                 raise outcome
@@ -92,21 +104,9 @@ class Commits:
                     answer = self._stage_and_ratify(request, outcome)
                 if answer is not None:
                     return answer
-            elif time.monotonic() - started > (LOCKED_S if isinstance(outcome, Blocked) else _PATIENCE_S):
-                if isinstance(outcome, Blocked):
-                    raise LockTimeout(
-                        f"table {request.table_id}: the commit waited {LOCKED_S:.0f} s: {outcome.by.description}; "
-                        "nothing was committed: try again when that has ended"
-                    )
-                raise CommitOwnerBusy(
-                    f"table {request.table_id}: versions before {request.version} were being staged for {_PATIENCE_S} "
-                    "seconds; nothing was committed: try again"
-                )
             else:
-                waits += 1
-                if waits % _DOUBT_EVERY == 0:
-                    self._free_abandoned(request.table_id)
-                self._changes.wait(_FIRST_WAIT_S * waits)
+                require_patience(outcome, time.monotonic() - started, f"table {request.table_id}")
+                waits.wait()
 
     def _stage_and_ratify(self, request: CommitRequest, given: Allocated) -> CommitResponse | None:
         """The answer, None where the version was taken away: then the commit does not count, and is tried again."""
@@ -116,12 +116,19 @@ class Commits:
         staged = Staged(request.table_id, given.version, given.file_name, given.timestamp_ms, len(data))
         try:
             stage(store, given.file_name, data)
+            if self._fences is not None:
+                self._fences.require_none_after_staging(store, given.file_name)
         except StorageError as error:
-            # Whatever is at the store under this name, no record will ever name it.
+            # Whatever is at the store under this name, no record will ever name it; a recovery must not find it.
             self._give_back(staged)
+            with suppress(StorageError):
+                store.delete([staged_path(given.file_name)])
             raise CommitFailed(
                 f"{store.root_url}/{staged_path(given.file_name)} was not written, nothing was committed: {error}"
             ) from error
+        except CommitUnknown:
+            self._give_back(staged)
+            raise
         outcome = self._settled(staged)
         if isinstance(outcome, CommitResponse):
             commit = Commit(given.version, given.file_name, given.timestamp_ms, len(data), data)
@@ -135,16 +142,22 @@ class Commits:
         return None
 
     def _settled(self, staged: Staged) -> CommitResponse | Freed:
+        is_recorded = False
         try:
             outcome = self._ratify(staged)
-            waits = 0
+            is_recorded = True
+            waits = Waits(self._changes, lambda: settle_abandoned(self._database, self._clock, staged.table_id))
             while isinstance(outcome, Pending):
-                waits += 1
-                if waits % _DOUBT_EVERY == 0:
-                    self._free_abandoned(staged.table_id)
-                self._changes.wait(_FIRST_WAIT_S * (outcome.num_before + waits))
+                waits.wait(outcome.num_before)
                 outcome = self._database.read(lambda c: ratification.outcome_of(c, staged))
         except CommitOwnerUnavailable as error:
+            if error.changed_nothing and not is_recorded:
+                # The version is this attempt's alone, and nobody else lets it count.
+                with suppress(StorageError):
+                    self._store_of(staged.table_id).delete([staged_path(staged.file_name)])
+                raise CommitFailed(
+                    f"version {staged.version} of table {staged.table_id} was staged and does not count: {error}"
+                ) from error
             raise CommitUnknown(
                 f"version {staged.version} of table {staged.table_id} is staged, and whether it counts only the commit "
                 f"owner's database can say, which does not answer: {error}"
@@ -162,10 +175,7 @@ class Commits:
         try:
             for version in range(max(request.version, searched + 1), last + 1):
                 if transaction_at(store, version) == request.commit_id:
-                    # Its file is the backfilled one; how the staged one was called nobody knows any more.
-                    data = store.read(backfilled_path(version))
-                    commit = Commit(version, "", timestamp_of(data), len(data), data)
-                    return CommitResponse(commit, purged.latest_version)
+                    return CommitResponse(backfilled_commit(store, version), purged.latest_version)
         except StorageError as error:
             raise CommitUnknown(
                 f"{store.root_url}: whether an earlier, equal request was carried out only the log tells, which could "
@@ -174,18 +184,8 @@ class Commits:
         return None
 
     def _allocate_batch(self, attempts: Sequence[Attempt]) -> list[allocation.Outcome]:
-        runs = itertools.count()
-
-        def allocate(connection: Connection) -> list[allocation.Outcome]:
-            # A run whose answer was lost may have counted.
-            return self._allocation.allocate(connection, attempts, is_rerun=next(runs) > 0)
-
         # A power cut that undoes it undoes nothing that anybody has seen.
-        try:
-            return self._database.write(allocate, durable=False)
-        except IntegrityError:
-            # A request comes again without saying so.
-            return self._database.write(allocate, durable=False)
+        return allocated(self._database, lambda c, again: self._allocation.allocate(c, attempts, again), durable=False)
 
     def _ratify_batch(self, staged: Sequence[Staged]) -> list[ratification.Outcome]:
         outcomes = self._database.write(lambda c: ratification.ratify(c, staged))
@@ -197,8 +197,37 @@ class Commits:
         with suppress(CommitOwnerUnavailable):
             self._database.write(lambda c: ratification.give_back(c, staged), durable=False)
 
-    def _free_abandoned(self, table_id: str) -> None:
-        settle_abandoned(self._database, self._clock, table_id)
+
+def allocated(database: Database, allocate: Callable[[Connection, bool], list[T]], durable: bool) -> list[T]:
+    """What `allocate` answers in a transaction of the database; it is told whether earlier results may be there."""
+    runs = itertools.count()
+
+    def run(connection: Connection) -> list[T]:
+        # A run whose answer was lost may have counted.
+        return allocate(connection, next(runs) > 0)
+
+    try:
+        return database.write(run, durable)
+    except IntegrityError:
+        # A request comes again without saying so.
+        return database.write(run, durable)
+
+
+def require_patience(outcome: object, waited_s: float, who: str) -> None:
+    """Return where `who` may go on waiting after `outcome`.
+
+    Raises LockTimeout after waiting too long for a lock, CommitOwnerBusy for versions that are being staged.
+    """
+    if isinstance(outcome, Blocked) and waited_s > LOCKED_S:
+        raise LockTimeout(
+            f"{who}: the commit waited {LOCKED_S:.0f} s: {outcome.by.description}; nothing was committed: try again "
+            "when that has ended"
+        )
+    if waited_s > _PATIENCE_S:
+        raise CommitOwnerBusy(
+            f"{who}: versions before its own were being staged for {_PATIENCE_S:.0f} seconds; nothing was committed: "
+            "try again"
+        )
 
 
 def settle_abandoned(database: Database, clock: OwnerClock, table_id: str) -> None:
@@ -209,11 +238,11 @@ def settle_abandoned(database: Database, clock: OwnerClock, table_id: str) -> No
             return
         row = locked_table(connection, table_id)
         if row is not None:
-            free_abandoned(connection, row, clock.now_ms(), is_dead)
+            free_abandoned(connection, row, owner_now(connection, clock), is_dead)
 
     database.write(settle)
 
 
-def _rough_size(request: CommitRequest) -> int:
-    """Bytes of the commit's file, roughly: most actions are files with statistics."""
-    return 1000 * len(request.actions)
+def staging_ms(num_actions: int) -> int:
+    """For how much longer nobody doubts that so many actions are being staged: most are files with statistics."""
+    return num_actions * _BYTES_PER_ACTION // _BYTES_PER_MS

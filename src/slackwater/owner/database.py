@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -27,25 +29,45 @@ from sqlalchemy.exc import (
 )
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, UnsupportedFeature
-
-try:
-    import fcntl
-except ImportError:  # Windows: SQLite's own waiting has to do.
-    fcntl = None  # type: ignore[assignment]
+from slackwater.owner.private_files import create_private, create_private_directory
+from slackwater.owner.redaction import without_secrets
+from slackwater.owner.turns import Turns
 
 T = TypeVar("T")
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest revision in `migrations/`."""
 PATIENCE_S = 10.0
 """For how long a database that does not answer is asked again."""
+
+TURN_S = 20.0
+"""For how long a write to a SQLite database waits for others'."""
 
 _SCHEMA = "slackwater"
 _FIRST_WAIT_S = 0.02
 _LONGEST_WAIT_S = 0.5
 _BUSY_MS = 10_000
-# PostgreSQL: serialization failure, deadlock.
-_TRY_AGAIN = frozenset({"40001", "40P01"})
+# PostgreSQL: serialization failure, deadlock, a lock or a statement that took too long.
+_TRY_AGAIN = frozenset({"40001", "40P01", "55P03", "57014"})
+_TOO_LONG = frozenset({"55P03", "57014"})
+# What PostgreSQL does to a process that stops in the middle of a transaction, and to those that wait for it.
+_SERVER_LIMITS = {
+    "lock_timeout": 8_000,
+    "statement_timeout": 60_000,
+    "idle_in_transaction_session_timeout": 5_000,
+}
+# The cluster, and the database in it; one that was restored from a dump is another.
+_POSTGRES_MARK = sa.text(
+    "SELECT (SELECT system_identifier FROM pg_control_system()) || ':' || oid FROM pg_database "
+    "WHERE datname = current_database()"
+)
+_IN_TRANSACTIONS = sa.text(
+    "SELECT application_name || ', server process ' || pid AS who, coalesce(host(client_addr), 'local') AS place, "
+    "xact_start AS since FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
+    "AND xact_start < now() - interval '1 second' ORDER BY xact_start LIMIT 5"
+)
+# Alembic keeps what it works at in its modules: two threads that open a database of theirs must not meet there.
+_MIGRATING = threading.Lock()
 _log = logging.getLogger(__name__)
 
 
@@ -56,20 +78,31 @@ class Database:
     of the operating system keeps the order fair.
     """
 
-    def __init__(self, url: str, patience_s: float = PATIENCE_S, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        url: str,
+        patience_s: float = PATIENCE_S,
+        sleep: Callable[[float], None] = time.sleep,
+        group: str | None = None,
+        turn_s: float = TURN_S,
+    ) -> None:
         """`url` is SQLAlchemy's: `sqlite:////data/lake/owner.db`, `postgresql://user@host/database`.
 
-        Raises InvalidArgument for another database, UnsupportedFeature where a newer version has migrated it,
-        CommitOwnerUnavailable.
+        The file of a SQLite database is for this user alone, or also for `group`. A write to it waits at most `turn_s`
+        seconds for those of others. Raises InvalidArgument for another database, UnsupportedFeature where a newer
+        version has migrated it, CommitOwnerUnavailable.
         """
         self._patience_s = patience_s
         self._sleep = sleep
         self._engine = _engine(url)
         self.is_sqlite = self._engine.dialect.name == "sqlite"
-        self._turns = _Turns(Path(f"{self._engine.url.database}.lock") if self.is_sqlite else None)
+        self._turns: Turns | None = None
         try:
             if self.is_sqlite:
-                self._create_file()
+                file = Path(self._engine.url.database or "")
+                create_private_directory(file.parent, group)
+                os.close(create_private(file, group))
+                self._turns = Turns(file, turn_s)
             self._migrate()
         except BaseException:
             self.close()
@@ -77,8 +110,8 @@ class Database:
 
     @property
     def name(self) -> str:
-        """The database for messages, without a password."""
-        return self._engine.url.render_as_string(hide_password=True)
+        """The database for messages, without user, password and what its query says."""
+        return without_secrets(self._engine.url.render_as_string(hide_password=True))
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """What `work` answers in a transaction that changes nothing. Raises CommitOwnerUnavailable."""
@@ -88,19 +121,46 @@ class Database:
         """What `work` answers in a transaction that then counts, all or nothing; an error of it undoes everything.
 
         Without `durable` a power cut may undo it, a killed process does not. It is run again where its outcome is not
-        known. Raises CommitOwnerUnavailable: then that stays open.
+        known. Raises CommitOwnerUnavailable: then that stays open, unless the error `changed_nothing`.
         """
 
         def once() -> T:
-            with self._turns:
+            with self._turns or contextlib.nullcontext():
                 return self._run(work, "BEGIN IMMEDIATE", durable)
 
         return self._patiently(once)
 
+    def mark(self) -> str:
+        """What tells this database from every copy of it. Raises CommitOwnerUnavailable."""
+        if self.is_sqlite:
+            return str(Path(self._engine.url.database or "").stat().st_ino)
+        return self.read(lambda c: str(c.execute(_POSTGRES_MARK).scalar_one()))
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Write a copy of a SQLite database to the file `path`, which is not there: one state, while others write.
+
+        Raises InvalidArgument for PostgreSQL, which has tools of its own, and for a file that is there.
+        """
+        if not self.is_sqlite:
+            raise InvalidArgument(f"{self.name} is backed up by what PostgreSQL has for that: pg_dump, or its archive")
+        target = Path(path)
+        if target.exists():
+            raise InvalidArgument(f"{target} is there already: a backup is written to a new file")
+        part = target.with_name(f"{target.name}.part")
+        os.close(create_private(part))
+        with self._engine.connect() as connection, contextlib.closing(sqlite3.connect(part)) as copy:
+            source: Any = connection.connection.driver_connection
+            source.backup(copy)
+            # Whoever opens it as the lake's database looks whether the tables have gone on.
+            copy.execute("UPDATE owner SET database_mark = 'copy'")
+            copy.commit()
+        part.rename(target)
+
     def close(self) -> None:
         """Let go of all connections."""
         self._engine.dispose()
-        self._turns.close()
+        if self._turns is not None:
+            self._turns.close()
 
     def _run(self, work: Callable[[Connection], T], begin: str, durable: bool) -> T:
         with self._engine.connect() as connection:
@@ -112,28 +172,49 @@ class Database:
                 return work(connection)
 
     def _patiently(self, once: Callable[[], T]) -> T:
-        waited, wait = 0.0, _FIRST_WAIT_S
+        started, failed, waited, wait = time.monotonic(), 0.0, 0.0, _FIRST_WAIT_S
+        is_certain = True
         while True:
             try:
                 return once()
             except SQLAlchemyError as error:
                 if not _may_pass(error):
                     raise
-                if waited >= self._patience_s:
-                    raise CommitOwnerUnavailable(
-                        f"the commit owner's database {self.name} does not answer: {_cause(error)}; check that it "
-                        "runs and can be reached"
-                    ) from error
+                is_certain = is_certain and _is_lock(error)
+                failed = failed or time.monotonic()
+                # What a server, or SQLite, waited for a lock counts as well; what a transaction did until it was cut
+                # off does not: it is tried again.
+                since = started if _is_lock(error) else failed
+                if max(waited, time.monotonic() - since) >= self._patience_s:
+                    raise self._unavailable(error, is_certain) from error
                 _log.debug("asking %s again: %s", self.name, _cause(error))
             self._sleep(wait)
             waited, wait = waited + wait, min(2 * wait, _LONGEST_WAIT_S)
 
-    def _create_file(self) -> None:
-        path = Path(self._engine.url.database or "")
+    def _unavailable(self, error: SQLAlchemyError, is_certain: bool) -> CommitOwnerUnavailable:
+        if not is_certain:
+            return CommitOwnerUnavailable(
+                f"the commit owner's database {self.name} does not answer: {_cause(error)}; check that it runs and can "
+                "be reached"
+            )
+        found = CommitOwnerUnavailable(
+            f"others kept locks of the commit owner's database {self.name} for too long: {_cause(error)}; "
+            f"{self._lock_holders()}; nothing was changed, try again when these go on or have ended"
+        )
+        found.changed_nothing = True
+        return found
+
+    def _lock_holders(self) -> str:
+        """Who may be in the way, as far as the database tells."""
+        unknown = "look for processes that have it open and are stopped"
+        if self.is_sqlite:
+            return unknown
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CommitOwnerUnavailable(f"{path.parent} for the commit owner's database: {error}") from error
+            with self._engine.connect() as connection:
+                rows = connection.execute(_IN_TRANSACTIONS).all()
+        except SQLAlchemyError:
+            return unknown
+        return "; ".join(f"{row.who} ({row.place}) is in a transaction since {row.since}" for row in rows) or unknown
 
     def _migrate(self) -> None:
         found = self.read(_revision)
@@ -159,45 +240,14 @@ class Database:
         config = Config()
         config.set_main_option("script_location", str(resources.files("slackwater.owner") / "migrations"))
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        with _MIGRATING:
+            command.upgrade(config, "head")
 
 
-class _Turns:
-    """One writer at a time, of this process and of others on this machine, in the order of their coming."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path if fcntl is not None else None
-        self._lock: Any = threading.Lock() if path is not None else contextlib.nullcontext()
-        self._file: int | None = None
-        self._pid = os.getpid()
-
-    def __enter__(self) -> None:
-        self._lock.__enter__()
-        try:
-            if self._path is not None:
-                self._lock_file(self._path)
-        except BaseException:
-            self._lock.__exit__(None, None, None)
-            raise
-
-    def __exit__(self, *error: object) -> None:
-        try:
-            if self._file is not None:
-                fcntl.flock(self._file, fcntl.LOCK_UN)
-        finally:
-            self._lock.__exit__(None, None, None)
-
-    def _lock_file(self, path: Path) -> None:
-        if self._file is None or self._pid != os.getpid():
-            # A lock belongs to the open file: one that a parent process opened would be shared with it.
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file, self._pid = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), os.getpid()
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-
-    def close(self) -> None:
-        if self._file is not None and self._pid == os.getpid():
-            os.close(self._file)
-        self._file = None
+def sqlite_file(url: str) -> Path | None:
+    """The file of a SQLite database, None for another. Raises InvalidArgument."""
+    engine = _engine(url)
+    return Path(engine.url.database or "") if engine.dialect.name == "sqlite" else None
 
 
 def _engine(url: str) -> Engine:
@@ -220,7 +270,12 @@ def _engine(url: str) -> Engine:
         raise InvalidArgument(f"a commit owner's database is SQLite or PostgreSQL, found {name!r}")
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
-    arguments = {"options": f"-c search_path={_SCHEMA}", "connect_timeout": 10}
+    limits = "".join(f" -c {name}={ms}" for name, ms in _SERVER_LIMITS.items())
+    arguments = {
+        "options": f"-c search_path={_SCHEMA}{limits}",
+        "connect_timeout": 10,
+        "application_name": f"slackwater {socket.gethostname()[:40]}:{os.getpid()}",
+    }
     try:
         return sa.create_engine(parsed, connect_args=arguments, pool_size=10, max_overflow=20)
     except (NoSuchModuleError, ModuleNotFoundError) as error:
@@ -262,6 +317,15 @@ def _may_pass(error: SQLAlchemyError) -> bool:
     return isinstance(error, (OperationalError, InterfaceError))
 
 
+def _is_lock(error: SQLAlchemyError) -> bool:
+    """Whether the transaction ended since it waited for others for too long: it has changed nothing."""
+    original = getattr(error, "orig", None)
+    if isinstance(original, sqlite3.Error):
+        # Python 3.10 does not tell the code.
+        return "is locked" in str(original)
+    return getattr(original, "sqlstate", None) in _TOO_LONG
+
+
 def _cause(error: SQLAlchemyError) -> str:
-    """The driver's words, without the statement and its values."""
-    return str(getattr(error, "orig", None) or type(error).__name__).strip().partition("\n")[0]
+    """The driver's words, without the statement and its values, and without secrets."""
+    return without_secrets(str(getattr(error, "orig", None) or type(error).__name__).strip().partition("\n")[0])

@@ -22,6 +22,13 @@ owner = Table(
     # How many slots the read timestamp table has, and what every slot is at least.
     Column("read_slots", Integer, nullable=False, server_default="0"),
     Column("read_floor_ms", BigInteger, nullable=False, server_default="0"),
+    # The owners whose tables were recovered, comma-separated, and when that was: what was staged before is kept.
+    Column("former_ids", Text, nullable=False, server_default=""),
+    Column("recovered_ms", BigInteger, nullable=False, server_default="0"),
+    # The lake's root, and what tells it and this database from copies of them; '' where that is not known.
+    Column("root_url", Text, nullable=False, server_default=""),
+    Column("root_mark", String(128), nullable=False, server_default=""),
+    Column("database_mark", String(128), nullable=False, server_default=""),
 )
 
 tables = Table(

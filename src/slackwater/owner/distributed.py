@@ -24,7 +24,7 @@ from slackwater.owner.database_schema import decisions, prepared
 from slackwater.owner.granules import locked
 from slackwater.owner.joint_replays import committed
 from slackwater.owner.locking import Locking
-from slackwater.owner.owner_time import OwnerTime
+from slackwater.owner.owner_time import owner_now
 from slackwater.owner.timestamp_range import TimestampRange
 from slackwater.owner.transaction_api import (
     InDoubt,
@@ -65,6 +65,7 @@ class Distributed:
             # The answer to an equal request was lost.
             return earlier
         try:
+            self._transactions.require_allowed(request)
             self._lock(request)
             outcome = self._database.write(lambda c: self._vote(c, request, coordinator_id))
         except IntegrityError:
@@ -182,7 +183,7 @@ class Distributed:
         found = _decision(connection, txn_id)
         if found is not None:
             return None if found.timestamp_ms is None else int(found.timestamp_ms)
-        now_ms = self._clock.now_ms()
+        now_ms = owner_now(connection, self._clock)
         connection.execute(
             sa.insert(decisions).values(
                 txn_id=txn_id, timestamp_ms=timestamp_ms, decided_ms=now_ms, participants=",".join(participants)
@@ -194,7 +195,7 @@ class Distributed:
         return timestamp_ms
 
     def _now_ms(self) -> int:
-        return self._database.read(lambda c: OwnerTime.of(c, self._clock.now_ms()).now_ms)
+        return self._database.read(lambda c: owner_now(c, self._clock))
 
 
 def _decision(connection: Connection, txn_id: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -33,13 +33,16 @@ from slackwater.owner.commits import LEASE_MS, MAX_BACKLOG, Commits
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, owner, tables
 from slackwater.owner.distributed import Distributed
+from slackwater.owner.fences import Fences
 from slackwater.owner.garbage import GRACE_MS, unrecorded
 from slackwater.owner.heads import locked_table
+from slackwater.owner.lake_identity import require_own
 from slackwater.owner.locking import Locking
-from slackwater.owner.owner_time import last_ms
+from slackwater.owner.owner_time import last_ms, owner_now
 from slackwater.owner.places import Places
 from slackwater.owner.read_timestamps import resize
 from slackwater.owner.recent_commits import RecentCommits
+from slackwater.owner.recovered_state import UNDER_WAY
 from slackwater.owner.time_slices import TimeSlices
 from slackwater.owner.timestamp_range import TimestampRange
 from slackwater.owner.transaction_api import (
@@ -91,14 +94,20 @@ class EmbeddedOwner:
         self._endpoint = endpoint
         self._read_slots = read_slots
         self._owner_id = database.write(self._identity)
+        require_own(database, places)
         self._locations: dict[str, str] = {}
         self._backfill = Backfill(database, self._store, self._clock, backfill_delay_s, rows_kept)
         changes = Changes()
-        self._commits = Commits(database, self._store, self._clock, max_backlog, lease_ms, changes)
-        self._transactions = Transactions(database, self._store, self._clock, max_backlog, lease_ms, changes)
+        fences = Fences(self._owner_id)
+        self._commits = Commits(
+            database, self._store, self._clock, max_backlog, lease_ms, changes, fences, self._owner_id
+        )
+        self._transactions = Transactions(
+            database, self._store, self._clock, max_backlog, lease_ms, changes, fences, self._owner_id
+        )
         self._locking = Locking(database, self._clock, changes=changes)
         self._distributed = Distributed(database, self._clock, self._transactions, self._locking)
-        self._asked_times = AskedTimes(database, self._clock.now_ms, self._clock.holder)
+        self._asked_times = AskedTimes(database, self._clock)
         self._transfers = Transfers(database, places, self._backfill, self._clock, keeps_tables)
         self._recent = RecentCommits(database, self._store, self._transfers.resume)
         self._slices = TimeSlices(database, places, self._clock, self._transfers.resume, changes)
@@ -113,21 +122,25 @@ class EmbeddedOwner:
         database: str | None = None,
         storage_options: Mapping[str, str] | None = None,
         roots: Sequence[str | os.PathLike[str]] | None = None,
+        group: str | None = None,
+        when_new: Callable[[], None] | None = None,
         **settings: Any,
     ) -> EmbeddedOwner:
         """The owner of the lake at `root`; `database` is a URL for SQLAlchemy, by default a file below a local root.
 
-        `roots`: where its tables may be, None for anywhere. Raises InvalidArgument where `root` is not local and no
-        database is given, CommitOwnerUnavailable.
+        `roots`: where its tables may be, None for anywhere. `group`: as `Database`. `when_new` is called where the
+        database knows of no owner yet; what it raises leaves it so. Raises InvalidArgument where `root` is not local
+        and no database is given, OperationNotAllowed where the database is that of another lake, or older than the
+        tables, CommitOwnerUnavailable.
         """
-        location = parse_location(root)
-        if database is None:
-            if location.scheme != LOCAL:
-                raise InvalidArgument(
-                    f"{location.url}: a lake in an object store needs a database of its own: database='postgresql://…'"
-                )
-            database = f"sqlite:////{location.key}/{DATABASE_FILE}"
-        return cls(Database(database), Places(location.url, roots, storage_options), **settings)
+        found = Database(database_url(root, database), group=group)
+        try:
+            if when_new is not None and found.read(lambda c: c.execute(sa.select(owner.c.owner_id)).first()) is None:
+                when_new()
+            return cls(found, Places(parse_location(root).url, roots, storage_options), **settings)
+        except BaseException:
+            found.close()
+            raise
 
     @property
     def owner_id(self) -> str:
@@ -185,6 +198,9 @@ class EmbeddedOwner:
             raise TableNotFound(f"the commit owner has no table {table_id}")
         done: list[str] = []
         for row in found:
+            if row.problem == UNDER_WAY:
+                done.append(f"{row.name}: {row.problem}")
+                continue
             try:
                 self._repair(row, done)
             except SlackwaterError as error:
@@ -248,7 +264,8 @@ class EmbeddedOwner:
 
         def free(connection: Connection) -> bool:
             locked = locked_table(connection, row.table_id)
-            return locked is not None and free_abandoned(connection, locked, started_ms, is_dead)
+            now_ms = owner_now(connection, self._clock)
+            return locked is not None and free_abandoned(connection, locked, now_ms, is_dead)
 
         if self._database.write(free):
             done.append(f"{row.name}: versions that a process which is gone was staging were given back")
@@ -274,7 +291,9 @@ class EmbeddedOwner:
                 c.execute(sa.select(commits.c.file_name).where(commits.c.table_id == row.table_id)).scalars().all()
             )
         )
-        lost = unrecorded(store, set(names), started_ms - GRACE_MS, backfilled_version + 1)
+        # What a recovery left nobody has a record of, and somebody may want to look at.
+        after_ms = self._database.read(lambda c: c.execute(sa.select(owner.c.recovered_ms)).scalar_one())
+        lost = unrecorded(store, set(names), started_ms - GRACE_MS, backfilled_version + 1, after_ms)
         if not lost:
             return []
         try:
@@ -325,6 +344,18 @@ class EmbeddedOwner:
             row.ratified_ms,
             row.problem,
         )
+
+
+def database_url(root: str | os.PathLike[str], database: str | None = None) -> str:
+    """The database of the lake at `root`: what is given, else the file below it. Raises InvalidArgument."""
+    location = parse_location(root)
+    if database is not None:
+        return database
+    if location.scheme != LOCAL:
+        raise InvalidArgument(
+            f"{location.url}: a lake in an object store needs a database of its own: database='postgresql://…'"
+        )
+    return f"sqlite:////{location.key}/{DATABASE_FILE}"
 
 
 def _taken(connection: Connection) -> Sequence[Row[Any]]:

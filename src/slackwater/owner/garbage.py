@@ -16,8 +16,12 @@ GRACE_MS = 3_600_000
 """How old a staged file without a record must be before it is deleted: its commit may be under way."""
 
 
-def unrecorded(store: ObjectStore, recorded: Collection[str], before_ms: int, from_version: int) -> list[str]:
-    """The staged files of versions from `from_version` on, changed before `before_ms`, that `recorded` does not name.
+def unrecorded(
+    store: ObjectStore, recorded: Collection[str], before_ms: int, from_version: int, after_ms: int = 0
+) -> list[str]:
+    """The staged files of versions from `from_version` on that `recorded` does not name.
+
+    Of those that were changed after `after_ms` and before `before_ms`.
 
     Those of earlier versions are backfilled or never counted; metadata cleanup deletes them. `recorded` is to be read
     after `before_ms` was chosen and before this call; paths are relative to the table's root.
@@ -28,6 +32,6 @@ def unrecorded(store: ObjectStore, recorded: Collection[str], before_ms: int, fr
         file = parse_log_file(f"{COMMITS_DIRECTORY}/{name}")
         if file is None or file.kind is not LogFileKind.STAGED_COMMIT or file.version < from_version:
             continue
-        if name not in recorded and meta.modified_ms < before_ms:
+        if name not in recorded and after_ms <= meta.modified_ms < before_ms:
             found.append(meta.path)
     return found

@@ -16,10 +16,10 @@ from sqlalchemy import Connection, Row
 from sqlalchemy.dialects import postgresql, sqlite
 
 from slackwater.errors import LockTimeout, SlackwaterError, TableNotFound, TimestampConflict
-from slackwater.owner import locks
+from slackwater.owner import locks, promises
 from slackwater.owner.allocation import Blocked, InFlight
-from slackwater.owner.clock import is_dead
-from slackwater.owner.database_schema import commits, owner, transactions
+from slackwater.owner.clock import OwnerClock, is_dead
+from slackwater.owner.database_schema import commits, transactions
 from slackwater.owner.granules import locked
 from slackwater.owner.heads import ALLOCATED, OPEN, Author, Head, Turn, locked_tables, why_not_next, why_refused
 from slackwater.owner.joint_attempts import (
@@ -33,7 +33,7 @@ from slackwater.owner.joint_attempts import (
 )
 from slackwater.owner.joint_replays import earlier_results, purged
 from slackwater.owner.locks import Blocker
-from slackwater.owner.owner_time import OwnerTime, begin_allocation
+from slackwater.owner.owner_time import OwnerTime, begin_allocation, raise_last
 from slackwater.owner.promises import Promise, live_promises
 from slackwater.owner.timestamp_range import TimestampRange
 from slackwater.owner.transaction_api import (
@@ -48,7 +48,6 @@ _INSERT_COMMIT = sa.insert(commits)
 _NEXT_COMMIT = sa.select(commits.c.timestamp_ms).where(
     commits.c.table_id == sa.bindparam("of_table"), commits.c.version == sa.bindparam("at_version")
 )
-_RAISE_LAST = sa.update(owner).where(owner.c.last_ms < sa.bindparam("read_at")).values(last_ms=sa.bindparam("read_at"))
 _FORGET_OPEN = sa.delete(transactions).where(
     transactions.c.txn_id == sa.bindparam("of_txn"), transactions.c.state == OPEN
 )
@@ -59,7 +58,7 @@ _ROW = ("state", "timestamp_ms", "low_ms", "high_ms", "pending", "holder", "unti
 class JointAllocation:
     """Gives out versions; `max_backlog` commits of a table may wait for their backfill."""
 
-    now_ms: Callable[[], int]
+    clock: OwnerClock
     max_backlog: int
     is_dead: Callable[[str], bool] = is_dead
 
@@ -71,8 +70,8 @@ class JointAllocation:
         rows = locked_tables(connection, {t for attempt in attempts for t in tables_of(attempt.request)})
         items = [item for attempt in attempts for item in written_items(attempt)]
         items += [item for attempt in attempts for read in attempt.request.reads for item in read_items(read)]
-        time = OwnerTime.of(connection, self.now_ms(), items)
-        work = _Work(self, connection, rows, time, live_promises(connection, rows, self.now_ms(), self.is_dead))
+        time = OwnerTime.of(connection, self.clock, items)
+        work = _Work(self, connection, rows, time, live_promises(connection, rows, time.now_ms, self.is_dead))
         earlier: Mapping[str, Outcome] = {}
         if is_rerun or any(attempt.request.is_replay for attempt in attempts):
             earlier = earlier_results(connection, attempts)
@@ -93,8 +92,8 @@ class JointAllocation:
         """The range within which the transaction can commit while nothing changes, and the owner's time."""
         begin_allocation(connection)
         rows = locked_tables(connection, tables_of(attempt.request))
-        time = OwnerTime.of(connection, self.now_ms(), written_items(attempt))
-        promised = live_promises(connection, rows, self.now_ms(), self.is_dead)
+        time = OwnerTime.of(connection, self.clock, written_items(attempt))
+        promised = live_promises(connection, rows, time.now_ms, self.is_dead)
         return _Work(self, connection, rows, time, promised).vote(attempt), time.now_ms
 
 
@@ -163,7 +162,12 @@ class _Work:
                 self.turns[table_id].save(connection, table_id)
         self.time.reads.save(connection)
         if self.read_at_ms:
-            connection.execute(_RAISE_LAST, {"read_at": self.read_at_ms})
+            raise_last(connection, self.read_at_ms)
+        elif not self.new_commits and any(self.turns[t] != Turn.of(row) for t, row in self.rows.items()):
+            self.time.pass_on(connection)
+
+    def _until_ms(self, attempt: JointAttempt) -> int:
+        return self.time.now_ms + attempt.lease_ms
 
     def _refusal(self, attempt: JointAttempt) -> SlackwaterError | None:
         for table_id in tables_of(attempt.request):
@@ -178,19 +182,17 @@ class _Work:
         return next((refusal for refusal in refusals if refusal is not None), None)
 
     def _keeps_locks(self, attempt: JointAttempt) -> bool:
-        return locks.keep(self.connection, attempt.request.txn_id, attempt.until_ms, self.settings.now_ms())
+        return locks.keep(self.connection, attempt.request.txn_id, self._until_ms(attempt), self.time.now_ms)
 
     def _blocker(self, attempt: JointAttempt) -> Blocker | None:
         request = attempt.request
         reads = [item for read in request.reads for item in locked(read.table_id, read.granules)]
         writes = [item for table_id, granules in attempt.granules.items() for item in locked(table_id, granules)]
-        return locks.in_the_way(
-            self.connection, request.txn_id, reads, writes, self.settings.now_ms(), self.settings.is_dead
-        )
+        return locks.in_the_way(self.connection, request.txn_id, reads, writes, self.time.now_ms, self.settings.is_dead)
 
     def _behind(self, attempt: JointAttempt) -> set[str]:
         """The written tables whose version is another's, and those whose turn it is not."""
-        txn_id, now_ms = attempt.request.txn_id, self.settings.now_ms()
+        txn_id, now_ms = attempt.request.txn_id, self.time.now_ms
         # Two that have a turn in one table each would wait for each other.
         has_turn = any(self.turns[w.table_id].is_now_of(txn_id, now_ms) for w in attempt.request.writes)
         # Whoever has the turn may wait for the promised time to be used: then nobody would go on.
@@ -211,7 +213,7 @@ class _Work:
         based_on = {read.table_id: read.version for read in attempt.request.reads}
         based_on |= {write.table_id: write.version - 1 for write in attempt.request.writes}
         for table_id in behind:
-            self.turns[table_id].passes_by(attempt.request.txn_id, self.settings.now_ms())
+            self.turns[table_id].passes_by(attempt.request.txn_id, self.time.now_ms)
         ratified = {t: self.rows[t].ratified_version for t in behind if self.rows[t].ratified_version > based_on[t]}
         return TransactionConflict(ratified) if ratified else InFlight()
 
@@ -288,16 +290,17 @@ class _Work:
             if request.has_locks:
                 locks.release(self.connection, request.txn_id)
             if request.range.was_asked:
+                promises.release(self.connection, request.txn_id)
                 forget_open(self.connection, request.txn_id)
             return TransactionResponse(timestamp_ms, {})
-        author = Author(request.txn_id, attempt.file_id, attempt.holder, attempt.until_ms, request.txn_id)
+        author = Author(request.txn_id, attempt.file_id, attempt.holder, self._until_ms(attempt), request.txn_id)
         parts = {}
         for write in request.writes:
             head, facts = self.heads[write.table_id], attempt.facts[write.table_id]
             parts[write.table_id] = head.give(write.version, facts, attempt.file_id, timestamp_ms)
             self.new_commits.append(head.advance(write.table_id, author, facts, parts[write.table_id]))
             self.turns[write.table_id].is_used_by(request.txn_id)
-        values = (ALLOCATED, timestamp_ms, None, None, len(parts), attempt.holder, attempt.until_ms)
+        values = (ALLOCATED, timestamp_ms, None, None, len(parts), attempt.holder, self._until_ms(attempt))
         self.new_transactions.append({"txn_id": request.txn_id, **dict(zip(_ROW, values, strict=True))})
         return JointAllocated(timestamp_ms, parts)
 

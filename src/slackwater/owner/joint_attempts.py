@@ -36,7 +36,7 @@ class JointAttempt:
     granules: Mapping[str, Sequence[str] | None]
     file_id: str
     holder: str
-    until_ms: int
+    lease_ms: int
     searched_version: int = -1
     has_waited: bool = False
     """For the time that it was promised, as long as that was away; a clock that stepped back may never come there."""

@@ -5,7 +5,7 @@ Source: managed-commits.md "Commit Protocol" (a request may be repeated); design
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +19,14 @@ from slackwater.owner.joint_attempts import JointAllocated, JointAttempt, Outcom
 from slackwater.owner.transaction_api import TransactionResponse
 
 _OF_TRANSACTIONS = sa.select(commits).where(commits.c.txn_id.in_(sa.bindparam("txn_ids", expanding=True)))
+
+
+def rows_of(connection: Connection, txn_ids: Iterable[str]) -> dict[str, list[Row[Any]]]:
+    """The rows of `commits` of each transaction, none of one that has no versions, or whose rows are gone."""
+    found: dict[str, list[Row[Any]]] = {txn_id: [] for txn_id in txn_ids}
+    for row in connection.execute(_OF_TRANSACTIONS, {"txn_ids": sorted(found)}):
+        found[row.txn_id].append(row)
+    return found
 
 
 def purged(rows: Mapping[str, Row[Any]], attempt: JointAttempt) -> Purged | None:
@@ -36,12 +44,11 @@ def purged(rows: Mapping[str, Row[Any]], attempt: JointAttempt) -> Purged | None
 def earlier_results(connection: Connection, attempts: Sequence[JointAttempt]) -> dict[str, Outcome]:
     """What became of those of `attempts` whose commits were given versions before."""
     by_id = {attempt.request.txn_id: attempt for attempt in attempts}
-    found: dict[str, list[Row[Any]]] = {}
-    for row in connection.execute(_OF_TRANSACTIONS, {"txn_ids": sorted(by_id)}):
-        found.setdefault(row.commit_id, []).append(row)
     results: dict[str, Outcome] = {}
-    for txn_id, rows in found.items():
+    for txn_id, rows in rows_of(connection, by_id).items():
         attempt = by_id[txn_id]
+        if not rows:
+            continue
         if rows[0].state == RATIFIED:
             results[txn_id] = response_of(rows)
         elif attempt.file_id in rows[0].file_name:
@@ -54,7 +61,7 @@ def earlier_results(connection: Connection, attempts: Sequence[JointAttempt]) ->
 
 def committed(connection: Connection, txn_id: str) -> TransactionResponse | None:
     """The answer to a transaction that counts, None for one that does not, or of which no row tells any more."""
-    rows = connection.execute(_OF_TRANSACTIONS, {"txn_ids": [txn_id]}).all()
+    rows = rows_of(connection, [txn_id])[txn_id]
     return response_of(rows) if rows and rows[0].state == RATIFIED else None
 
 

@@ -21,16 +21,14 @@ from slackwater.owner.commits import settle_abandoned
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import tables
 from slackwater.owner.locks import Blocker, Waiting
+from slackwater.owner.owner_time import OwnerTime, owner_now
 from slackwater.owner.transaction_api import LockRequest
-from slackwater.owner.waiting import Changes
+from slackwater.owner.waiting import DOUBT_EVERY, FIRST_WAIT_S, Changes
 
 LEASE_MS = 30_000
 """For how long nobody doubts that a transaction goes on which says so."""
 
-_FIRST_WAIT_S = 0.001
 _LONGEST_WAIT_S = 0.05
-# Whether those who are waited for are dead is asked when they have been looked at so often.
-_DOUBT_EVERY = 10
 _NAMED_BLOCKERS = 3
 
 _HEADS = sa.select(tables.c.table_id, tables.c.name, tables.c.allocated_version, tables.c.ratified_version).where(
@@ -64,7 +62,7 @@ class Locking:
         try:
             self._acquire(request, patience)
         except DeadlockDetected:
-            self._free(lambda c: locks.give_way(c, request.txn_id, self._clock.now_ms()))
+            self._free(lambda c: locks.give_way(c, request.txn_id, owner_now(c, self._clock)))
             raise
         except BaseException:
             # Of what broke off here others must not wait for the end of the lease.
@@ -83,8 +81,11 @@ class Locking:
 
     def keep(self, connection: Connection, txn_id: str) -> bool:
         """As `locks.keep`, for as long as a lease is."""
-        now_ms = self._clock.now_ms()
-        return locks.keep(connection, txn_id, now_ms + self._lease_ms, now_ms)
+        now = OwnerTime.of(connection, self._clock)
+        is_kept = locks.keep(connection, txn_id, now.now_ms + self._lease_ms, now.now_ms)
+        if is_kept:
+            now.pass_on(connection)
+        return is_kept
 
     def release(self, txn_id: str) -> None:
         """Free all locks of the transaction."""
@@ -100,13 +101,16 @@ class Locking:
             self._await_change(request, waiting, patience)
 
     def _attempt(self, connection: Connection, request: LockRequest) -> Waiting | None:
-        now_ms = self._clock.now_ms()
-        return locks.acquire(connection, request, self._clock.holder, now_ms, now_ms + self._lease_ms, is_dead)
+        now = OwnerTime.of(connection, self._clock)
+        until_ms = now.now_ms + self._lease_ms
+        waiting = locks.acquire(connection, request, self._clock.holder, now.now_ms, until_ms, is_dead)
+        now.pass_on(connection)
+        return waiting
 
     def _await_change(self, request: LockRequest, waiting: Waiting, patience: _Patience) -> None:
         """Return where the request may be granted now, or it is time to doubt that the others live."""
         is_ours = any(blocker.holder == self._clock.holder for blocker in waiting.blockers)
-        for _ in range(_DOUBT_EVERY):
+        for _ in range(DOUBT_EVERY):
             if patience.is_over:
                 return
             if is_ours:
@@ -137,7 +141,7 @@ class Locking:
                     f"{named}, were not done within {request.timeout_s} seconds: lock again, and wait longer"
                 )
             looks += 1
-            if looks % _DOUBT_EVERY == 0:
+            if looks % DOUBT_EVERY == 0:
                 for head in open_heads:
                     settle_abandoned(self._database, self._clock, head.table_id)
             self._changes.wait(patience.step_s())
@@ -170,7 +174,7 @@ class _Patience:
         self._timeout_s = timeout_s
         self._started = time.monotonic()
         self._slept_s = 0.0
-        self._step_s = _FIRST_WAIT_S
+        self._step_s = FIRST_WAIT_S
 
     @property
     def _left_s(self) -> float:

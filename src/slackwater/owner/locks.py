@@ -21,11 +21,10 @@ from slackwater.owner.api import TableState
 from slackwater.owner.database_schema import locks
 from slackwater.owner.heads import locked_tables
 from slackwater.owner.lock_modes import LockMode, are_compatible, covers, join, joined, modes_for
-from slackwater.owner.transaction_api import WHOLE, Item, LockRequest
+from slackwater.owner.transaction_api import LONGEST_GRANULE, WHOLE, Item, LockRequest
 
 REMEMBERED_MS = 24 * 3_600_000
 """For how long a transaction that lost its locks is told so; afterwards it is as one that never had any."""
-MAX_GRANULE_CHARS = 512
 
 # In place of a wanted mode, in the one row that is left of a transaction which lost its locks.
 _GAVE_WAY, _ENDED = "dl", "end"
@@ -109,7 +108,7 @@ class Blocker:
         what = f"table {table_name}" if self.item.granule == WHOLE else f"{self.item.granule} of table {table_name}"
         since = datetime.fromtimestamp(self.since_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
         verb = "holds" if self.is_held else "waits for"
-        who = f"transaction {self.txn_id} of process {self.holder}, begun at {since}"
+        who = f"transaction {_told(self.txn_id)} of process {self.holder}, begun at {since}"
         return f"{who}, {verb} {self.mode.value} on {what}"
 
 
@@ -320,9 +319,9 @@ def _require_valid(request: LockRequest) -> None:
     if not 0 < len(request.txn_id) <= _MAX_ID_CHARS:
         raise InvalidArgument(f"a transaction's id is a UUID, found {request.txn_id!r}")
     for item in request.items:
-        if len(item.granule) > MAX_GRANULE_CHARS:
+        if len(item.granule) > LONGEST_GRANULE:
             raise InvalidArgument(
-                f"a granule has at most {MAX_GRANULE_CHARS} characters, found {len(item.granule)} of table "
+                f"a granule has at most {LONGEST_GRANULE} characters, found {len(item.granule)} of table "
                 f"{item.table_id}: {item.granule[:60]}…; lock the whole table instead"
             )
 
@@ -346,8 +345,16 @@ def _require_unmarked(txn_id: str, own: Iterable[_Lock]) -> None:
             )
 
 
+_TOLD = 8
+
+
+def _told(txn_id: str) -> str:
+    """Another's transaction for a message: who knows the whole id may end it."""
+    return txn_id if len(txn_id) <= _TOLD else f"{txn_id[:_TOLD]}…"
+
+
 def _deadlock(txn_id: str, others: Sequence[str] = ()) -> DeadlockDetected:
-    named = f" ({', '.join(others)})" if others else ""
+    named = f" ({', '.join(_told(other) for other in others)})" if others else ""
     return DeadlockDetected(
         f"transaction {txn_id} and others{named} wait for each other's locks, and it was chosen to give way: its locks "
         "are free; run it again"

@@ -56,8 +56,7 @@ def live_promises(
     """The promises in these tables that count; those of transactions that are gone are forgotten."""
     found, gone = [], set()
     for row in connection.execute(_OF_TABLES, {"table_ids": sorted(set(table_ids))}):
-        # A lease that ends too late is of before the clock stepped back.
-        if not now_ms <= row.until_ms <= now_ms + LEASE_MS or is_dead(row.holder):
+        if row.until_ms < now_ms or is_dead(row.holder):
             gone.add(row.txn_id)
         else:
             found.append(Promise(row.txn_id, row.table_id, row.timestamp_ms, row.holder))

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from slackwater.owner.abandoned import free_from
 from slackwater.owner.api import Commit, CommitResponse
 from slackwater.owner.database_schema import commits, tables
+from slackwater.owner.flips import Flip, save_ratified
 from slackwater.owner.heads import ALLOCATED, RATIFIED, STAGED, commit_of, locked_table
 
 # Statements that every commit runs are built once.
@@ -32,32 +33,9 @@ _STAGE = (
     .values(state=sa.bindparam("state"), size_bytes=sa.bindparam("size_bytes"))
 )
 _OF_TABLE = commits.c.table_id == sa.bindparam("of_table")
-_WAITING = (
-    sa.select(
-        commits.c.version,
-        commits.c.state,
-        commits.c.timestamp_ms,
-        commits.c.mark,
-        commits.c.is_change,
-        commits.c.txn_id,
-    )
-    .where(_OF_TABLE, commits.c.version > sa.bindparam("after"))
-    .order_by(commits.c.version)
-)
-_FLIP = (
-    sa.update(commits)
-    .where(_OF_TABLE, commits.c.version > sa.bindparam("after"), commits.c.version <= sa.bindparam("up_to"))
-    .values(state=RATIFIED)
-)
 _OF_VERSIONS = sa.select(commits).where(_OF_TABLE, commits.c.version.in_(sa.bindparam("versions", expanding=True)))
 _RATIFIED_TO = sa.select(tables.c.ratified_version, tables.c.purged_version).where(
     tables.c.table_id == sa.bindparam("of_table")
-)
-_RATIFIED = ("ratified_version", "ratified_ms", "ratified_mark", "ratified_change")
-_UPDATE_RATIFIED = (
-    sa.update(tables)
-    .where(tables.c.table_id == sa.bindparam("of_table"))
-    .values({column: sa.bindparam(column) for column in _RATIFIED})
 )
 
 
@@ -87,6 +65,21 @@ class Freed:
 
 
 Outcome: TypeAlias = CommitResponse | Pending | Freed
+
+
+def record_staged(connection: Connection, staged: Sequence[Staged], state: str) -> int:
+    """Let commits whose files are in place be in `state`; how many still had the versions that they were given."""
+    rows = [
+        {
+            "of_table": commit.table_id,
+            "at_version": commit.version,
+            "named": commit.file_name,
+            "state": state,
+            "size_bytes": commit.size_bytes,
+        }
+        for commit in staged
+    ]
+    return connection.execute(_STAGE, rows).rowcount
 
 
 def ratify(connection: Connection, staged: Sequence[Staged]) -> list[Outcome]:
@@ -139,20 +132,12 @@ def _ratify_at_once(connection: Connection, row: Any, staged: Sequence[Staged]) 
     if [commit.version for commit in ordered] != list(range(first, row.allocated_version + 1)):
         return {}
     with connection.begin_nested() if len(ordered) > 1 else nullcontext() as savepoint:
-        result = connection.execute(_STAGE, [_parameters(commit, RATIFIED) for commit in ordered])
-        if result.rowcount != len(ordered):
+        if record_staged(connection, ordered, RATIFIED) != len(ordered):
             if savepoint is not None:
                 savepoint.rollback()
             return {}
-    connection.execute(
-        _UPDATE_RATIFIED,
-        {
-            "of_table": row.table_id,
-            "ratified_version": row.allocated_version,
-            "ratified_ms": row.allocated_ms,
-            "ratified_mark": row.allocated_mark,
-            "ratified_change": row.allocated_change,
-        },
+    save_ratified(
+        connection, row.table_id, row.allocated_version, row.allocated_ms, row.allocated_mark, row.allocated_change
     )
     latest = row.allocated_version
     return {
@@ -163,47 +148,10 @@ def _ratify_at_once(connection: Connection, row: Any, staged: Sequence[Staged]) 
 
 def _ratify_in_turn(connection: Connection, row: Any, staged: Sequence[Staged]) -> dict[tuple[str, str], Outcome]:
     """The outcomes where others are being staged before, between or behind."""
-    connection.execute(_STAGE, [_parameters(commit, STAGED) for commit in staged])
-    ratified_version = _flip(connection, row)
-    return _outcomes(connection, staged, ratified_version, row.purged_version)
-
-
-def _parameters(commit: Staged, state: str) -> dict[str, Any]:
-    return {
-        "of_table": commit.table_id,
-        "at_version": commit.version,
-        "named": commit.file_name,
-        "state": state,
-        "size_bytes": commit.size_bytes,
-    }
-
-
-def _flip(connection: Connection, row: Any) -> int:
-    """Ratify what is staged right behind what counts; the newest version that counts then."""
-    table_id, ratified_version = row.table_id, row.ratified_version
-    waiting = connection.execute(_WAITING, {"of_table": table_id, "after": ratified_version}).all()
-    ready: list[Any] = []
-    for commit in waiting:
-        # A transaction's commits count together, by its own ratification.
-        if commit.state != STAGED or commit.txn_id is not None or commit.version != ratified_version + 1 + len(ready):
-            break
-        ready.append(commit)
-    if not ready:
-        return int(ratified_version)
-    newest = ready[-1]
-    connection.execute(_FLIP, {"of_table": table_id, "after": ratified_version, "up_to": newest.version})
-    changes = [commit.version for commit in ready if commit.is_change]
-    connection.execute(
-        _UPDATE_RATIFIED,
-        {
-            "of_table": row.table_id,
-            "ratified_version": newest.version,
-            "ratified_ms": newest.timestamp_ms,
-            "ratified_mark": newest.mark,
-            "ratified_change": changes[-1] if changes else row.ratified_change,
-        },
-    )
-    return int(newest.version)
+    record_staged(connection, staged, STAGED)
+    flip = Flip(connection, {row.table_id: row})
+    flip.run()
+    return _outcomes(connection, staged, flip.ratified_version(row.table_id), row.purged_version)
 
 
 def _outcomes(

@@ -5,7 +5,9 @@ Source: paper §1 (timeslice); design §6 (as-of reads over many tables).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,16 +15,17 @@ from sqlalchemy import Connection
 
 from slackwater.errors import CommitOwnerBusy, TimestampOutOfRange
 from slackwater.owner.api import TableState
+from slackwater.owner.asked_times import is_told
 from slackwater.owner.clock import OwnerClock
 from slackwater.owner.commits import settle_abandoned
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, owner, prepared, tables
 from slackwater.owner.heads import RATIFIED
-from slackwater.owner.owner_time import OwnerTime, begin_slice
+from slackwater.owner.owner_time import OwnerTime, begin_slice, owner_now, raise_last
 from slackwater.owner.places import Places
 from slackwater.owner.timestamp_range import at_ms
 from slackwater.owner.transaction_api import Cut, TableVersion
-from slackwater.owner.waiting import Changes
+from slackwater.owner.waiting import Changes, Waits
 
 _KNOWN = (
     sa.select(
@@ -36,6 +39,9 @@ _KNOWN = (
     .where(tables.c.state == TableState.ACTIVE.value)
     .order_by(tables.c.name)
 )
+_RELEASED = sa.select(
+    tables.c.table_id, tables.c.name, tables.c.location, tables.c.purged_version, tables.c.allocated_ms
+).where(tables.c.state == TableState.RELEASED.value, tables.c.allocated_ms > sa.bindparam("at_ms"))
 _SERVE = sa.update(owner).where(owner.c.served_ms < sa.bindparam("at_ms")).values(served_ms=sa.bindparam("at_ms"))
 _UNSETTLED = (
     sa.select(commits.c.table_id)
@@ -58,9 +64,18 @@ _UP_TO = (
     )
     .group_by(commits.c.table_id)
 )
-_FIRST_WAIT_S = 0.001
-_DOUBT_EVERY = 10
 _MOST_WAITS = 6000
+TOLD_MS = 15_000
+"""For how long after it was told a time a transaction is waited for: less than a client waits for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """What may yet count as of an instant: tables with staged commits, transactions voted for, tables in transfer."""
+
+    staged: Sequence[str]
+    voted: Sequence[str]
+    in_transfer: Sequence[str]
 
 
 class TimeSlices:
@@ -84,42 +99,66 @@ class TimeSlices:
             return self._database.read(self._latest)
         served_ms = self._database.read(lambda c: self._served(c, timestamp_ms))
         if served_ms < timestamp_ms:
-            self._database.write(lambda c: self._serve(c, timestamp_ms))
+            self._await_told(timestamp_ms)
         self._settle(timestamp_ms)
         return self._database.read(lambda c: self._of_past(c, timestamp_ms))
 
     def _latest(self, connection: Connection) -> Cut:
-        time = OwnerTime.of(connection, self._clock.now_ms())
+        now = OwnerTime.of(connection, self._clock)
         known = [self._version(row, row.ratified_version, row.ratified_ms) for row in connection.execute(_KNOWN)]
-        return Cut(time.now_ms, known)
+        return Cut(now.now_ms, known)
 
     def _served(self, connection: Connection, timestamp_ms: int) -> int:
-        time = OwnerTime.of(connection, self._clock.now_ms())
-        if timestamp_ms > time.now_ms:
+        now = OwnerTime.of(connection, self._clock)
+        if timestamp_ms > now.now_ms:
             raise TimestampOutOfRange(
                 f"{at_ms(timestamp_ms).isoformat()} has not come yet: by the commit owner's clock it is "
-                f"{at_ms(time.now_ms).isoformat()}; what is current is the newest version"
+                f"{at_ms(now.now_ms).isoformat()}; what is current is the newest version"
             )
-        return time.served_ms
+        return now.served_ms
 
-    def _serve(self, connection: Connection, timestamp_ms: int) -> None:
-        """From now on no timestamp up to this one is given out; those that were are known when this is done."""
+    def _await_told(self, timestamp_ms: int) -> None:
+        """Serve the instant, once those who were told a time up to it have ended, or had as long as they get."""
+        waits, ends_s = Waits(self._changes, lambda: None), time.monotonic() + TOLD_MS / 1000
+        waits_for_told = True
+        while not self._database.write(lambda c, waits_on=waits_for_told: self._serve(c, timestamp_ms, waits_on)):  # type: ignore[misc]
+            while waits_for_told and self._database.read(lambda c: self._is_told(c, timestamp_ms)):
+                waits.wait()
+                waits_for_told = time.monotonic() < ends_s
+
+    def _serve(self, connection: Connection, timestamp_ms: int, waits_for_told: bool) -> bool:
+        """From now on no timestamp up to this one is given out; those that were are known when this is done.
+
+        False where somebody was told one who is to be waited for: then others are told later ones only.
+        """
         begin_slice(connection)
+        if waits_for_told and self._is_told(connection, timestamp_ms):
+            raise_last(connection, timestamp_ms + 1)
+            return False
         connection.execute(_SERVE, {"at_ms": timestamp_ms})
+        return True
+
+    def _is_told(self, connection: Connection, timestamp_ms: int) -> bool:
+        now_ms = owner_now(connection, self._clock)
+        return is_told(connection, timestamp_ms, now_ms - TOLD_MS, now_ms)
 
     def _settle(self, timestamp_ms: int) -> None:
         """Wait until no commit of before then is under way."""
-        for waits in range(1, _MOST_WAITS):
-            unsettled, in_transfer = self._database.read(lambda c: _unsettled(c, timestamp_ms))
-            if not unsettled and not in_transfer:
-                return
-            for table_id in in_transfer:
+        under_way = _UnderWay((), (), ())
+
+        def doubt() -> None:
+            for table_id in under_way.staged:
+                settle_abandoned(self._database, self._clock, table_id)
+
+        waits = Waits(self._changes, doubt)
+        for _ in range(1, _MOST_WAITS):
+            under_way = self._database.read(lambda c: _under_way(c, timestamp_ms))
+            for table_id in under_way.in_transfer:
                 self._resume(table_id)
-            if waits % _DOUBT_EVERY == 0:
-                for table_id in unsettled:
-                    settle_abandoned(self._database, self._clock, table_id)
-            if unsettled:
-                self._changes.wait(_FIRST_WAIT_S * waits)
+            if under_way.staged or under_way.voted:
+                waits.wait()
+            elif not under_way.in_transfer:
+                return
         raise CommitOwnerBusy(
             f"commits of before {at_ms(timestamp_ms).isoformat()} are being staged all the time: ask again in a moment"
         )
@@ -132,14 +171,27 @@ class TimeSlices:
                 found.append(self._version(row, row.ratified_version, row.ratified_ms))
             else:
                 found.append(self._version(row, older.get(row.table_id), None))
-        return Cut(timestamp_ms, found)
+        return Cut(timestamp_ms, self._with_released(connection, timestamp_ms, found))
+
+    def _with_released(
+        self, connection: Connection, timestamp_ms: int, found: Sequence[TableVersion]
+    ) -> Sequence[TableVersion]:
+        """With the tables that were handed back after then, which their logs tell of: they keep their names."""
+        by_name = {table.name: table for table in found}
+        # Of several of one name that one had it then which was handed back first.
+        in_order = sorted(connection.execute(_RELEASED, {"at_ms": timestamp_ms}), key=lambda row: -row.allocated_ms)
+        for row in in_order:
+            by_name[row.name] = replace(self._version(row, None, None), is_released=True)
+        return [by_name[name] for name in sorted(by_name)] if in_order else found
 
     def _version(self, row: Any, version: int | None, timestamp_ms: int | None) -> TableVersion:
         known_from = int(row.purged_version) + 1
         return TableVersion(row.table_id, row.name, self._places.url(row.location), version, timestamp_ms, known_from)
 
 
-def _unsettled(connection: Connection, timestamp_ms: int) -> tuple[list[str], list[str]]:
-    unsettled = list(connection.execute(_UNSETTLED, {"at_ms": timestamp_ms}).scalars())
-    unsettled += [f"of {txn_id}" for txn_id in connection.execute(_VOTED, {"at_ms": timestamp_ms}).scalars()]
-    return unsettled, list(connection.execute(_IN_TRANSFER).scalars())
+def _under_way(connection: Connection, timestamp_ms: int) -> _UnderWay:
+    return _UnderWay(
+        connection.execute(_UNSETTLED, {"at_ms": timestamp_ms}).scalars().all(),
+        connection.execute(_VOTED, {"at_ms": timestamp_ms}).scalars().all(),
+        connection.execute(_IN_TRANSFER).scalars().all(),
+    )

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slackwater.errors import InvalidArgument
+from slackwater.protocol.time_zones import time_zone
 
 UNBOUNDED = 2**62
 """The upper bound of a transaction that never asked what time it is: none."""
@@ -89,7 +89,7 @@ def instants(timestamp_ms: int, precision: str, zone: str = "UTC") -> tuple[int,
     """
     if precision not in PRECISIONS:
         raise InvalidArgument(f"a precision is one of {', '.join(PRECISIONS)}, found {precision!r}")
-    tz = _zone(zone)
+    tz = time_zone(zone)
     if precision == "day":
         day = at_ms(timestamp_ms).astimezone(tz).date()
         return _midnight(day, tz), _midnight(day + dt.timedelta(days=1), tz) - 1
@@ -130,19 +130,10 @@ def cut_off(range_: TimestampRange, unit: str, zone: str = "UTC") -> dt.datetime
     """What the timestamps of a range that was narrowed to `unit` have in common, in `zone`."""
     first, _ = instants(range_.low_ms + 1, unit, zone)
     found = at_ms(first)
-    return found if zone == "UTC" else found.astimezone(_zone(zone))
+    return found if zone == "UTC" else found.astimezone(time_zone(zone))
 
 
 def _midnight(day: dt.date, tz: dt.tzinfo) -> int:
     # The first instant of a day whose midnight the clocks skip is the one that they skip to.
     start = dt.datetime.combine(day, dt.time(), tz)
     return round((start - _EPOCH) / dt.timedelta(milliseconds=1))
-
-
-def _zone(zone: str) -> dt.tzinfo:
-    if zone in ("UTC", "Z", "Etc/UTC"):
-        return dt.timezone.utc
-    try:
-        return ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InvalidArgument(f"there is no time zone {zone!r}: name one such as Europe/Copenhagen, or UTC") from error

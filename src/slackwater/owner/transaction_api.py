@@ -14,6 +14,8 @@ from slackwater.owner.timestamp_range import TimestampRange
 WHOLE = ""
 """The granule that is the whole table; others are texts such as `["day","2026-11-21"]`, equal for equal partitions."""
 
+LONGEST_GRANULE = 512
+"""How many characters a granule has at most."""
 LONGEST_AHEAD_MS = 60_000
 """How far ahead of the owner's clock a transaction can be told the time."""
 
@@ -23,7 +25,7 @@ class TableVersion:
     """A table in a cut: the newest version, and its timestamp.
 
     Of a cut of the past both are None where the owner's database does not reach back so far: then the log tells, up to
-    the version `known_from - 1`. `created_ms` is when the owner came to know the table.
+    the version `known_from - 1`. A table that `is_released` was handed back later, with that version; it is nobody's.
     """
 
     table_id: str
@@ -32,6 +34,7 @@ class TableVersion:
     version: int | None
     timestamp_ms: int | None
     known_from: int = 0
+    is_released: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,39 +7,38 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
 
 from slackwater.errors import (
     CommitFailed,
-    CommitOwnerBusy,
     CommitOwnerUnavailable,
     CommitUnknown,
     InvalidArgument,
-    LockTimeout,
     SlackwaterError,
     StorageError,
 )
 from slackwater.owner import joint_allocation, joint_ratification, locks, promises
-from slackwater.owner.allocation import Blocked, InFlight, Purged
-from slackwater.owner.api import Commit, CommitResponse
+from slackwater.owner.allocation import Purged
+from slackwater.owner.api import CommitResponse
 from slackwater.owner.batches import Batches
 from slackwater.owner.clock import OwnerClock
-from slackwater.owner.commit_content import content, facts_of, timestamp_of
-from slackwater.owner.commit_files import backfilled_path, stage, staged_path, transaction_at
-from slackwater.owner.commits import LEASE_MS, LOCKED_S, MAX_BACKLOG, settle_abandoned
+from slackwater.owner.commit_content import content, facts_of
+from slackwater.owner.commit_files import backfilled_commit, stage, staged_path, transaction_at
+from slackwater.owner.commit_rules import require_kept, require_valid
+from slackwater.owner.commits import LEASE_MS, MAX_BACKLOG, allocated, require_patience, settle_abandoned, staging_ms
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import prepared
+from slackwater.owner.fences import Fences
 from slackwater.owner.granules import written_granules
 from slackwater.owner.heads import Allocated
 from slackwater.owner.joint_allocation import JointAllocation
-from slackwater.owner.joint_attempts import JointAllocated, JointAttempt, Outcome, TooEarly
+from slackwater.owner.joint_attempts import JointAllocated, JointAttempt, Outcome, TooEarly, tables_of
 from slackwater.owner.joint_ratification import JointStaged
 from slackwater.owner.ratification import Freed, Pending, Staged
 from slackwater.owner.timestamp_range import TimestampRange
@@ -49,16 +48,10 @@ from slackwater.owner.transaction_api import (
     TransactionRequest,
     TransactionResponse,
 )
-from slackwater.owner.waiting import Changes
+from slackwater.owner.waiting import Changes, Waits
 from slackwater.storage.store import ObjectStore
 
 _PREPARED = sa.select(prepared.c.txn_id).where(prepared.c.txn_id == sa.bindparam("of_txn"))
-_LEASE_BYTES_PER_MS = 1000
-_BYTES_PER_ACTION = 1000
-_FIRST_WAIT_S = 0.001
-# Whether those who come first are dead is asked when they have been waited for so often.
-_DOUBT_EVERY = 10
-_PATIENCE_S = 120.0
 _MOST_PUTS = 16
 
 
@@ -89,12 +82,16 @@ class Transactions:
         max_backlog: int = MAX_BACKLOG,
         lease_ms: int = LEASE_MS,
         changes: Changes | None = None,
+        fences: Fences | None = None,
+        owner_id: str = "",
     ) -> None:
         self._database = database
         self._store_of = store_of
         self._clock = clock
         self._lease_ms = lease_ms
-        self._allocation = JointAllocation(clock.now_ms, max_backlog)
+        self._fences = fences
+        self._owner_id = owner_id
+        self._allocation = JointAllocation(clock, max_backlog)
         self._allocate: Batches[JointAttempt, Outcome] = Batches(self._allocate_batch)
         self._ratify: Batches[JointStaged, joint_ratification.Outcome] = Batches(self._ratify_batch)
         self._changes = changes or Changes()
@@ -102,6 +99,7 @@ class Transactions:
     def commit(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
         """As `CommitOwner.commit_transaction`."""
         try:
+            self.require_allowed(request)
             answer = self._committed(request)
         except CommitUnknown:
             raise
@@ -111,6 +109,12 @@ class Transactions:
         if request.has_locks and not request.writes:
             self._changes.notify()
         return answer
+
+    def require_allowed(self, request: TransactionRequest) -> None:
+        """Let pass commits that are valid, and leave their tables the owner's: what is promised is carried out."""
+        for write in request.writes:
+            require_valid(write.actions)
+            require_kept(write.actions, self._owner_id, write.table_id)
 
     def commit_decided(self, request: TransactionRequest) -> TransactionResponse:
         """Commit at the one timestamp of the request's range, which this owner promised; at most once.
@@ -143,7 +147,10 @@ class Transactions:
         self, request: TransactionRequest, is_decided: bool = False
     ) -> TransactionResponse | TransactionConflict:
         attempt = replace(self.attempt(request), is_decided=is_decided)
-        started, waits = time.monotonic(), 0
+        if self._fences is not None:
+            for write in request.writes:
+                self._fences.require_none(self._store_of(write.table_id))
+        started, waits = time.monotonic(), self._waits(tables_of(request))
         while True:
             outcome = self.allocate(attempt)
             if isinstance(outcome, SlackwaterError):
@@ -165,9 +172,9 @@ class Transactions:
                 self._clock.sleep(outcome.wait_ms / 1000)
                 attempt = replace(attempt, has_waited=True)
             else:
-                waits += 1
-                self._wait(request, outcome, time.monotonic() - started, waits)
-            attempt = replace(attempt, file_id=self._clock.new_id(), until_ms=self._lease_end(request))
+                require_patience(outcome, time.monotonic() - started, f"transaction {request.txn_id}")
+                waits.wait()
+            attempt = replace(attempt, file_id=self._clock.new_id())
 
     def attempt(self, request: TransactionRequest) -> JointAttempt:
         """What is asked of the allocation. Raises InvalidArgument for actions that are no commits of it."""
@@ -180,7 +187,7 @@ class Transactions:
             {write.table_id: written_granules(write.actions) for write in request.writes},
             self._clock.new_id(),
             self._clock.holder,
-            self._lease_end(request),
+            self._lease_of(request),
         )
 
     def allocate(self, attempt: JointAttempt) -> Outcome:
@@ -189,7 +196,10 @@ class Transactions:
 
     def content(self, request: TransactionRequest, given: JointAllocated) -> JointContent:
         """The files that are to be put."""
-        return JointContent(given, {w.table_id: _content(w, given.parts[w.table_id]) for w in request.writes})
+        table_ids = sorted(write.table_id for write in request.writes)
+        return JointContent(
+            given, {w.table_id: _content(w, given.parts[w.table_id], table_ids) for w in request.writes}
+        )
 
     def stage(self, files: JointContent) -> None:
         """Put the files. Raises StorageError; whatever is put then, no record will ever name it."""
@@ -217,20 +227,34 @@ class Transactions:
         staged = files.staged(request.txn_id)
         try:
             self.stage(files)
+            self._require_no_fence(staged)
         except StorageError as error:
             self._give_back(staged)
+            # No record will ever name what is there; a recovery must not find it.
+            self._delete(staged)
             raise CommitFailed(
                 f"the commits of transaction {request.txn_id} were not all written, nothing was committed: {error}"
             ) from error
+        except CommitUnknown:
+            self._give_back(staged)
+            raise
         outcome = self._settled(staged)
         if isinstance(outcome, TransactionResponse):
             return _with_data(outcome, files)
         if outcome.is_purged and self._counts_in_log(staged):
             return _with_data(joint_ratification.answer_of(staged), files)
+        self._delete(staged)
+        return None
+
+    def _require_no_fence(self, staged: JointStaged) -> None:
+        if self._fences is not None:
+            for part in staged.parts:
+                self._fences.require_none_after_staging(self._store_of(part.table_id), part.file_name)
+
+    def _delete(self, staged: JointStaged) -> None:
         for part in staged.parts:
             with suppress(StorageError):
                 self._store_of(part.table_id).delete([staged_path(part.file_name)])
-        return None
 
     def _counts_in_log(self, staged: JointStaged) -> bool:
         """Whether one of its commits, of which no row tells any more, is in the log: then all of them count."""
@@ -245,20 +269,22 @@ class Transactions:
             ) from error
 
     def _settled(self, staged: JointStaged) -> TransactionResponse | Freed:
+        is_recorded = False
         try:
             outcome = self.ratify(staged)
-            waits = 0
+            is_recorded = True
+            waits = self._waits(part.table_id for part in staged.parts)
             while isinstance(outcome, Pending):
-                waits += 1
-                if waits % _DOUBT_EVERY == 0:
-                    for part in staged.parts:
-                        settle_abandoned(self._database, self._clock, part.table_id)
-                self._changes.wait(_FIRST_WAIT_S * (outcome.num_before + waits))
+                waits.wait(outcome.num_before)
                 if self._database.read(lambda c: joint_ratification.can_follow(c, staged)):
                     outcome = self.ratify(staged)
                 elif not self._database.read(lambda c: joint_ratification.is_allocated(c, staged)):
                     outcome = Freed()
         except CommitOwnerUnavailable as error:
+            if error.changed_nothing and not is_recorded:
+                # The versions are this attempt's alone, and nobody else lets them count.
+                self._delete(staged)
+                raise CommitFailed(f"transaction {staged.txn_id} was staged and does not count: {error}") from error
             raise CommitUnknown(
                 f"transaction {staged.txn_id} is staged, and whether it counts only the commit owner's database can "
                 f"say, which does not answer: {error}"
@@ -269,21 +295,15 @@ class Transactions:
             raise
         return outcome
 
-    def _wait(self, request: TransactionRequest, outcome: InFlight | Blocked, waited_s: float, waits: int) -> None:
-        if waited_s > (LOCKED_S if isinstance(outcome, Blocked) else _PATIENCE_S):
-            if isinstance(outcome, Blocked):
-                raise LockTimeout(
-                    f"transaction {request.txn_id} waited {LOCKED_S:.0f} s to commit: {outcome.by.description}; "
-                    "nothing was committed: repeat it when that has ended"
-                )
-            raise CommitOwnerBusy(
-                f"transaction {request.txn_id}: versions before its own were being staged for {_PATIENCE_S:.0f} "
-                "seconds; nothing was committed: try again"
-            )
-        if waits % _DOUBT_EVERY == 0:
-            for table_id in sorted({w.table_id for w in request.writes} | {r.table_id for r in request.reads}):
+    def _waits(self, table_ids: Iterable[str]) -> Waits:
+        """Waiting for others in these tables."""
+        in_order = sorted(table_ids)
+
+        def doubt() -> None:
+            for table_id in in_order:
                 settle_abandoned(self._database, self._clock, table_id)
-        self._changes.wait(_FIRST_WAIT_S * waits)
+
+        return Waits(self._changes, doubt)
 
     def _told_by_log(self, request: TransactionRequest, purged: Purged, searched: int) -> TransactionResponse | None:
         """The first result of a request that was carried out before, where no row tells of it any more."""
@@ -314,9 +334,7 @@ class Transactions:
         for version in itertools.count(start) if end is None else range(start, max(end, write.version) + 1):
             found = transaction_at(store, version)
             if found == txn_id:
-                data = store.read(backfilled_path(version))
-                # How the staged file was called nobody knows any more.
-                return CommitResponse(Commit(version, "", timestamp_of(data), len(data), data), version)
+                return CommitResponse(backfilled_commit(store, version), version)
             if found is None and end is None:
                 return None
         return None
@@ -338,19 +356,9 @@ class Transactions:
         return replace(response, commits=commits)
 
     def _allocate_batch(self, attempts: Sequence[JointAttempt]) -> list[Outcome]:
-        runs = itertools.count()
-
-        def allocate(connection: Connection) -> list[Outcome]:
-            # A run whose answer was lost may have counted.
-            return self._allocation.allocate(connection, attempts, is_rerun=next(runs) > 0)
-
         # A power cut that undoes it undoes nothing that anybody has seen; unless it is a read, which ends here.
         durable = any(not attempt.request.writes for attempt in attempts)
-        try:
-            return self._database.write(allocate, durable)
-        except IntegrityError:
-            # A request comes again without saying so.
-            return self._database.write(allocate, durable)
+        return allocated(self._database, lambda c, again: self._allocation.allocate(c, attempts, again), durable)
 
     def _ratify_batch(self, staged: Sequence[JointStaged]) -> list[joint_ratification.Outcome]:
         outcomes = self._database.write(lambda c: joint_ratification.ratify(c, staged))
@@ -363,9 +371,9 @@ class Transactions:
             self._database.write(lambda c: joint_ratification.give_back(c, staged), durable=False)
         self._changes.notify()
 
-    def _lease_end(self, request: TransactionRequest) -> int:
+    def _lease_of(self, request: TransactionRequest) -> int:
         num_actions = sum(len(write.actions) for write in request.writes)
-        return self._clock.now_ms() + self._lease_ms + num_actions * _BYTES_PER_ACTION // _LEASE_BYTES_PER_MS
+        return self._lease_ms + staging_ms(num_actions)
 
 
 def _forget(connection: Connection, txn_id: str) -> None:
@@ -377,9 +385,9 @@ def _forget(connection: Connection, txn_id: str) -> None:
     joint_allocation.forget_open(connection, txn_id)
 
 
-def _content(write: TableWrite, part: Allocated) -> bytes:
+def _content(write: TableWrite, part: Allocated, table_ids: Sequence[str]) -> bytes:
     moved_to = None if part.shift is None else part.version
-    return content(write.actions, part.version, part.timestamp_ms, part.shift, moved_to)
+    return content(write.actions, part.version, part.timestamp_ms, part.shift, moved_to, table_ids)
 
 
 def _with_data(response: TransactionResponse, files: JointContent) -> TransactionResponse:

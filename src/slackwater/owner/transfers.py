@@ -45,12 +45,14 @@ from slackwater.owner.backfill import Backfill
 from slackwater.owner.clock import OwnerClock, is_dead
 from slackwater.owner.commit_content import ContentFacts, content, facts_of, timestamp_of
 from slackwater.owner.commit_files import backfilled_path, stage, staged_path, transaction_at
+from slackwater.owner.commit_rules import require_valid
 from slackwater.owner.database import Database
 from slackwater.owner.database_schema import commits, owner, tables
+from slackwater.owner.foreign_commits import explained
 from slackwater.owner.granules import checked
 from slackwater.owner.heads import RATIFIED, TURN_MS, locked_table, why_refused
 from slackwater.owner.locks import in_the_way
-from slackwater.owner.owner_time import OwnerTime, begin_allocation
+from slackwater.owner.owner_time import OwnerTime, begin_allocation, last_ms
 from slackwater.owner.places import Places
 from slackwater.owner.transaction_api import Item
 from slackwater.protocol.file_names import version_prefix
@@ -83,6 +85,7 @@ class Transfers:
 
     def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
         """As `CommitOwner.take`."""
+        require_valid(proposal.actions)
         facts = facts_of(proposal.actions, proposal.commit_id)
         _validate_names_owner(proposal.actions)
         self._validate_times(proposal)
@@ -129,6 +132,7 @@ class Transfers:
         """As `CommitOwner.release`."""
         if self._keep:
             raise OperationNotAllowed("this commit owner does not give up its tables: ask whoever runs it")
+        require_valid(request.actions)
         facts_of(request.actions, request.commit_id)
         if _names_owner(request.actions):
             raise InvalidArgument(f"the commit that hands a table back unsets {MANAGED_COMMIT_OWNER}")
@@ -215,9 +219,8 @@ class Transfers:
         store = self._places.store(row.location)
         if self._put(store, row) is _CONFLICT:
             raise UnratifiedCommit(
-                f"{store.root_url}/{backfilled_path(row.transfer_version)} was written by somebody who did not ask the "
-                "commit owner, so the table cannot be handed back: move the file out of the log, then run "
-                "`slackwater lake repair`"
+                f"{store.root_url}/{backfilled_path(row.transfer_version)} is not the commit that hands the table "
+                f"back, so that cannot be done: {explained(store, row.transfer_version)}"
             )
         self._database.write(lambda c: self._let_go(c, table_id))
         return self._response(row, row.transfer_version)
@@ -258,10 +261,10 @@ class Transfers:
         def choose(connection: Connection) -> int:
             begin_allocation(connection)
             connection.execute(sa.select(owner.c.last_ms).with_for_update())
-            time = OwnerTime.of(connection, self._clock.now_ms())
+            time = OwnerTime.of(connection, self._clock)
             # After everything that was read of any table, and after every time slice.
             chosen: int = max(
-                time.clock_ms, time.last_ms + 1, time.served_ms + 1, 0 if previous_ms is None else previous_ms + 1
+                time.now_ms, time.last_ms + 1, time.served_ms + 1, 0 if previous_ms is None else previous_ms + 1
             )
             connection.execute(sa.update(owner).values(last_ms=chosen))
             return chosen
@@ -278,7 +281,7 @@ class Transfers:
             # An earlier run of this transaction whose answer was lost.
             return True
         begin_allocation(connection)
-        if OwnerTime.of(connection, timestamp_ms).served_ms >= timestamp_ms:
+        if OwnerTime.of(connection, self._clock).served_ms >= timestamp_ms:
             return False
         before = proposal.version - 1
         mark = proposal.row_id_mark if facts.mark is None else facts.mark
@@ -322,11 +325,11 @@ class Transfers:
             return TableNotFound(f"the commit owner has no table {request.table_id}")
         if row.transfer_commit_id == request.commit_id:
             return None
-        time = OwnerTime.of(connection, timestamp_ms, checked(request.table_id, None))
+        time = OwnerTime.of(connection, self._clock, checked(request.table_id, None))
         refusal = why_refused(row)
         if refusal is not None:
             return refusal
-        now_ms = self._clock.now_ms()
+        now_ms = time.now_ms
         if request.version <= row.ratified_version or row.allocated_version > row.ratified_version:
             # Nobody gets another version before the table was handed back, or that was given up.
             _set(connection, request.table_id, turn_of=_HAND_BACK, turn_until_ms=now_ms + TURN_MS)
@@ -373,7 +376,9 @@ class Transfers:
         return row
 
     def _validate_times(self, proposal: OwnershipProposal) -> None:
-        previous, now_ms = proposal.previous_timestamp_ms, self._clock.now_ms()
+        previous = proposal.previous_timestamp_ms
+        # What the owner has given out itself lies before whatever it gives out next.
+        now_ms = max(self._clock.now_ms(), self._database.read(last_ms))
         if previous is not None and previous > now_ms + _FUTURE_MS:
             raise InvalidArgument(
                 f"{proposal.location}: its last commit is dated {previous - now_ms} ms in the future, and every later "

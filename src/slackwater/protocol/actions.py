@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from slackwater.errors import CorruptLog
+from slackwater.protocol.action_fields import names, optional, required, string_map
 
 NO_COLUMNS = '{"type":"struct","fields":[]}'
 """The schema string of a table without columns."""
@@ -31,10 +32,10 @@ class Protocol:
     def from_json(node: Mapping[str, Any], where: str) -> Protocol:
         """The protocol in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
         return Protocol(
-            _required(node, "minReaderVersion", int, where, "protocol"),
-            _required(node, "minWriterVersion", int, where, "protocol"),
-            _names(node, "readerFeatures", where, "protocol"),
-            _names(node, "writerFeatures", where, "protocol"),
+            required(node, "minReaderVersion", int, where, "protocol"),
+            required(node, "minWriterVersion", int, where, "protocol"),
+            names(node, "readerFeatures", where, "protocol"),
+            names(node, "writerFeatures", where, "protocol"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -76,22 +77,22 @@ class Metadata:
         """The metadata in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
         if not isinstance(node, Mapping):
             raise CorruptLog(f"{where}: metaData must be an object, found {node!r}")
-        encoding = _optional(node, "format", Mapping, where, "metaData") or {}
+        encoding = optional(node, "format", Mapping, where, "metaData") or {}
         if node.get("schemaString") is None:
             # Tables that were set up without columns exist; the reference implementation reads them so too.
             node = {**node, "schemaString": NO_COLUMNS}
         return Metadata(
             id=str(node.get("id") or ""),
-            schema_string=_required(node, "schemaString", str, where, "metaData"),
-            partition_columns=_names(node, "partitionColumns", where, "metaData") or (),
-            configuration=_string_map(node, "configuration", where, "metaData"),
-            name=_optional(node, "name", str, where, "metaData"),
-            description=_optional(node, "description", str, where, "metaData"),
+            schema_string=required(node, "schemaString", str, where, "metaData"),
+            partition_columns=names(node, "partitionColumns", where, "metaData") or (),
+            configuration=string_map(node, "configuration", where, "metaData"),
+            name=optional(node, "name", str, where, "metaData"),
+            description=optional(node, "description", str, where, "metaData"),
             format=Format(
-                _optional(encoding, "provider", str, where, "metaData.format") or "parquet",
-                _string_map(encoding, "options", where, "metaData.format"),
+                optional(encoding, "provider", str, where, "metaData.format") or "parquet",
+                string_map(encoding, "options", where, "metaData.format"),
             ),
-            created_time=_optional(node, "createdTime", int, where, "metaData"),
+            created_time=optional(node, "createdTime", int, where, "metaData"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -124,9 +125,9 @@ class SetTransaction:
     def from_json(node: Mapping[str, Any], where: str) -> SetTransaction:
         """The transaction identifier in `node`; raises CorruptLog, naming `where`."""
         return SetTransaction(
-            _required(node, "appId", str, where, "txn"),
-            _required(node, "version", int, where, "txn"),
-            _optional(node, "lastUpdated", int, where, "txn"),
+            required(node, "appId", str, where, "txn"),
+            required(node, "version", int, where, "txn"),
+            optional(node, "lastUpdated", int, where, "txn"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -149,9 +150,9 @@ class DomainMetadata:
     def from_json(node: Mapping[str, Any], where: str) -> DomainMetadata:
         """The domain metadata in `node`; raises CorruptLog, naming `where`."""
         return DomainMetadata(
-            _required(node, "domain", str, where, "domainMetadata"),
-            _optional(node, "configuration", str, where, "domainMetadata") or "",
-            _optional(node, "removed", bool, where, "domainMetadata") or False,
+            required(node, "domain", str, where, "domainMetadata"),
+            optional(node, "configuration", str, where, "domainMetadata") or "",
+            optional(node, "removed", bool, where, "domainMetadata") or False,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -178,32 +179,16 @@ def parse_actions(data: bytes, where: str) -> list[dict[str, Any]]:
     return actions
 
 
-def _required(node: Mapping[str, Any], key: str, kind: type, where: str, action: str) -> Any:
-    value = node.get(key) if isinstance(node, Mapping) else None
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise CorruptLog(f"{where}: {action} must have {key} of type {kind.__name__}, found {value!r}")
-    return value
+def parse_commit(data: bytes, where: str) -> list[dict[str, Any]]:
+    """As `parse_actions`, for the file of one commit: one without an action is no version without changes.
 
-
-def _optional(node: Mapping[str, Any], key: str, kind: type, where: str, action: str) -> Any:
-    return None if node.get(key) is None else _required(node, key, kind, where, action)
-
-
-def _names(node: Mapping[str, Any], key: str, where: str, action: str) -> tuple[str, ...] | None:
-    names = _optional(node, key, list, where, action)
-    if names is None:
-        return None
-    if not all(isinstance(name, str) for name in names):
-        raise CorruptLog(f"{where}: {action} must have {key} that is a list of names, found {names!r}")
-    return tuple(names)
-
-
-def _string_map(node: Mapping[str, Any], key: str, where: str, action: str) -> dict[str, str]:
-    """A map without its null values, as JSON has it (an object) or as Arrow gives it (a list of pairs)."""
-    value = {} if node.get(key) is None else node[key]
-    entries = list(value.items()) if isinstance(value, Mapping) else value
-    if not isinstance(entries, list) or not all(
-        isinstance(entry, tuple) and isinstance(entry[0], str) and isinstance(entry[1], str | None) for entry in entries
-    ):
-        raise CorruptLog(f"{where}: {action} must have {key} that maps text to text, found {value!r}")
-    return {name: text for name, text in entries if text is not None}
+    That is what a machine that stops leaves of a file that was not synced to its disk. Raises CorruptLog.
+    """
+    actions = parse_actions(data, where)
+    if not actions:
+        raise CorruptLog(
+            f"{where}: a commit must hold an action, found {len(data)} bytes without any: what was in it is lost, as "
+            "where its writer's machine stopped before the file was on the disk; restore the file, or take it out of "
+            "the log where it is the newest version and its writer was never told that it is committed"
+        )
+    return actions

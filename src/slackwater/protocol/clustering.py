@@ -5,13 +5,15 @@ Source: delta-protocol.md "Clustered Table".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import orjson
 
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.column_mapping import physical_name
+from slackwater.protocol.data_file_actions import AddFile
 from slackwater.protocol.features import supported_features
 from slackwater.protocol.schema import DataType, DecimalType, PrimitiveType, StructField, StructType
 
@@ -97,6 +99,38 @@ def validate_clustering_columns(
                 f"clustering column {name}: no statistics are collected for it; raise delta.dataSkippingNumIndexedCols "
                 "or name it in delta.dataSkippingStatsColumns"
             )
+
+
+def validate_file_stats(add: AddFile, columns: Sequence[ColumnName]) -> None:
+    """Refuse a file without statistics of the clustering columns, given by physical names.
+
+    Known is a column's smallest and largest value, or that all its values are null, with the number of both. Raises
+    InvalidArgument naming file and column. Source: "Writer Requirements for Clustered Table".
+    """
+    stats = _stats_of(add)
+    for column in columns:
+        found = {group: _dig(stats.get(group), column) for group in ("minValues", "maxValues", "nullCount")}
+        rows = stats.get("numRecords")
+        bounded = found["minValues"] is not None and found["maxValues"] is not None
+        if rows is None or found["nullCount"] is None or not (bounded or found["nullCount"] == rows):
+            raise InvalidArgument(
+                f"{add.path}: the table is clustered by {'.'.join(column)}, so the stats of every file must say its "
+                "numRecords, and minValues, maxValues and nullCount of that column"
+            )
+
+
+def _stats_of(add: AddFile) -> Mapping[str, Any]:
+    try:
+        found = orjson.loads(add.stats or "{}")
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _dig(node: object, column: ColumnName) -> object:
+    for name in column:
+        node = node.get(name) if isinstance(node, Mapping) else None
+    return node
 
 
 def has_extremes(data_type: DataType) -> bool:

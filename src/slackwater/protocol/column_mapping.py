@@ -5,6 +5,7 @@ Source: delta-protocol.md "Column Mapping".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from slackwater.errors import CorruptTable, InvalidSchema
@@ -55,6 +56,14 @@ def field_id(column: StructField) -> int:
 def physical_schema(schema: StructType, mode: str) -> StructType:
     """`schema` with every field, nested ones too, under its physical name; field metadata stays."""
     return schema if mode == NONE else _physical_struct(schema, mode)
+
+
+def data_columns(schema: StructType, partition_columns: Sequence[str], mode: str) -> StructType:
+    """The columns that data files and their statistics have: `schema` without the partition columns, as files name it.
+
+    Raises InvalidSchema as `physical_name` does.
+    """
+    return physical_schema(StructType(tuple(c for c in schema if c.name not in partition_columns)), mode)
 
 
 def _physical_struct(struct: StructType, mode: str) -> StructType:

@@ -12,7 +12,11 @@ from typing import Any
 
 import orjson
 
+from slackwater.errors import CorruptDeletionVector, CorruptLog
+from slackwater.protocol.action_fields import nullable_map, optional, required, string_map
 from slackwater.protocol.deletion_vectors import DeletionVectorDescriptor
+
+_INT = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,23 @@ class AddFile:
     def deletion_vector_id(self) -> str | None:
         """The unique id of the deletion vector; with the path the key of the logical file."""
         return self.deletion_vector.unique_id if self.deletion_vector else None
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> AddFile:
+        """The file in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        return AddFile(
+            _path(node, where, "add"),
+            nullable_map(node, "partitionValues", where, "add"),
+            required(node, "size", int, where, "add"),
+            required(node, "modificationTime", int, where, "add"),
+            required(node, "dataChange", bool, where, "add"),
+            optional(node, "stats", str, where, "add"),
+            _tags(node, where, "add"),
+            _deletion_vector(node, where, "add"),
+            optional(node, "baseRowId", int, where, "add"),
+            optional(node, "defaultRowCommitVersion", int, where, "add"),
+            optional(node, "clusteringProvider", str, where, "add"),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The `add` action; a null partition value stays null, other fields without a value are left out."""
@@ -87,6 +108,24 @@ class RemoveFile:
         """The unique id of the deletion vector; with the path the key of the logical file."""
         return self.deletion_vector.unique_id if self.deletion_vector else None
 
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> RemoveFile:
+        """The file in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        values = None if _is_absent(node, "partitionValues") else nullable_map(node, "partitionValues", where, "remove")
+        optional(node, "extendedFileMetadata", bool, where, "remove")
+        return RemoveFile(
+            _path(node, where, "remove"),
+            optional(node, "deletionTimestamp", int, where, "remove") or 0,
+            required(node, "dataChange", bool, where, "remove"),
+            values,
+            optional(node, "size", int, where, "remove"),
+            optional(node, "stats", str, where, "remove"),
+            _tags(node, where, "remove"),
+            _deletion_vector(node, where, "remove"),
+            optional(node, "baseRowId", int, where, "remove"),
+            optional(node, "defaultRowCommitVersion", int, where, "remove"),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The `remove` action; `extendedFileMetadata` says whether partition values and size are there."""
         extended = self.partition_values is not None and self.size is not None
@@ -117,6 +156,18 @@ class AddCDCFile:
     size: int
     tags: Mapping[str, str] | None = None
 
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> AddCDCFile:
+        """The file in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        if required(node, "dataChange", bool, where, "cdc"):
+            raise CorruptLog(f"{where}: cdc never changes data, found dataChange true")
+        return AddCDCFile(
+            _path(node, where, "cdc"),
+            nullable_map(node, "partitionValues", where, "cdc"),
+            required(node, "size", int, where, "cdc"),
+            _tags(node, where, "cdc"),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The `cdc` action."""
         node: dict[str, Any] = {
@@ -140,3 +191,31 @@ def num_records_of(stats: str | None) -> int | None:
     except (orjson.JSONDecodeError, AttributeError):
         return None
     return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _path(node: Mapping[str, Any], where: str, action: str) -> str:
+    path: str = required(node, "path", str, where, action)
+    if not path:
+        raise CorruptLog(f"{where}: {action} must have a path, found ''")
+    return path
+
+
+def _is_absent(node: Mapping[str, Any], key: str) -> bool:
+    return node.get(key) is None
+
+
+def _tags(node: Mapping[str, Any], where: str, action: str) -> dict[str, str] | None:
+    return None if _is_absent(node, "tags") else string_map(node, "tags", where, action)
+
+
+def _deletion_vector(node: Mapping[str, Any], where: str, action: str) -> DeletionVectorDescriptor | None:
+    found = optional(node, "deletionVector", dict, where, action)
+    if found is None:
+        return None
+    try:
+        descriptor = DeletionVectorDescriptor.from_json(found)
+    except CorruptDeletionVector as error:
+        raise CorruptLog(f"{where}: {action} has a malformed deletionVector: {error}") from error
+    if max(descriptor.offset or 0, descriptor.size_in_bytes) >= _INT:
+        raise CorruptLog(f"{where}: {action} must have a deletionVector of less than {_INT} bytes, found {found}")
+    return descriptor

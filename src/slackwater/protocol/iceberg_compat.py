@@ -24,8 +24,9 @@ from slackwater.protocol.properties import (
 )
 from slackwater.protocol.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
 
-# The key of the ids of array elements, map keys and map values, in the metadata of the column they belong to, and what
-# other engines call it; ids that are found under that key are kept as well.
+# The keys of the ids of array elements, map keys and map values, in the metadata of the column they belong to: the
+# protocol's, and the one that the reference implementation reads and writes. Both are written, with the same ids, so
+# that nobody gives the parts other ids; what the latter says counts, where others have changed only that one.
 NESTED_IDS, _NESTED_IDS_ELSEWHERE = NESTED_ID_KEYS
 _ENABLED_BY = {1: ENABLE_ICEBERG_COMPAT_V1, 2: ENABLE_ICEBERG_COMPAT_V2}
 _LARGEST_ID = 2**31 - 1
@@ -106,12 +107,16 @@ def nested_ids(column: StructField) -> dict[str, int]:
     Keys begin with the column's physical name, its display name, or what was that before a rename: the beginning that
     makes sense of most keys counts. Raises InvalidSchema for an entry that is no number.
     """
-    found = column.metadata.get(NESTED_IDS, column.metadata.get(_NESTED_IDS_ELSEWHERE)) or {}
+    return _ids_under(NESTED_IDS, column) | _ids_under(_NESTED_IDS_ELSEWHERE, column)
+
+
+def _ids_under(name: str, column: StructField) -> dict[str, int]:
+    found = column.metadata.get(name) or {}
     if not isinstance(found, Mapping):
-        raise InvalidSchema(f"column {column.name}: {NESTED_IDS} must be an object, found {found!r}")
+        raise InvalidSchema(f"column {column.name}: {name} must be an object, found {found!r}")
     for key, value in found.items():
         if not isinstance(value, int) or isinstance(value, bool):
-            raise InvalidSchema(f"column {column.name}: {NESTED_IDS} must map to numbers, found {value!r} for {key}")
+            raise InvalidSchema(f"column {column.name}: {name} must map to numbers, found {value!r} for {key}")
     wanted = set(_nested_parts(column.type))
     shortest = min(found, key=len, default="")
     names = (column.metadata.get(PHYSICAL_NAME, column.name), column.name, shortest.rpartition(".")[0])
@@ -199,9 +204,9 @@ def _assign_parts(column: StructField, highest: int) -> tuple[Mapping[str, objec
         if part not in known:
             highest += 1
         ids[f"{prefix}.{part}"] = known.get(part, highest)
-    if not ids or column.metadata.get(NESTED_IDS) == ids:
+    if not ids or all(column.metadata.get(key) == ids for key in NESTED_ID_KEYS):
         return column.metadata, highest
-    return {**column.metadata, NESTED_IDS: ids}, highest
+    return {**column.metadata, **{key: dict(ids) for key in NESTED_ID_KEYS}}, highest
 
 
 def _assign_type(data_type: DataType, highest: int) -> tuple[DataType, int]:

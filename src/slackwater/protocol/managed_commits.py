@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 import orjson
 
@@ -21,13 +20,15 @@ from slackwater.protocol.properties import (
     MANAGED_COMMIT_OWNER,
     MANAGED_COMMIT_OWNER_CONF,
     TableProperties,
+    find_property,
 )
 
 FEATURE = "managedCommit"
+_TIME_FEATURE = "inCommitTimestamp"
 OWNER_NAME = "slackwater"
 """What `delta.managedCommit.commitOwner` is for owners of this package; the settings say which one."""
 
-_OWNER_ID, _TABLE_ID, _ENDPOINT = "ownerId", "tableId", "endpoint"
+_OWNER_ID, _TABLE_ID, _ENDPOINT, _NAME = "ownerId", "tableId", "endpoint", "name"
 _OWN_PROPERTIES = (MANAGED_COMMIT_OWNER, MANAGED_COMMIT_OWNER_CONF)
 _FOLDED = frozenset(key.lower() for key in _OWN_PROPERTIES)
 _FOLDED_TIME = frozenset((ENABLE_IN_COMMIT_TIMESTAMPS.lower(),))
@@ -52,6 +53,11 @@ class Ownership:
         return self.conf.get(_TABLE_ID)
 
     @property
+    def table_name(self) -> str | None:
+        """What an owner of this package calls the table: with its state lost, nothing else tells."""
+        return self.conf.get(_NAME)
+
+    @property
     def endpoint(self) -> str | None:
         """Where the owner is served, for people to read: no client calls it unasked."""
         return self.conf.get(_ENDPOINT)
@@ -63,23 +69,30 @@ class Ownership:
         return f"the commit owner {self.name!r}" + (f" ({self.owner_id})" if self.owner_id else "") + where
 
 
-def own_conf(owner_id: str, table_id: str, endpoint: str | None) -> dict[str, str]:
+def own_conf(owner_id: str, table_id: str, endpoint: str | None, name: str) -> dict[str, str]:
     """The settings of a table whose owner is one of this package. Raises InvalidArgument for a secret among them."""
-    conf = {_OWNER_ID: owner_id, _TABLE_ID: table_id} | ({_ENDPOINT: endpoint} if endpoint else {})
+    conf = {_OWNER_ID: owner_id, _TABLE_ID: table_id, _NAME: name} | ({_ENDPOINT: endpoint} if endpoint else {})
     validate_no_secrets(conf)
     return conf
 
 
 def validate_no_secrets(conf: Mapping[str, str]) -> None:
-    """Raise InvalidArgument for a key that names a secret, or a URL that holds one: every reader could see it."""
+    """Raise InvalidArgument for a key that names a secret, or a URL that may hold one: every reader could see it.
+
+    A URL says where something is and no more: users, passwords, queries and fragments are where secrets stand.
+    """
     for key, value in conf.items():
         plain = key.replace("-", "").lower()
-        parts = urlsplit(value) if "://" in value else None
-        if any(word in plain for word in _SECRET_WORDS) or (parts is not None and (parts.password or parts.username)):
+        if any(word in plain for word in _SECRET_WORDS) or _may_hold_a_secret(value):
             raise InvalidArgument(
                 f"{MANAGED_COMMIT_OWNER_CONF} must not hold a secret, and {key!r} looks like one: everybody who can "
                 "read the table sees it; give secrets to the client instead"
             )
+
+
+def _may_hold_a_secret(value: str) -> bool:
+    address = value.partition("://")[2] if "://" in value else value
+    return "@" in address or ("://" in value and any(mark in address for mark in "?#"))
 
 
 def ownership(protocol: Protocol, metadata: Metadata, where: str) -> Ownership | None:
@@ -121,7 +134,7 @@ def with_owner(protocol: Protocol, metadata: Metadata, conf: Mapping[str, str]) 
     }
     folded = {key.lower() for key in own}
     others = {key: value for key, value in metadata.configuration.items() if key.lower() not in folded}
-    supporting = with_features(protocol, ["inCommitTimestamp", FEATURE])
+    supporting = with_features(protocol, [_TIME_FEATURE, FEATURE])
     return supporting, replace(metadata, configuration={**others, **own})
 
 
@@ -161,6 +174,45 @@ def validate_same_owner(before: Metadata | None, after: Metadata) -> None:
                 f"{key} is not for users to set: create the table in a lake with Lake.create_table, bring an existing "
                 "one in with Lake.adopt, and hand it back with Lake.release"
             )
+
+
+def validate_kept(
+    protocol: Protocol | None, metadata: Metadata | None, owner_id: str, table_id: str, where: str
+) -> None:
+    """Let pass a protocol and a metadata, where there are any, with which the table stays what its owner made it.
+
+    The owner is `owner_id`, of this package, and calls the table `table_id`; the features that it needs and in-commit
+    timestamps stay on. Each of its properties has one spelling, so that no reader takes another one for it.
+    Raises OperationNotAllowed, CorruptTable for properties that are malformed.
+    """
+    if protocol is not None:
+        missing = {FEATURE, _TIME_FEATURE} - supported_features(protocol)
+        if missing:
+            raise _not_by_a_commit(where, f"leaves out the feature {', '.join(sorted(missing))}")
+    if metadata is None:
+        return
+    properties = TableProperties(metadata.configuration)
+    for key in (*_OWN_PROPERTIES, ENABLE_IN_COMMIT_TIMESTAMPS):
+        known = find_property(key)
+        spellings = {key.lower()} | ({alias.lower() for alias in known.aliases} if known else set())
+        if sum(name.lower() in spellings for name in properties) != 1:
+            raise _not_by_a_commit(where, f"leaves out {key}, or has it more than once")
+    if not properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS):
+        raise _not_by_a_commit(where, f"turns off {ENABLE_IN_COMMIT_TIMESTAMPS}")
+    conf = _parse_conf(properties.get(MANAGED_COMMIT_OWNER_CONF), where)
+    if (
+        properties.get(MANAGED_COMMIT_OWNER) != OWNER_NAME
+        or conf.get(_TABLE_ID) != table_id
+        or conf.get(_OWNER_ID, owner_id) != owner_id
+    ):
+        raise _not_by_a_commit(where, f"changes {MANAGED_COMMIT_OWNER} or {MANAGED_COMMIT_OWNER_CONF}")
+
+
+def _not_by_a_commit(where: str, what: str) -> OperationNotAllowed:
+    return OperationNotAllowed(
+        f"{where} {what}: a table comes to its owner with Lake.create_table or Lake.adopt, and is handed back with "
+        "Lake.release, by none but these"
+    )
 
 
 def _parse_conf(text: str | None, where: str) -> Mapping[str, str]:

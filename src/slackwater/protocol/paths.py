@@ -18,6 +18,8 @@ from slackwater.errors import PathNotAllowed
 # What is copied at a time to be searched: it should fit a processor's cache.
 _BLOCK_BYTES = 1 << 20
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
+# Some systems take a backslash for a slash.
+_SEPARATOR = re.compile(r"[/\\]")
 
 
 def canonical_path(path: str) -> str:
@@ -81,30 +83,51 @@ def checked_data_path(path: str, root_url: str, local_root: str | None, allow_ou
     """Where the file at `path` (as in the log) is: relative to the root and decoded, or absolute if it lies outside.
 
     An absolute path inside the root becomes relative. Raises PathNotAllowed for an absolute path outside the root
-    unless `allow_outside`, and always for a path that climbs out of the root with '..'.
+    unless `allow_outside`, and always for a path that climbs with '..' or cannot be that of a file.
     """
     canonical = canonical_path(path)
     if not is_absolute(canonical):
-        return _below(canonical, path, root_url)
+        return checked_relative_path(canonical, root_url, path)
     for root in (unquote(root_url), local_root):
         if root and canonical.startswith(root + "/"):
-            return _below(canonical[len(root) + 1 :], path, root_url)
+            # What is left may itself look absolute (`/root//etc/x`), and would be taken for that.
+            return checked_relative_path(canonical[len(root) + 1 :], root_url, path)
     if not allow_outside:
         raise PathNotAllowed(
             f"{root_url}: the log names the file {path!r} outside the table's root; if you trust the table, allow it "
             "with the option allowPathsOutsideRoot=true (allow_paths_outside_root=True in Python)"
         )
+    _require_file(canonical, root_url, path)
     return canonical
 
 
-def _below(relative: str, path: str, root_url: str) -> str:
-    # What is left of an absolute path may itself look absolute (`/root//etc/x`), and would be taken for that.
-    if ".." in relative.split("/") or is_absolute(relative):
+def checked_relative_path(relative: str, root_url: str, named: str | None = None) -> str:
+    """`relative` itself, decoded already, where it is of a file below the root; `named` is what the log says.
+
+    Raises PathNotAllowed where it is absolute or a URL, climbs with '..', or cannot be that of a file.
+    """
+    path = relative if named is None else named
+    if is_absolute(relative):
         raise PathNotAllowed(
-            f"{root_url}: the log names the data file {path!r}, which climbs out of the table's root with '..' or with "
-            "an absolute path inside the path; such a path is never followed"
+            f"{root_url}: the log names the file {path!r}, which must be below the table's root and hides an absolute "
+            "path inside the path; such a path is never followed"
         )
+    _require_file(relative, root_url, path)
     return relative
+
+
+def _require_file(decoded: str, root_url: str, path: str) -> None:
+    if ".." in _SEPARATOR.split(decoded):
+        raise PathNotAllowed(
+            f"{root_url}: the log names the file {path!r}, which climbs out of the table's root with '..'; such a path "
+            "is never followed"
+        )
+    # A reader that is given a directory reads all that lies in it.
+    if decoded.rpartition("/")[2] in ("", ".") or "\0" in decoded:
+        raise PathNotAllowed(
+            f"{root_url}: the log names the file {path!r}, which cannot be one: it is empty, ends as a directory does, "
+            "or holds a NUL; such a path is never followed"
+        )
 
 
 def encode_path(path: str) -> str:

@@ -6,8 +6,8 @@ Columns".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -29,6 +29,7 @@ from slackwater.protocol.schema import (
     StructType,
     walk_fields,
 )
+from slackwater.protocol.sql_functions import require_known_functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class RowRules:
     generated: tuple[GeneratedColumn, ...] = ()
     defaults: tuple[DefaultColumn, ...] = ()
     identity: tuple[IdentityColumn, ...] = ()
+    timed: Callable[[str], str] = field(default=str, compare=False)
+    """From the SQL of a rule to the SQL that is evaluated, which may have a time in it that it asks for."""
 
     def __bool__(self) -> bool:
         """Whether there is any rule."""
@@ -91,10 +94,10 @@ def row_rules(metadata: Metadata, schema: StructType, protocol: Protocol) -> Row
     supports the feature: refusing a row too many is safer than letting a wrong one in. Generated, default and identity
     columns are such only where the protocol supports them, otherwise they are ordinary columns. Raises InvalidSchema
     for a rule that cannot be understood, and UnsupportedFeature for one on a column inside an array or a map, or a
-    nested one where only columns of the top level can have it.
+    nested one where only columns of the top level can have it, or whose SQL calls what may not be called.
     """
     supported = supported_features(protocol)
-    return RowRules(
+    rules = RowRules(
         not_null=tuple(_not_null(schema)),
         checks=checks(metadata.configuration),
         invariants=tuple(_invariants(schema)),
@@ -102,6 +105,9 @@ def row_rules(metadata: Metadata, schema: StructType, protocol: Protocol) -> Row
         defaults=tuple(_defaults(schema)) if "allowColumnDefaults" in supported else (),
         identity=identity_columns(schema) if "identityColumns" in supported else (),
     )
+    for what, sql in _texts(rules):
+        require_known_functions(sql, what)
+    return rules
 
 
 def checks(configuration: Mapping[str, str]) -> tuple[Check, ...]:
@@ -109,6 +115,13 @@ def checks(configuration: Mapping[str, str]) -> tuple[Check, ...]:
     size = len(CONSTRAINT_PREFIX)
     found = [Check(key[size:], sql) for key, sql in configuration.items() if key[:size].lower() == CONSTRAINT_PREFIX]
     return tuple(sorted(found, key=lambda check: check.name))
+
+
+def _texts(rules: RowRules) -> Iterator[tuple[str, str]]:
+    yield from ((f"CHECK constraint {check.name}", check.sql) for check in rules.checks)
+    yield from ((f"the invariant of column {'.'.join(i.column)}", i.sql) for i in rules.invariants)
+    yield from ((f"the generation expression of column {column.name}", column.sql) for column in rules.generated)
+    yield from ((f"the default value of column {column.name}", column.sql) for column in rules.defaults)
 
 
 def _not_null(schema: StructType) -> Iterator[ColumnPath]:

@@ -5,6 +5,7 @@ Source: delta-protocol.md "Primitive Types", "Delta Data Type to Parquet Type Ma
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 
 from slackwater.protocol.schema import (
@@ -12,12 +13,19 @@ from slackwater.protocol.schema import (
     TIMESTAMP_NTZ,
     VOID,
     ArrayType,
+    ColumnPath,
     DataType,
     DecimalType,
     MapType,
     PrimitiveType,
+    StructField,
     StructType,
+    rewrite_fields,
+    walk_fields,
 )
+
+TYPE_CHANGES = "delta.typeChanges"
+"""In the metadata of a column: its earlier types, which files that were written before may still hold."""
 
 # Decimal digits that every value of the type has room in.
 _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
@@ -87,6 +95,20 @@ def is_type_widening(old: DataType, new: DataType) -> bool:
     if isinstance(old, DecimalType):
         return isinstance(new, DecimalType) and old != new and _fits(old.precision, old.scale, new)
     return _is_upcast(old, new)
+
+
+def widened_columns(schema: StructType) -> list[ColumnPath]:
+    """The columns that have had narrower types, also those inside others."""
+    return [path for path, column in walk_fields(schema) if column.metadata.get(TYPE_CHANGES)]
+
+
+def without_type_changes(schema: StructType) -> StructType:
+    """`schema` as that of a table whose columns have always had their types."""
+
+    def plain(_: ColumnPath, column: StructField) -> StructField:
+        return replace(column, metadata={k: v for k, v in column.metadata.items() if k != TYPE_CHANGES})
+
+    return rewrite_fields(schema, plain)
 
 
 def is_same_type(one: DataType, other: DataType) -> bool:

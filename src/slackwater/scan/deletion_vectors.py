@@ -14,12 +14,12 @@ from pyroaring import BitMap64
 from slackwater.errors import CorruptDeletionVector, DataFileNotFound, ObjectNotFound
 from slackwater.protocol.deletion_vectors import (
     INLINE,
-    ON_DISK_ABSOLUTE,
     DeletionVectorDescriptor,
     parse_file_slice,
     parse_inline,
 )
-from slackwater.protocol.paths import checked_data_path, is_absolute
+from slackwater.protocol.paths import is_absolute
+from slackwater.storage.gate import opened_place, vector_place
 from slackwater.storage.store import ObjectStore
 
 # Vectors of one file that lie close together are fetched by one request.
@@ -41,25 +41,18 @@ def load_deletion_vectors(
         if descriptor.storage_type == INLINE:
             bitmaps[number] = parse_inline(descriptor)
         else:
-            by_file[_path(store, descriptor, allow_outside_root)].append(number)
+            by_file[vector_place(store, descriptor, allow_outside_root)].append(number)
     for path, numbers in by_file.items():
         for number, bitmap in _read_file(store, path, {n: descriptors[n] for n in numbers}):
             bitmaps[number] = bitmap
     return [bitmap for bitmap in bitmaps if bitmap is not None]
 
 
-def _path(store: ObjectStore, descriptor: DeletionVectorDescriptor, allow_outside_root: bool) -> str:
-    relative = descriptor.relative_path
-    if descriptor.storage_type != ON_DISK_ABSOLUTE and relative is not None:
-        return relative
-    return checked_data_path(descriptor.path_or_inline_dv, store.root_url, store.local_root, allow_outside_root)
-
-
 def _read_file(
     store: ObjectStore, path: str, descriptors: Mapping[int, DeletionVectorDescriptor]
 ) -> list[tuple[int, BitMap64]]:
     where = path if is_absolute(path) else f"{store.root_url}/{path}"
-    holder, name = store.at(path) if is_absolute(path) else (store, path)
+    holder, name = opened_place(store, path)
     ordered = sorted(descriptors.items(), key=lambda item: _offset(item[1], where))
     found = []
     for run in _runs(ordered, where):

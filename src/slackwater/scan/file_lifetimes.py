@@ -216,6 +216,14 @@ def _timestamp_ms(commit: ParsedCommit) -> int:
     return value
 
 
+_FIELDS: dict[str, type] = {
+    "baseRowId": int,
+    "defaultRowCommitVersion": int,
+    "partitionValues": dict,
+    "deletionVector": dict,
+}
+
+
 def _nodes(commit: ParsedCommit, kind: str) -> Iterable[Mapping[str, Any]]:
     for action in commit.actions:
         node = action.get(kind)
@@ -223,6 +231,12 @@ def _nodes(commit: ParsedCommit, kind: str) -> Iterable[Mapping[str, Any]]:
             continue
         if not isinstance(node, dict) or not isinstance(node.get("path"), str):
             raise CorruptLog(f"{commit.where}: a file action must have a path, found {str(node)[:120]}")
+        for name, wanted in _FIELDS.items():
+            if node.get(name) is not None and not isinstance(node[name], wanted):
+                raise CorruptLog(
+                    f"{commit.where}: field {name} of a file action must be of type {wanted.__name__}, found "
+                    f"{str(node[name])[:120]} for the path {node['path'][:200]!r}"
+                )
         yield node
 
 

@@ -14,6 +14,7 @@ from slackwater.log.history import format_ms
 from slackwater.log.segment import LogListing
 from slackwater.protocol.actions import Metadata
 from slackwater.protocol.column_mapping import NONE, physical_schema
+from slackwater.protocol.features import is_active
 from slackwater.protocol.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
     ENABLE_ROW_TRACKING,
@@ -47,11 +48,11 @@ class Coverage:
 def require_enabled(snapshot: Snapshot) -> None:
     """Refuse a table that does not keep what tells rows apart, or when they changed. Raises OperationNotAllowed."""
     needed = (
-        (ENABLE_ROW_TRACKING, "which row is which"),
-        (ENABLE_IN_COMMIT_TIMESTAMPS, "when a version was committed"),
+        ("rowTracking", ENABLE_ROW_TRACKING, "which row is which"),
+        ("inCommitTimestamp", ENABLE_IN_COMMIT_TIMESTAMPS, "when a version was committed"),
     )
-    for key, use in needed:
-        if not snapshot.properties.flag(key):
+    for feature, key, use in needed:
+        if not is_active(feature, snapshot.protocol, snapshot.properties):
             raise OperationNotAllowed(
                 f"{snapshot.store.root_url}: the versions of rows can be told only where the table keeps {use}: set "
                 f"{key} to true; history is covered from then on"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -49,8 +50,12 @@ class Snapshot(LogSnapshot):
         partition_columns = self.metadata.partition_columns
         data_columns = [path for path in columns_of(predicate) if path[0] not in partition_columns]
         needed = [*columns, "partitionValues", *(self._stats_columns(data_columns) if data_columns else ())]
+        fills = "stats" in columns and not any(name.split(".")[0] == "stats_parsed" for name in columns)
+        needed += ["path", "deletionVector"] if fills else []
         files = self.live_files(list(dict.fromkeys(needed)))
-        return plan(files, predicate, self.schema, partition_columns, self.physical_paths, zone=zone)
+        pruned = plan(files, predicate, self.schema, partition_columns, self.physical_paths, zone=zone)
+        # Of the files that are left only: the statistics of all files may be most of a checkpoint.
+        return replace(pruned, files=self._with_all_stats(pruned.files)) if fills else pruned
 
     def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
         """How many files `where` leaves out, by partition values and by statistics."""

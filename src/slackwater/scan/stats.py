@@ -44,6 +44,20 @@ class ColumnStats:
     exact: bool = False
 
 
+def record_counts(files: pa.Table) -> pa.ChunkedArray | pa.Array:
+    """The physical rows of each of `files` by its statistics (`stats`, and `stats_parsed` where it is there), or null.
+
+    Never raises for what stands in the statistics.
+    """
+    texts = files["stats"].cast(pa.large_string())
+    known = [pc.struct_field(read_stats(pa.concat_arrays(texts.chunks), []), "numRecords")] if texts.chunks else []
+    if "stats_parsed" in files.column_names:
+        parsed = files["stats_parsed"]
+        if parsed.type.get_field_index("numRecords") >= 0:
+            known.insert(0, pc.struct_field(parsed, "numRecords"))
+    return pc.coalesce(*known) if known else pa.nulls(files.num_rows, pa.int64())
+
+
 class StatsColumns:
     """The statistics of the live files in `files`, read column by column as they are asked for.
 

@@ -6,6 +6,7 @@ Source: delta-spark's DeltaTable and ALTER TABLE; delta-protocol.md "Change Meta
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -40,8 +41,10 @@ from slackwater.scan.predicate import Constant
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.row_checks import RowCheck, expressions_named, not_null_check, sql_check
 from slackwater.spark.scan_frame import TableScan
+from slackwater.spark.session_defaults import SessionSettings
 from slackwater.spark.table_builder import parsed_type, text_argument
 from slackwater.spark.table_expressions import validate_constraint, validate_default
+from slackwater.spark.transaction_time import TransactionTime
 from slackwater.spark.types import from_spark_schema
 from slackwater.transaction import alteration
 from slackwater.transaction.alteration import Alteration, change_metadata, clustering_columns
@@ -195,7 +198,7 @@ class TableAlterations:
         def change(snapshot: Snapshot) -> Alteration:
             found = alteration.add_constraint(snapshot, name, expression)
             validate_constraint(self._spark, snapshot.schema, expression, f"{rule} ({expression})")
-            self._require_rows(snapshot, sql_check(rule, expression, ()))
+            self._require_rows(snapshot, sql_check(rule, expression, (), self._as_of_transaction(snapshot)))
             return found
 
         self._alter(change, reads_rows=True)
@@ -250,6 +253,7 @@ class TableAlterations:
             committer_for(snapshot.store, snapshot.protocol, snapshot.metadata),
             featureName,
             bool(truncateHistory),
+            user_metadata=SessionSettings.of(self._spark).user_metadata,
         )
 
     def _change(
@@ -287,7 +291,12 @@ class TableAlterations:
         transaction = TableTransaction(snapshot.store, committer, snapshot)
         if reads_rows:
             transaction.read_where(Constant(True))
-        return altered.commit(transaction)
+        return altered.commit(transaction, SessionSettings.of(self._spark).user_metadata)
+
+    def _as_of_transaction(self, snapshot: Snapshot) -> Callable[[str], str]:
+        """From SQL that rows are looked at by to that with the time of the transaction that this is part of."""
+        time = TransactionTime.of(snapshot.store)
+        return str if time is None else partial(time.in_text, columns=snapshot.schema.names)
 
     def _require_rows(self, snapshot: Snapshot, check: RowCheck) -> None:
         """Look at every row of the table. Raises InvariantViolationException with one that breaks the rule."""

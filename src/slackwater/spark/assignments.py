@@ -21,7 +21,7 @@ from slackwater.protocol.row_rules import RowRules
 from slackwater.protocol.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
 from slackwater.spark.modes import condition_of, plain_filter
 from slackwater.spark.names import quoted
-from slackwater.spark.store_types import stored
+from slackwater.spark.store_types import StoreAssignment, stored
 from slackwater.spark.types import to_spark_type
 
 Expression: TypeAlias = Column | str
@@ -117,12 +117,12 @@ def assigned_columns(
     if not assignments:
         return {}
     types = _types_of(frame, assignments, what)
-    is_ansi = _AnsiSetting(frame)
+    assignment = StoreAssignment(frame.sparkSession)
     values = {}
     for path, value in assignments.items():
         wanted = to_spark_type(resolve_path(schema, path)[1])
         try:
-            values[path] = stored(value, types[path], wanted, format_column_path(path), is_ansi)
+            values[path] = stored(value, types[path], wanted, format_column_path(path), assignment)
         except InvalidArgument as error:
             raise InvalidArgument(f"{what}: {error}") from error
     touched = {path[0] for path in values}
@@ -170,20 +170,6 @@ def validate_expression(
 def without_alias(given: Mapping[str, Expression], alias: str, schema: StructType) -> Mapping[str, Expression]:
     """The assignments with plain column names, where they have the target's alias in front."""
     return {_without_first(key, alias, schema): value for key, value in given.items()}
-
-
-class _AnsiSetting:
-    """Whether Spark's casts fail where a value does not fit; the session is asked once, and only if it matters."""
-
-    def __init__(self, frame: DataFrame) -> None:
-        self._frame = frame
-        self._found: bool | None = None
-
-    def __call__(self) -> bool:
-        if self._found is None:
-            # Without a fallback of ours, the answer is Spark's own default where nobody has set it.
-            self._found = str(self._frame.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "true"
-        return self._found
 
 
 def _without_first(key: str, alias: str, schema: StructType) -> str:
@@ -242,7 +228,7 @@ def _is_made_by_table(path: ColumnPath, rules: RowRules) -> bool:
 
 def _default(path: ColumnPath, schema: StructType, rules: RowRules) -> Column:
     sql = next((d.sql for d in rules.defaults if path == (d.name,)), "NULL")
-    return F.expr(sql).cast(to_spark_type(resolve_path(schema, path)[1]))
+    return F.expr(rules.timed(sql)).cast(to_spark_type(resolve_path(schema, path)[1]))
 
 
 def _types_of(

@@ -16,26 +16,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import (
-    ChangeFeedNotEnabled,
-    CorruptLog,
-    InvalidArgument,
-    TimestampOutOfRange,
-    VersionNotFound,
-)
+from slackwater.commit.committers import require_not_past_transaction
+from slackwater.errors import ChangeFeedNotEnabled, CorruptLog, InvalidArgument, VersionNotFound
 from slackwater.log.file_actions import STRING_MAP
-from slackwater.log.history import CommitHistory, format_ms, to_ms
+from slackwater.log.history import CommitHistory, to_ms
 from slackwater.protocol.actions import Metadata
 from slackwater.protocol.column_mapping import NONE, physical_schema
 from slackwater.protocol.file_names import commit_name
 from slackwater.protocol.properties import ENABLE_CHANGE_DATA_FEED, TableProperties
 from slackwater.protocol.schema import StructType, parse_schema
+from slackwater.protocol.time_zones import time_zone
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.file_columns import FILE, same_text
-from slackwater.spark.options import Options, time_zone
+from slackwater.spark.options import Options
 from slackwater.spark.row_filters import without_deleted_rows, words_table
 from slackwater.spark.scan_frame import ScanOptions, TableScan
+from slackwater.spark.session_defaults import SessionSettings
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 _EVENT_KEY, _EVENT_FILE, _EVENT, _KIND, _SELECT = (
@@ -60,7 +57,10 @@ class FileChange:
 
 @dataclass(frozen=True)
 class ChangeFeed:
-    """The changes of versions `start` to `end`, both inclusive, read with the schema of `snapshot` (version `end`)."""
+    """The changes of versions `start` to `end`, both inclusive, read with the schema of `snapshot` (version `end`).
+
+    There are none where `start` is after `end`.
+    """
 
     spark: SparkSession
     snapshot: Snapshot
@@ -73,18 +73,23 @@ class ChangeFeed:
     def of_options(
         spark: SparkSession, path: str, options: Options, scan_options: ScanOptions, zone: str
     ) -> ChangeFeed:
-        """The feed that the reader options ask for. Raises InvalidArgument, VersionNotFound, TimestampOutOfRange."""
+        """The feed that the reader options ask for.
+
+        A start or an end after the last commit raises VersionNotFound or TimestampOutOfRange; where the option
+        `allowAfterLastCommit` or the session's `changeDataFeed.timestampOutOfRange.enabled` allows it, there are no
+        changes, or those up to the newest version. Raises InvalidArgument.
+        """
         if scan_options.row_tracking:
             raise InvalidArgument("row ids cannot be read from a change feed")
         latest = Snapshot.load(path, storage_options=options.storage_options())
+        require_not_past_transaction(latest)
         history = latest.history()
-        start = _start(latest, history, options, zone)
-        end = _end(latest, history, options, zone)
+        tolerant = options.after_last_commit_allowed or SessionSettings.of(spark).feed_may_leave_history
+        start = _start(latest, history, options, zone, tolerant)
         if start > latest.version:
-            raise VersionNotFound(
-                f"{latest.store.root_url}: the change feed cannot start at version {start}: the newest version is "
-                f"{latest.version}"
-            )
+            # The feed has nothing yet; its columns are those of the newest version.
+            return ChangeFeed(spark, latest, history, start, latest.version, scan_options)
+        end = _end(latest, history, options, zone, tolerant)
         if end < start:
             raise InvalidArgument(f"the change feed's end, version {end}, is before its start, version {start}")
         at_end = latest if end == latest.version else Snapshot.open(latest.store, end)
@@ -97,10 +102,12 @@ class ChangeFeed:
         hide. Raises ChangeFeedNotEnabled, InvalidArgument where the schema changed in a way that files of the range
         cannot be read with, and every error of reading.
         """
+        if self.start > self.end:
+            return self.spark.createDataFrame([], self._output_schema())
         derived, recorded = self._changes()
         frames = [self._frame(changes, kind) for changes, kind in ((derived, False), (recorded, True)) if changes]
         if not frames:
-            return self.spark.createDataFrame([], self._output_schema())
+            return self.spark.createDataFrame([], self._output_schema()).select("*")
         return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
     def _output_schema(self) -> spark_types.StructType:
@@ -258,32 +265,36 @@ def _values(node: Mapping[str, Any], where: str) -> Sequence[tuple[str, str | No
     return list(values.items())
 
 
-def _start(latest: Snapshot, history: CommitHistory, options: Options, zone: str) -> int:
+def _start(latest: Snapshot, history: CommitHistory, options: Options, zone: str, tolerant: bool) -> int:
     version, timestamp = options.integer("startingVersion"), options.get("startingTimestamp")
     if (version is None) == (timestamp is None):
         raise InvalidArgument("a change feed needs startingVersion or startingTimestamp, one of them")
     if version is not None:
+        if version > latest.version and not tolerant:
+            raise VersionNotFound(
+                f"{latest.store.root_url}: the change feed cannot start at version {version}: the newest version is "
+                f"{latest.version} (DELTA_CDC_START_VERSION_AFTER_LATEST)"
+            )
         return version
     moment = to_ms(str(timestamp), time_zone(zone))
     for candidate in history.versions:
         if history.timestamp_ms(candidate) >= moment:
             return candidate
-    raise TimestampOutOfRange(
-        f"{latest.store.root_url}: startingTimestamp {format_ms(moment)} is after the last commit, version "
-        f"{latest.version} of {format_ms(history.timestamp_ms(latest.version))}"
-    )
+    if not tolerant:
+        history.require_not_after_last_commit(moment, latest.version)
+    return latest.version + 1
 
 
-def _end(latest: Snapshot, history: CommitHistory, options: Options, zone: str) -> int:
+def _end(latest: Snapshot, history: CommitHistory, options: Options, zone: str, tolerant: bool) -> int:
     version, timestamp = options.integer("endingVersion"), options.get("endingTimestamp")
     if version is not None and timestamp is not None:
         raise InvalidArgument("give endingVersion or endingTimestamp, not both")
     if timestamp is not None:
-        return history.version_at(to_ms(timestamp, time_zone(zone)))
+        return history.version_at(to_ms(timestamp, time_zone(zone)), tolerant)
     if version is None:
         return latest.version
-    if version > latest.version:
+    if version > latest.version and not tolerant:
         raise VersionNotFound(
             f"{latest.store.root_url} has no version {version} to end at: its newest version is {latest.version}"
         )
-    return version
+    return min(version, latest.version)

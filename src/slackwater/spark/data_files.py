@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,14 +33,18 @@ from slackwater.protocol.partition_values import (
 )
 from slackwater.protocol.paths import canonical_path, encode_path
 from slackwater.protocol.schema import VOID, DataType, StructField, StructType
+from slackwater.spark.counted_rows import CountedRows
 from slackwater.spark.locations import DataLocations
 from slackwater.spark.modes import with_settings, writer_failure
 from slackwater.spark.names import quoted
+from slackwater.spark.shared_storage import require_shared
 from slackwater.spark.types import PARQUET_FIELD_ID, to_spark_type
 from slackwater.storage.store import ObjectMeta, ObjectStore
 from slackwater.transaction.file_stats import StatsLeaves, parquet_footer, stats_of_footer
 
 STAGING = ".slackwater-"
+_MAX_REMOVALS = 8
+_FIRST_WAIT_S = 0.02
 _PARTITION = "__slackwater_partition_"
 # Ends the directory name of a text that begins like the one for null.
 _NOT_NULL = "_"
@@ -96,20 +101,24 @@ def write_data_files(
 
     `options` go to Spark's Parquet writer; the files get into `directory`, by default into the table's root, in
     directories named after partition values. Files without rows are left out. Nothing stays behind where it raises.
-    Raises StorageRefused where the table's directory cannot be written to, StorageError where a file in it cannot.
+    Raises StorageRefused where the table's directory cannot be written to, or is another one for Spark than for this
+    process; StorageError where a file in it cannot be written, or the files do not hold as many rows as Spark wrote.
     """
     if store.local_root is None:
         raise UnsupportedFeature(f"{store.root_url}: rows are written to tables on local disks only in this version")
     written = WrittenFiles(store)
     rows, directories = _projected(frame, layout)
-    writer = rows.write.options(**dict(options or {}))
+    counted = CountedRows(rows)
+    writer = counted.frame.write.options(**dict(options or {}))
     with _staging(store) as staging:
+        require_shared(frame.sparkSession, store, lambda: _token(store, staging))
         try:
             with with_settings(frame.sparkSession, WRITE_SETTINGS), _failures_named(store.root_url):
                 writer.partitionBy(*directories).parquet(f"{DataLocations(store).root}/{staging}")
-            for meta in store.list_from(staging, recursive=True):
-                if meta.path.endswith(".parquet"):
-                    _finish(store, meta, staging, layout, data_change, directory, written)
+            left = store.list_from(staging, recursive=True)
+            files = [meta for meta in left if meta.path.endswith(".parquet")]
+            found = sum(_finish(store, meta, staging, layout, data_change, directory, written) for meta in files)
+            counted.require(found, store.root_url, bool(left))
         except BaseException:
             written.discard()
             raise
@@ -132,12 +141,28 @@ def _staging(store: ObjectStore) -> Iterator[str]:
     try:
         yield f"{hidden}/rows"
     except BaseException:
-        shutil.rmtree(root / hidden, ignore_errors=True)
+        _remove(root / hidden)
         if is_new:
             with contextlib.suppress(OSError):
                 root.rmdir()
         raise
     shutil.rmtree(root / hidden, ignore_errors=True)
+
+
+def _remove(directory: Path) -> None:
+    """Take `directory` away after a job that failed, some of whose tasks may write for a moment yet."""
+    for attempt in range(_MAX_REMOVALS):
+        shutil.rmtree(directory, ignore_errors=True)
+        time.sleep(_FIRST_WAIT_S * 2**attempt)
+        if not directory.exists():
+            return
+
+
+def _token(store: ObjectStore, staging: str) -> str:
+    """A file beside the rows, with content of its own, for Spark to look at."""
+    path = f"{staging.rpartition('/')[0]}/token"
+    store.put_if_absent(path, uuid.uuid4().bytes, durable=False)
+    return path
 
 
 @contextlib.contextmanager
@@ -251,13 +276,14 @@ def _finish(
     data_change: bool,
     directory: str,
     written: WrittenFiles,
-) -> None:
+) -> int:
+    """Give a file of Spark its place and its `add`; the number of its rows."""
     if layout.finish is not None:
         layout.finish(store, meta.path)
         meta = store.head(meta.path) or meta
     footer, _ = parquet_footer(store, meta.path)
     if not footer.num_rows:
-        return
+        return 0
     stats = stats_of_footer(footer, layout.leaves)
     *parts, name = meta.path.removeprefix(f"{staging}/").split("/")
     values: dict[str, str | None] = {}
@@ -272,3 +298,4 @@ def _finish(
     add = AddFile(encode_path(path), values, meta.size_bytes, meta.modified_ms, data_change, stats)
     store.move(meta.path, path)
     written.adds.append(add)
+    return int(footer.num_rows)

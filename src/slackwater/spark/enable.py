@@ -1,51 +1,161 @@
-"""`enable(spark)`: `format("delta")` of the session's readers and writers is answered by this package.
+"""`enable(spark)`: `format("delta")` of readers and writers is answered by this package.
 
-PySpark's reader and writer classes are extended once per process, in each mode; a session that was not enabled
-behaves as before.
+PySpark's classes are extended once per process, in each mode. From then on every session of the process is answered
+for, but those that have `spark.slackwater.enabled` = false.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.log.segment import LOG
 from slackwater.spark.modes import frame_of_writer, is_connect
 from slackwater.spark.names import table_path
 from slackwater.spark.read import load
+from slackwater.spark.sessions import ENABLED, answers_for, enable_process, opts_out, take_back_catalog
 from slackwater.spark.write import save
+from slackwater.storage.open import open_store
 
-_ENABLED = "_slackwater_enabled"
 _REQUEST = "_slackwater_request"
 _EXTENDED = "_slackwater_extended"
+_ATTENDED = "_slackwater_attended"
+_DEFAULT_SOURCE = "spark.sql.sources.default"
+_extending = threading.RLock()
 
 
-def enable(spark: SparkSession) -> SparkSession:
-    """Make `spark.read.format("delta")` and `df.write.format("delta")` of this session work; the session.
+@overload
+def enable(spark: SparkSession) -> SparkSession: ...
+@overload
+def enable(spark: SparkSession.Builder) -> SparkSession.Builder: ...
+@overload
+def enable(spark: None = None) -> SparkSession | None: ...
+def enable(spark: Any = None) -> Any:
+    """Make `spark.read.format("delta")` and `df.write.format("delta")` work in every session of this process.
 
-    Classic and Connect sessions; nothing is installed on a server, no setting of the session changes. Calling it
-    again does nothing.
+    Classic and Connect sessions; nothing is installed or downloaded. `spark` is a session, or the builder of one, and
+    is given back; without it, the active session is, or None where there is none. A session with
+    `spark.slackwater.enabled` = false is left alone. Calling it again does nothing. Where a session names
+    delta-spark's catalog and Spark cannot load that, the setting is taken back, with a warning. Raises InvalidArgument
+    for a session that opts out, and for what is neither a session nor a builder.
     """
-    if is_connect(spark):
-        from pyspark.sql.connect import readwriter as connect_readwriter
+    if spark is not None and (isinstance(spark, type) or not (_is_builder(spark) or hasattr(spark, "newSession"))):
+        raise InvalidArgument(f"enable takes a Spark session, the builder of one, or nothing, found {type(spark)}")
+    if _is_builder(spark):
+        _extend_process()
+        return spark
+    if spark is not None and opts_out(spark):
+        raise InvalidArgument(
+            f"the session has {ENABLED} = false, so Slackwater leaves it alone: unset that, or enable another session"
+        )
+    _extend_process()
+    session = SparkSession.getActiveSession() if spark is None else spark
+    if session is not None:
+        _attend(session)
+    return session
 
-        _extend(connect_readwriter.DataFrameReader, connect_readwriter.DataFrameWriter)
-    else:
-        from pyspark.sql import readwriter
 
+def _is_builder(given: Any) -> bool:
+    return hasattr(given, "getOrCreate")
+
+
+def _extend_process() -> None:
+    """Extend PySpark's classes, those of Connect where they are imported; sessions that come later see to the rest."""
+    from pyspark.sql import catalog, readwriter
+
+    with _extending:
         _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter)
-    setattr(spark, _ENABLED, True)
-    return spark
+        _extend_sessions(SparkSession, catalog.Catalog)
+        if "pyspark.sql.connect.session" in sys.modules:
+            _extend_connect()
+        enable_process()
+
+
+def _extend_connect() -> None:
+    from pyspark.sql.connect import catalog, readwriter, session
+    from pyspark.sql.connect.streaming import readwriter as streaming
+
+    with _extending:
+        _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter)
+        _extend_sessions(session.SparkSession, catalog.Catalog)
+        if not streaming.DataStreamWriter.__dict__.get(_EXTENDED):
+            setattr(streaming.DataStreamWriter, _EXTENDED, True)
+            _wrap(streaming.DataStreamWriter, "foreachBatch", _foreach_batch)
+
+
+def _extend_sessions(session: Any, catalog: type) -> None:
+    """Attend to the sessions that `session` makes, and answer for tables that are named by their path."""
+    if session.__dict__.get(_EXTENDED):
+        return
+    setattr(session, _EXTENDED, True)
+    for kind, names in ((session.Builder, ("getOrCreate", "create")), (session, ("newSession", "cloneSession"))):
+        for name in names:
+            # Releases of PySpark differ in what there is.
+            if hasattr(kind, name):
+                _wrap(kind, name, _new_session)
+    _wrap(catalog, "tableExists", _table_exists)
+
+
+def _new_session(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    del self
+    session = original(*args, **kwargs)
+    _attend(session)
+    return session
+
+
+def _attend(session: Any) -> None:
+    """Do once for a session what it needs beside the extended classes."""
+    if session.__dict__.get(_ATTENDED):
+        return
+    session.__dict__[_ATTENDED] = True
+    if is_connect(session):
+        _extend_connect()
+    if answers_for(session):
+        take_back_catalog(session)
+
+
+def _table_exists(
+    original: Callable[..., Any],
+    self: Any,
+    tableName: str,  # noqa: N803  (the name PySpark has)
+    dbName: str | None = None,  # noqa: N803  (the name PySpark has)
+) -> bool:
+    path = table_path(tableName) if isinstance(tableName, str) and dbName is None else None
+    session = self.__dict__.get("_sparkSession")
+    if path is None or session is None or not answers_for(session):
+        return bool(original(tableName, dbName))
+    return bool(open_store(path).list_from(LOG))
+
+
+def _foreach_batch(original: Callable[..., Any], self: Any, func: Callable[..., None]) -> Any:
+    """The function runs in a Python of the server: there it enables its process, where Slackwater is installed."""
+    return original(_enabling(func) if answers_for(self._session) else func)
+
+
+def _enabling(func: Callable[..., None]) -> Callable[..., None]:
+    # It travels by value: nothing of this package may be named outside of it.
+    def enabled(frame: Any, batch_id: int) -> None:
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        if find_spec("slackwater") is not None:
+            import_module("slackwater").enable(frame.sparkSession)
+        func(frame, batch_id)
+
+    return enabled
 
 
 class _Request:
     """What was asked of one reader or writer so far."""
 
     def __init__(self) -> None:
-        self.delta = False
+        self.is_delta: bool | None = None
         self.options: dict[str, Any] = {}
         self.schema: Any = None
         self.mode = "error"
@@ -95,13 +205,23 @@ def _wrap(kind: type, name: str, handler: Callable[..., Any]) -> None:
     setattr(kind, name, method)
 
 
-def _is_delta(source: Any, self: Any) -> bool:
-    return isinstance(source, str) and source.lower() == "delta" and bool(getattr(_session(self), _ENABLED, False))
+def _is_delta(self: Any, source: Any) -> bool:
+    """Whether `source`, or what the session takes where none is named, is Delta and answered for here."""
+    session = _session(self)
+    if source is None:
+        source = session.conf.get(_DEFAULT_SOURCE, None)
+    return isinstance(source, str) and source.lower() == "delta" and answers_for(session)
+
+
+def _wants_delta(self: Any, named: Any) -> bool:
+    """Whether the format `named` at the end of a request, or before, or by nobody, is answered for here."""
+    known = _request(self).is_delta
+    return _is_delta(self, named) if named is not None or known is None else known
 
 
 def _format(original: Callable[..., Any], self: Any, source: str) -> Any:
-    _request(self).delta = _is_delta(source, self)
-    return self if _request(self).delta else original(source)
+    _request(self).is_delta = is_delta = _is_delta(self, source)
+    return self if is_delta else original(source)
 
 
 def _option(original: Callable[..., Any], self: Any, key: str, value: Any) -> Any:
@@ -146,7 +266,7 @@ def _load(
     **options: Any,
 ) -> Any:
     request = _request(self)
-    if not (_is_delta(format, self) if format is not None else request.delta):
+    if not _wants_delta(self, format):
         return original(path, format, schema, **options)
     if schema is not None or request.schema is not None:
         raise InvalidArgument("a Delta table has a schema of its own: leave out the one given to the reader")
@@ -164,7 +284,7 @@ def _save(
     **options: Any,
 ) -> None:
     request = _request(self)
-    if not (_is_delta(format, self) if format is not None else request.delta):
+    if not _wants_delta(self, format):
         original(path, format, mode, partitionBy, **options)
         return
     if request.buckets is not None:
@@ -185,8 +305,7 @@ def _save_as_table(
     partitionBy: Any = None,  # noqa: N803  (the name PySpark has)
     **options: Any,
 ) -> None:
-    request = _request(self)
-    if not (_is_delta(format, self) if format is not None else request.delta):
+    if not _wants_delta(self, format):
         original(name, format, mode, partitionBy, **options)
         return
     path = table_path(name)

@@ -158,12 +158,11 @@ def _literal(spark_type: spark_types.DataType, values: pa.Array) -> Column:
     value = values[0]
     if not value.is_valid:
         return F.lit(None).cast(spark_type)
-    if isinstance(spark_type, (spark_types.TimestampType, spark_types.TimestampNTZType)):
-        micros = value.cast(pa.int64()).as_py()
-        moment = F.timestamp_micros(F.lit(micros))
-        if isinstance(spark_type, spark_types.TimestampType):
-            return moment
-        return F.convert_timezone(F.lit("UTC"), F.lit("UTC"), F.lit(value.as_py())).cast(spark_type)
+    # A datetime without a zone is an instant to `lit`, by the zone of this process; text and numbers are in no zone.
+    if isinstance(spark_type, spark_types.TimestampNTZType):
+        return F.lit(value.cast(pa.string()).as_py()).cast(spark_type)
+    if isinstance(spark_type, spark_types.TimestampType):
+        return F.timestamp_micros(F.lit(value.cast(pa.int64()).as_py()))
     if isinstance(spark_type, spark_types.DateType):
         return F.date_from_unix_date(F.lit(value.cast(pa.int32()).as_py()))
     return F.lit(value.as_py()).cast(spark_type)

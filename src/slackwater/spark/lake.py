@@ -17,10 +17,10 @@ from slackwater.lake.time_slice import Instant, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
 from slackwater.owner.api import CommitOwner
 from slackwater.protocol.schema import StructType
+from slackwater.protocol.time_zones import time_zone
 from slackwater.spark.lake_as_of import TimeSlice, history_frame
 from slackwater.spark.lake_transaction import LakeTransaction
-from slackwater.spark.options import time_zone
-from slackwater.spark.session_defaults import default_properties
+from slackwater.spark.session_defaults import SessionSettings, session_zone
 from slackwater.spark.table import DeltaTable
 from slackwater.spark.types import from_spark_schema
 
@@ -36,7 +36,7 @@ class Lake(LogLake):
         lake.table("flights").delete("carrier = 'XX'")
 
     `spark` is the active session unless it is given. While a lake is open, its tables are read and written by their
-    path as well, with `spark.read.format("delta")` and all else.
+    path as well, with `spark.read.format("delta")` and all else; within a transaction, through the transaction only.
     """
 
     def __init__(
@@ -56,9 +56,12 @@ class Lake(LogLake):
         database: str | None = None,
         storage_options: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
+        *,
+        recover: bool = False,
+        group: str | None = None,
     ) -> Self:
         """As `LogLake.open`, for the session `spark`."""
-        lake = super().open(root, database, storage_options)
+        lake = super().open(root, database, storage_options, recover=recover, group=group)
         lake._spark = spark
         return lake
 
@@ -104,8 +107,18 @@ class Lake(LogLake):
         is taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
         """
         given = dict(properties or {})
-        defaults = default_properties(self._session(), given)
-        self.create_log(name, _schema(schema), partitioned_by, cluster_by, {**defaults, **given}, description, location)
+        settings = SessionSettings.of(self._session())
+        properties = {**settings.properties_beside(given), **given}
+        self.create_log(
+            name,
+            _schema(schema),
+            partitioned_by,
+            cluster_by,
+            properties,
+            description,
+            location,
+            user_metadata=settings.user_metadata,
+        )
         return self.table(name)
 
     def transaction(
@@ -133,7 +146,7 @@ class Lake(LogLake):
     def as_of(self, timestamp: Instant) -> TimeSlice:
         """As `LogLake.as_of`, with the tables as DataFrames; what names no zone is of the session's."""
         session = self._session()
-        zone = session.conf.get("spark.sql.session.timeZone") or "UTC"
+        zone = session_zone(session)
         return TimeSlice(self, session, instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}"))
 
     def history(self, limit: int | None = None) -> DataFrame:  # type: ignore[override]  # as tables are DataFrames here

@@ -62,8 +62,7 @@ class TimeSlice(LogTimeSlice):
         given = Options(options)
         if clash := [key for key in _OTHER_TRAVEL if given.get(key) is not None]:
             raise InvalidArgument(f"a table of a time slice is of one version already: leave out {', '.join(clash)}")
-        chosen = ScanOptions(given.flag("rowTracking"), given.flag("allowPathsOutsideRoot"), given.get("replay"))
-        return TableScan(self._spark, self.snapshot(name), chosen).dataframe()
+        return TableScan(self._spark, self.snapshot(name), ScanOptions.of(given)).dataframe()
 
 
 def history_frame(spark: SparkSession, commits: Sequence[LakeCommit]) -> DataFrame:

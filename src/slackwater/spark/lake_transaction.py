@@ -5,17 +5,23 @@ Source: design §6, §7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument
+from slackwater.lake.table_in_transaction import TableInTransaction
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.assignments import validate_set_argument
+from slackwater.spark.merge_builder import DeltaMergeBuilder
 from slackwater.spark.options import Options
 from slackwater.spark.scan_frame import ScanOptions, TableScan
+from slackwater.spark.session_defaults import session_zone
 from slackwater.spark.table import DeltaTable
+from slackwater.spark.transaction_time import TimedExpressions, TransactionTime
+from slackwater.spark.types import to_spark_schema
 from slackwater.spark.write import save_to
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.commit_result import CommitResult
@@ -35,6 +41,7 @@ class LakeTransaction(LogTransaction):
         tx.commit_timestamp, tx.versions
 
     DataFrames of its tables are of the state that it sees when they are made. Days are those of the session's zone.
+    What expressions and rules of its tables ask the clock for, it answers; a DataFrame that asks is refused.
     """
 
     def __init__(
@@ -54,7 +61,7 @@ class LakeTransaction(LogTransaction):
     @property
     def time_zone(self) -> str:
         """The zone of the session."""
-        return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        return session_zone(self.spark)
 
     def table(self, name: str) -> TransactionTable:
         """The table of that name, as it was when the transaction began, with what the transaction did to it.
@@ -76,14 +83,32 @@ class TransactionTable(DeltaTable):
         self._transaction = transaction
         self._name = name
         self._alias = alias
+        self._time = TransactionTime(transaction)
 
     def append(self, frame: DataFrame, **options: Any) -> None:
-        """Add the rows of `frame`; options as `df.write.option` takes them (`mergeSchema=True`). Raises as `save`."""
-        save_to(frame, self._store(), "append", options)
+        """Add the rows of `frame`; options as `df.write.option` takes them (`mergeSchema=True`). Raises as `save`.
+
+        Raises InvalidArgument for rows that ask Spark's clock.
+        """
+        self._save(frame, "append", options)
 
     def overwrite(self, frame: DataFrame, **options: Any) -> None:
-        """Replace all rows by those of `frame`, or what `replaceWhere="…"` names. Raises as `save`."""
-        save_to(frame, self._store(), "overwrite", options)
+        """Replace all rows by those of `frame`, or what `replaceWhere="…"` names. Raises as `append`."""
+        self._save(frame, "overwrite", options)
+
+    def delete(self, condition: str | Column | None = None) -> None:
+        """As `DeltaTable.delete`; the time that `condition` asks for is the transaction's."""
+        super().delete(self._timed(self._writing()).condition(condition))
+
+    def update(
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,  # noqa: A002
+    ) -> None:
+        """As `DeltaTable.update`; the time that `condition` and values ask for is the transaction's."""
+        validate_set_argument(set)
+        timed = self._timed(self._writing())
+        super().update(timed.condition(condition), timed.assignments(dict(set or {})))
 
     def toDF(self, **options: Any) -> DataFrame:
         """All rows; the transaction depends on every one of them. `where` reads less. Options: `rowTracking`."""
@@ -95,6 +120,7 @@ class TransactionTable(DeltaTable):
         """The rows for which `condition`, SQL text or a Column, is true; the transaction depends on these alone."""
         table = self._transaction.reading(self._name)
         scan = self._scan(table.snapshot, options)
+        condition = self._timed(table).condition(condition)
         frame = self._framed(scan.dataframe()).where(condition)
         # A condition that Spark refuses was not read by.
         _ = frame.schema
@@ -105,6 +131,24 @@ class TransactionTable(DeltaTable):
         """The same table, whose `toDF` is known as `aliasName`."""
         return TransactionTable(self._transaction, self._name, aliasName)
 
+    def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
+        return super()._merge(self._timed(self._writing()).merge(builder))
+
+    def _save(self, frame: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        table = self._writing()
+        self._time.require(frame, f"the rows to {mode}")
+        timed = self._timed(table)
+        found = {k: timed.condition(v) if k.lower() == "replacewhere" else v for k, v in options.items()}
+        save_to(frame, table.store, mode, found)
+
+    def _writing(self) -> TableInTransaction:
+        return self._transaction.writing(self._name)
+
+    def _timed(self, table: TableInTransaction) -> TimedExpressions:
+        schema = table.snapshot.schema
+        target = self._spark.createDataFrame([], to_spark_schema(schema))
+        return TimedExpressions(self._time, schema, target.alias(self._alias) if self._alias else target)
+
     def _framed(self, frame: DataFrame) -> DataFrame:
         return frame.alias(self._alias) if self._alias else frame
 
@@ -113,11 +157,11 @@ class TransactionTable(DeltaTable):
         return TableScan(self._spark, snapshot, ScanOptions(row_tracking=given.flag("rowTracking")))
 
     def _store(self) -> ObjectStore:
-        return self._transaction.writing(self._name).store
+        return self._writing().store
 
     def _snapshot(self) -> Snapshot:
         return self._transaction.reading(self._name).snapshot
 
     def _alter(self, change: Callable[[Snapshot], Any], reads_rows: bool = False) -> CommitResult | None:
-        self._transaction.writing(self._name)
+        self._writing()
         return super()._alter(change, reads_rows)

@@ -14,17 +14,19 @@ from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
-from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
+from slackwater.errors import CorruptCheckpoint, CorruptLog, DataFileNotFound
+from slackwater.log.checkpoint import open_parquet_of
 from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.parquet_groups import RowGroup
 from slackwater.log.snapshot import LogSnapshot
+from slackwater.spark.file_relations import read_files
 from slackwater.spark.locations import DataLocations
-from slackwater.spark.modes import is_missing_path, listing_on_driver
+from slackwater.spark.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.storage.store import ObjectStore
 
 _ADD_TYPE = from_arrow_schema(ADD_SCHEMA, prefer_timestamp_ntz=False)
@@ -65,7 +67,13 @@ def unique_id_column(vector: Column) -> Column:
     return F.when(offset.isNull(), plain).otherwise(F.concat(plain, F.lit("@"), offset.cast("string")))
 
 
+def require_same_log(spark: SparkSession, snapshot: LogSnapshot) -> None:
+    """Raise StorageRefused where Spark has another log there: its files have the same names in every table."""
+    require_shared(spark, snapshot.store, lambda: log_sample(snapshot.segment), each_table=True)
+
+
 def _live_files_frame(spark: SparkSession, snapshot: LogSnapshot) -> DataFrame:
+    require_same_log(spark, snapshot)
     adds = _checkpoint_adds(spark, snapshot)
     commits = [commit.path for commit in snapshot.segment.commits]
     if not commits:
@@ -114,7 +122,7 @@ def _actions(
 ) -> DataFrame:
     """The lines of JSON files of the log, as `add` and `remove`."""
     schema = spark_types.StructType().add("add", _lenient(_ADD_TYPE)).add("remove", _lenient(_REFERENCE_TYPE))
-    # Without these a session's settings could turn a line or a file that is bad into one that is not there.
+    # Else a session's settings could turn a line that is bad into one that is not there.
     reader = spark.read.schema(schema).option("mode", "FAILFAST").option("lineSep", "\n")
     frame = _relation(spark, reader, "json", snapshot.store, paths, error)
     typed = (F.col("add").cast(_ADD_TYPE).alias("add"), F.col("remove").cast(_REFERENCE_TYPE).alias("remove"))
@@ -171,29 +179,24 @@ def checkpoint_footers(snapshot: LogSnapshot) -> list[CheckpointFooter]:
 
 def _footer(store: ObjectStore, path: str) -> CheckpointFooter | None:
     where = f"{store.root_url}: {path}"
-    try:
-        with closing(pq.ParquetFile(store.open_file(path))) as file:
-            metadata, schema = file.metadata, file.schema_arrow
-    except ObjectNotFound as error:
-        raise CorruptCheckpoint(f"{where} is gone") from error
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptCheckpoint(f"{where} is not a readable Parquet file: {error}") from error
+    file, groups = open_parquet_of(store, path)
+    with closing(file):
+        metadata, schema = file.metadata, file.schema_arrow
     if "add" not in schema.names:
         return None
     add = schema.field("add").type
     if not pa.types.is_struct(add) or add.get_field_index("path") < 0:
         raise CorruptCheckpoint(f"{where} must hold add as a struct with a path, found {add}")
-    return CheckpointFooter(path, metadata.num_rows, add, _field_sizes(metadata))
+    return CheckpointFooter(path, metadata.num_rows, add, _field_sizes(metadata, groups))
 
 
-def _field_sizes(metadata: pq.FileMetaData) -> dict[str, int]:
+def _field_sizes(metadata: pq.FileMetaData, groups: Sequence[RowGroup]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for index in range(metadata.num_columns):
         action, _, rest = metadata.schema.column(index).path.partition(".")
         if action == "add":
-            chunks = (metadata.row_group(group).column(index) for group in range(metadata.num_row_groups))
             name = rest.partition(".")[0]
-            sizes[name] = sizes.get(name, 0) + sum(chunk.total_uncompressed_size for chunk in chunks)
+            sizes[name] = sizes.get(name, 0) + sum(group.columns[index].uncompressed_bytes for group in groups)
     return sizes
 
 
@@ -263,14 +266,9 @@ def _relation(
     paths: Sequence[str],
     error: type[CorruptLog | CorruptCheckpoint],
 ) -> DataFrame:
-    locations = DataLocations(store)
-    strict = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
-    with listing_on_driver(spark, len(paths) if locations.is_local else 0):
-        try:
-            frame = strict.format(source).load([locations.spark_path(path) for path in paths])
-            _ = frame.schema
-        except AnalysisException as refused:
-            if is_missing_path(refused):
-                raise error(f"{store.root_url}: a file of the log is gone: {str(refused).splitlines()[0]}") from refused
-            raise
-    return frame
+    try:
+        return read_files(spark, reader, source, DataLocations(store), paths)
+    except DataFileNotFound as refused:
+        if all_here(store, paths):
+            raise not_shared(store.root_url, "no such log") from refused
+        raise error(f"{store.root_url}: a file of the log is gone: {refused}") from refused

@@ -24,7 +24,14 @@ from slackwater.scan.columns import resolve_column
 from slackwater.scan.predicate import And, Comparison, In, Predicate
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.sql_predicate import parse_predicate
-from slackwater.spark.large_logs import CheckpointFooter, alike, checkpoint_footers, conformed, parquet_adds
+from slackwater.spark.large_logs import (
+    CheckpointFooter,
+    alike,
+    checkpoint_footers,
+    conformed,
+    parquet_adds,
+    require_same_log,
+)
 from slackwater.storage.store import ObjectStore
 
 DRIVER_LIMIT_BYTES = 4 * 1024**3
@@ -84,6 +91,8 @@ def plan_distributed(
     if unknown:
         raise InvalidArgument(f"no columns of a live file: {unknown}; there are {ADD_SCHEMA.names}")
     where = parse_predicate(predicate, snapshot.schema, zone=zone) if isinstance(predicate, str) else predicate
+
+    require_same_log(spark, snapshot)
 
     def parts() -> pa.Table:
         footers = checkpoint_footers(snapshot)

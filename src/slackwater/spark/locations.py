@@ -9,7 +9,8 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import StorageError
-from slackwater.protocol.paths import checked_data_path, is_absolute
+from slackwater.protocol.paths import is_absolute
+from slackwater.storage.gate import file_place
 from slackwater.storage.store import ObjectStore
 
 # RFC 2396 as java.net.URI applies it to a path: what stays as it is.
@@ -38,47 +39,39 @@ class DataLocations:
 
     def relative(self, path: str) -> str:
         """The decoded path of a file action, relative to the root, or absolute outside it. Raises PathNotAllowed."""
-        return checked_data_path(path, self._store.root_url, self._store.local_root, self._allow_outside_root)
+        return file_place(self._store, path, self._allow_outside_root)
 
     def spark_path(self, relative: str) -> str:
         """The path to give to Spark, glob characters escaped."""
-        return self._full(relative).translate(_ESCAPED_GLOB)
+        return self.place(relative).translate(_ESCAPED_GLOB)
 
     def metadata_url(self, relative: str) -> str:
         """What `_metadata.file_path` is for rows of the file: percent-encoded, `file:/…` on a local disk."""
-        full = self._full(relative)
+        full = self.place(relative)
         if "://" in full:
             scheme, _, rest = full.partition("://")
             return f"{scheme}://{encode_uri_path(rest)}"
         return f"file:{encode_uri_path(full)}"
 
-    def is_plain(self, relatives: Sequence[str]) -> bool:
-        """Whether each of the files is on a local disk and spelled the same as a path and as a URL."""
-        return self.is_local and all(_URI_SAFE.issuperset(self._full(relative)) for relative in relatives)
-
-    def _full(self, relative: str) -> str:
+    def place(self, relative: str) -> str:
+        """The path of a file, literal."""
         return relative if is_absolute(relative) else f"{self.root}/{relative}"
 
 
-def verify_urls(spark: SparkSession, frame: DataFrame, urls: Sequence[str], plain: bool) -> None:
-    """Make sure that Spark spells the URLs of `frame`'s files as `urls` does: rows are joined to the log by them.
+def verify_urls(spark: SparkSession, frame: DataFrame, urls: Sequence[str]) -> None:
+    """Make sure, once per session, that `_metadata.file_path` spells the URLs of `frame`'s files as `urls` does.
 
-    Plain names are looked at once per session, by one row; others for every frame, by its list of files. Raises
-    StorageError where they differ, for then rows would be lost, or deleted ones come back.
+    Rows are joined to the log by them. Raises StorageError where they differ, for then rows would be lost, or deleted
+    ones come back.
     """
-    if not plain:
-        found = {url.replace("file:///", "file:/", 1) for url in frame.inputFiles()}
-        _require(found.symmetric_difference(urls))
-    if not getattr(spark, _VERIFIED, False):
-        row = frame.select("_metadata.file_path").head()
-        if row is not None:
-            _require({row[0]}.difference(urls))
-            setattr(spark, _VERIFIED, True)
-
-
-def _require(unexpected: set[str]) -> None:
-    if unexpected:
-        raise StorageError(f"Spark spells a data file's URL in an unexpected way: {sorted(unexpected)[:4]}")
+    if getattr(spark, _VERIFIED, False):
+        return
+    row = frame.select("_metadata.file_path").head()
+    if row is None:
+        return
+    if row[0] not in urls:
+        raise StorageError(f"Spark spells a data file's URL in an unexpected way: {row[0]}")
+    setattr(spark, _VERIFIED, True)
 
 
 def encode_uri_path(path: str) -> str:

@@ -57,18 +57,25 @@ class MergeCounts:
         return self.updated + self.deleted + self.inserted
 
 
-def merge(spark: SparkSession, store: ObjectStore, builder: DeltaMergeBuilder, alias: str | None = None) -> MergeCounts:
+def merge(
+    spark: SparkSession, store: ObjectStore, builder: DeltaMergeBuilder, alias: str | None = None
+) -> MergeCounts | None:
     """Run the MERGE of `builder` on the newest version of the table; no commit is made where nothing changes.
+
+    None where the session's application has done it before. Columns that only the source has become the target's
+    where the builder or the session says so.
 
     Raises as `DeltaMergeBuilder.execute`.
     """
     change = RowChange(spark, store, "MERGE", alias)
     if any(clause.kind != NOT_MATCHED for clause in builder.clauses):
         change.require_removal_allowed()
+    if change.settings.merges_schema:
+        builder = builder.withSchemaEvolution()
     with Progress.of(spark, "MERGE") as progress:
         work = _Merge(change, builder, progress)
         change.run(work.run)
-        return work.counts
+        return None if change.is_skipped else work.counts
 
 
 class _Merge:

@@ -96,6 +96,8 @@ class DeltaMergeBuilder:
     def execute(self) -> DataFrame:
         """Run the MERGE; one row of `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`.
 
+        No row where the session's application (`spark.databricks.delta.write.txnAppId`) has done it before.
+
         Raises InvalidArgument for clauses, conditions and values that make no sense, MergeCardinalityViolation where
         several source rows modify one target row, InvariantViolationException for a row that breaks a rule,
         OperationNotAllowed, UnsupportedFeature, and the DeltaConcurrentModificationException that says which other

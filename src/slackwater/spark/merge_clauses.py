@@ -33,7 +33,7 @@ from slackwater.spark.merge_builder import (
 )
 from slackwater.spark.merge_source import copies, schema_of, with_copies
 from slackwater.spark.names import quoted
-from slackwater.spark.types import to_spark_type
+from slackwater.spark.row_pipeline import default_value
 
 _NESTED = (StructType, ArrayType, MapType)
 
@@ -127,11 +127,10 @@ class ClauseResolver:
 
     def _completed(self, values: Mapping[str, Column]) -> Mapping[str, Column]:
         """A new row's values with the defaults of columns that are not set."""
-        defaults = {d.name: d.sql for d in self.rules.defaults}
         made = {
-            name: F.expr(sql).cast(to_spark_type(column.type))
-            for name, sql in defaults.items()
-            if name not in values and (column := self.schema.get(name)) is not None
+            column.name: default
+            for column in self.schema
+            if column.name not in values and (default := default_value(column, self.rules)) is not None
         }
         return {**values, **made}
 

@@ -5,13 +5,16 @@ Everything that touches the JVM or a Connect plan is here (and at the foot of `c
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from slackwater.spark.sql_conditions import asks_the_clock
+from slackwater.errors import SlackwaterError
+from slackwater.spark.sql_conditions import plan_asks_the_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -20,12 +23,50 @@ _PATHS_ONE_BY_ONE = 16
 # The leaves of plans whose rows stay the same.
 _STEADY_LEAVES = frozenset({"LogicalRelation", "LocalRelation", "Range"})
 _WRITE_FAILED = "TASK_WRITE_FAILED"
+# The first line lists the columns, with names that may look like anything.
+_ANALYSED = re.compile(r"(?s)== Analyzed Logical Plan ==\n[^\n]*\n(.*?)\n== Optimized Logical Plan ==")
+_ALL_FIELDS = 2**31 - 1
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+# Listeners hear of the end of a job a moment after the job itself; they may never, where their queue overflows.
+_OBSERVED_POLL_S, _OBSERVED_POLLS = 0.002, 5_000
 
 
 def is_connect(spark: SparkSession) -> bool:
     """Whether `spark` is a Connect session."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def is_one_process(spark: SparkSession) -> bool:
+    """Whether Spark's driver and executors are one process of this machine; of a Connect server nobody knows."""
+    if is_connect(spark):
+        return False
+    master = str(spark.sparkContext.master)
+    return master == "local" or master.startswith("local[")
+
+
+def new_observation(spark: SparkSession) -> Any:
+    """What `DataFrame.observe` of such a session takes."""
+    if is_connect(spark):
+        from pyspark.sql.connect.observation import Observation as ConnectObservation
+
+        return ConnectObservation()
+    from pyspark.sql import Observation
+
+    return Observation()
+
+
+def observed(observation: Any, name: str, sleep: Callable[[float], None] = time.sleep) -> int | None:
+    """The value `name` that was observed in a job that has ended, None where word of it does not come in time."""
+    if type(observation).__module__.startswith("pyspark.sql.connect"):
+        found: int | None = observation.get.get(name)
+        return found
+    future = observation._jo.future()
+    for _ in range(_OBSERVED_POLLS):
+        if future.isCompleted():
+            value: int | None = observation._jo.getAsJava().get(name)
+            return value
+        sleep(_OBSERVED_POLL_S)
+    return None
 
 
 def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
@@ -93,20 +134,32 @@ def plain_filter(frame: DataFrame, condition: Any) -> DataFrame:
     return base.filter(frame, condition)  # type: ignore[no-any-return,attr-defined]
 
 
-def read_parquet(spark: SparkSession, reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
-    """`reader.parquet(*paths)`, analysed: a path that is missing raises here."""
+def read_paths(spark: SparkSession, reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
+    """`reader.load(paths)`, analysed: a path that is missing raises here."""
     frame: DataFrame
     if is_connect(spark):
-        frame = reader.parquet(*paths)
+        frame = reader.load(list(paths))
         _ = frame.schema
     elif len(paths) <= _PATHS_ONE_BY_ONE:
-        frame = reader.parquet(*paths)
+        frame = reader.load(list(paths))
     else:
-        # Every argument is a call into the JVM; one text that is split there is one. No path holds a NUL.
+        # Every element is a call into the JVM; one text that is split there is one. No path holds a NUL.
         jvm: Any = spark._jvm
         split = jvm.java.util.regex.Pattern.compile("\0").split("\0".join(paths))
-        frame = reader._df(reader._jreader.parquet(split))
+        frame = reader._df(reader._jreader.load(split))
     return frame
+
+
+def listed_urls(frame: DataFrame) -> list[str]:
+    """The URLs of the files that Spark listed for `frame`, one that `read_paths` gave."""
+    if is_connect(frame.sparkSession):
+        return list(frame.inputFiles())
+    jvm: Any = frame.sparkSession._jvm
+    relation = frame._jdf.queryExecution().analyzed()
+    # Asked of the relation, it need not be optimized first; that of another kind of source cannot be asked.
+    listing = relation.relation() if relation.nodeName() == "LogicalRelation" else frame._jdf
+    # Every element is a call into the JVM, one text is one. Java's own `join` is not found for an array of texts.
+    return str(jvm.org.apache.hadoop.util.StringUtils.join("\0", listing.inputFiles())).split("\0")
 
 
 def frame_of_writer(writer: Any) -> DataFrame:
@@ -131,6 +184,16 @@ def _filtering(base: type) -> type:
 
         _classes[base] = type("DataFrame", (base,), {"filter": narrowed, "where": narrowed, "__doc__": base.__doc__})
     return _classes[base]
+
+
+def all_settings(spark: SparkSession) -> dict[str, str]:
+    """What the session has set, by the settings' names; what is as Spark has it by default may be missing."""
+    if is_connect(spark):
+        return dict(spark.conf.getAll)
+    # One call into the JVM for all of them, where PySpark makes some for each. No setting's name holds an arrow.
+    text = str(spark._jsparkSession.conf().getAll().mkString("\0"))
+    pairs = (line.partition(" -> ") for line in text.split("\0") if line)
+    return {key: value for key, _, value in pairs}
 
 
 @contextmanager
@@ -226,7 +289,31 @@ def reads_the_same(frame: DataFrame) -> bool:
     analyzed = frame._jdf.queryExecution().analyzed()
     leaves = analyzed.collectLeaves()
     names = {leaves.apply(at).nodeName() for at in range(leaves.size())}
-    return bool(analyzed.deterministic()) and names <= _STEADY_LEAVES and not asks_the_clock(analyzed.toString())
+    return bool(analyzed.deterministic()) and names <= _STEADY_LEAVES and not plan_asks_the_clock(analysed_text(frame))
+
+
+def analysed_text(frame: DataFrame) -> str:
+    """The analysed plan of `frame` as Spark writes it, all columns of it."""
+    if not is_connect(frame.sparkSession):
+        return _tree_text(frame._jdf.queryExecution().analyzed())
+    client: Any = frame.sparkSession.client
+    plan: Any = frame._plan
+    with with_settings(frame.sparkSession, {"spark.sql.debug.maxToStringFields": str(_ALL_FIELDS)}):
+        told = client.explain_string(plan.to_proto(client), explain_mode="extended")
+    found = _ANALYSED.search(told)
+    if found is None:
+        raise SlackwaterError(f"Spark explains a plan in an unexpected way: {told[:200]}")
+    return found[1]
+
+
+def _tree_text(plan: Any) -> str:
+    from py4j.protocol import Py4JError
+
+    try:
+        return str(plan.treeString(False, False, _ALL_FIELDS, False, False))
+    except Py4JError:
+        # Older releases of Spark have one flag less.
+        return str(plan.treeString(False, False, _ALL_FIELDS, False))
 
 
 def release_kept_rows(frame: DataFrame) -> None:

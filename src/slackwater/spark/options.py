@@ -10,15 +10,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from slackwater.errors import InvalidArgument
-from slackwater.log.history import to_ms
+from slackwater.log.history import after_last_commit_allowed, to_ms
+from slackwater.protocol.time_zones import time_zone
 
 _AT_VERSION = re.compile(r"(?s)(.+)@v(\d+)\Z")
 _AT_TIMESTAMP = re.compile(r"(?s)(.+)@(\d{17})\Z")
 _STORAGE_PREFIXES = ("aws_", "azure_", "google_", "allow_")
-_FIXED_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?(?::\d{2})?\Z")
 
 
 class Options(Mapping[str, str]):
@@ -47,6 +46,12 @@ class Options(Mapping[str, str]):
                 raise InvalidArgument(f"option {key} must be true or false, found {text!r}")
             return text.lower() == "true"
         return False
+
+    @property
+    def after_last_commit_allowed(self) -> bool:
+        """Whether a time after the last commit means the latest version: `allowAfterLastCommit`, or `strict=false`."""
+        strict = self.flag("strict") if self.get("strict") is not None else None
+        return after_last_commit_allowed(self.flag("allowAfterLastCommit"), strict)
 
     def integer(self, key: str) -> int | None:
         """A whole number from 0, None where it is not set; raises InvalidArgument for anything else."""
@@ -94,16 +99,3 @@ def split_path(path: str, zone: str) -> tuple[str, TimeTravel]:
             raise InvalidArgument(f"{path}: {match[2]} is not of the form yyyyMMddHHmmssSSS: {error}") from error
         return match[1], TimeTravel(timestamp_ms=to_ms(moment))
     return path, TimeTravel()
-
-
-def time_zone(zone: str) -> dt.tzinfo:
-    """The time zone that Spark calls `zone`: an IANA name or an offset. Raises InvalidArgument."""
-    if zone in ("Z", "UTC", "GMT"):
-        return dt.timezone.utc
-    if match := _FIXED_OFFSET.match(zone):
-        offset = dt.timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
-        return dt.timezone(-offset if match[1] == "-" else offset)
-    try:
-        return ZoneInfo(zone)
-    except (KeyError, ValueError, OSError) as error:
-        raise InvalidArgument(f"unknown time zone {zone!r}; set spark.sql.session.timeZone to an IANA name") from error

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.schema import VOID, ArrayType, DataType, DecimalType, MapType, StructField, StructType
+from slackwater.protocol.type_widening import TYPE_CHANGES
 
-TYPE_CHANGES = "delta.typeChanges"
 # Digits before the point that Spark asks a decimal for, to read a Parquet integer of 32 or 64 bits as one.
 _INT32_DIGITS, _INT64_DIGITS = 10, 20
 

@@ -18,7 +18,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater.commit.committers import committer_for
-from slackwater.errors import CommitUnknown, InvalidArgument, SlackwaterError, TableNotFound
+from slackwater.errors import (
+    CommitUnknown,
+    DeltaConcurrentModificationException,
+    InvalidArgument,
+    SlackwaterError,
+    TableNotFound,
+)
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.protocol import row_tracking
 from slackwater.protocol.actions import Metadata, Protocol
@@ -34,6 +40,7 @@ from slackwater.spark.located_rows import LocatedRows, located_schema
 from slackwater.spark.modes import release_kept_rows, with_settings
 from slackwater.spark.names import quoted
 from slackwater.spark.scan_frame import ScanOptions, TableScan
+from slackwater.spark.session_defaults import SessionSettings
 from slackwater.spark.table_rows import RowsWritten, TableRows
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.commit_result import CommitResult
@@ -70,6 +77,9 @@ class RowChange:
         except TableNotFound as error:
             raise TableNotFound(f"{store.root_url} is not a Delta table, so it has no rows to change") from error
         validate_writable(snapshot.protocol, store.root_url)
+        self.settings = SessionSettings.of(spark)
+        self.is_skipped = False
+        self._application = self.settings.application
         self.spark = spark
         self.snapshot = snapshot
         self.operation = operation
@@ -229,14 +239,21 @@ class RowChange:
     def run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
         """Do the work, which answers the operation's parameters and metrics, and commit it.
 
-        None where nothing was to be done. Files go again where the commit certainly did not land; frames that are
-        `kept` are let go in any case.
+        None where nothing was to be done, and where the session's application has done this before: then it
+        `is_skipped`. Files go again where the commit certainly did not land; frames that are `kept` are let go in any
+        case.
         """
         try:
-            return self._run(work)
+            self.is_skipped = self._is_done(self.snapshot)
+            result = None if self.is_skipped else self._run(work)
         finally:
             for frame in self.kept:
                 release_kept_rows(frame)
+        self.settings.application_was_used(self.spark)
+        return result
+
+    def _is_done(self, snapshot: Snapshot) -> bool:
+        return self._application is not None and self._application.is_reached(snapshot)
 
     def _run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
         try:
@@ -245,18 +262,27 @@ class RowChange:
         except BaseException:
             self._discard()
             raise
+        if self._application is not None:
+            # Recorded where no row changed, too: done again later, it might find some.
+            self.transaction.application_version(self._application.app_id)
+            self.transaction.set_transaction(self._application.app_id, self._application.version)
         staged = self.transaction.staged
-        if not (staged.has_file_actions or staged.metadata or staged.protocol):
+        if not (staged.has_file_actions or staged.metadata or staged.protocol or staged.transactions):
             return None
         taken = {"executionTimeMs": round((time.monotonic() - self._started_s) * 1000)}
         texts = {key: str(value) for key, value in {**metrics, **taken}.items()}
         try:
-            return self.transaction.commit(self.operation, parameters, texts)
+            return self.transaction.commit(self.operation, parameters, texts, self.settings.user_metadata)
         except CommitUnknown:
             raise
-        except SlackwaterError:
+        except SlackwaterError as error:
             self._discard()
-            raise
+            lost = isinstance(error, DeltaConcurrentModificationException)
+            # Where another did this very work, there is nothing left to be done.
+            self.is_skipped = lost and self._application is not None and self._is_done(self.snapshot.update())
+            if not self.is_skipped:
+                raise
+            return None
 
     def _stage_table(self) -> None:
         """What the change does to the table itself: evolved columns, identity columns that moved on."""

@@ -6,7 +6,7 @@ Source: delta-protocol.md "Column Invariants", "CHECK Constraints", "Generated C
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -33,9 +33,9 @@ class RowCheck:
     shows: Sequence[str] = ()
 
 
-def sql_check(says: str, expression: str, shows: Sequence[str]) -> RowCheck:
-    """A check by a SQL text over the table's columns, which must be true."""
-    return RowCheck(f"{says} ({expression})", F.expr(expression), shows)
+def sql_check(says: str, expression: str, shows: Sequence[str], timed: Callable[[str], str] = str) -> RowCheck:
+    """A check by a SQL text over the table's columns, which must be true; `timed` as in `RowRules`."""
+    return RowCheck(f"{says} ({expression})", F.expr(timed(expression)), shows)
 
 
 def not_null_check(path: ColumnPath, schema: StructType) -> RowCheck:

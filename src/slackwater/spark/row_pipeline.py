@@ -60,16 +60,15 @@ def ready_rows(
     if missing:
         frame, partitions = with_bounded_partitions(frame.sparkSession, frame)
     made = {i.name: identity_values(i, partitions, token) for i in missing}
-    defaults = {d.name: d.sql for d in rules.defaults}
     computed = [g for g in rules.generated if given.get(g.name) is None]
     with expressions_named("the table's default or generation expression"):
         rows = frame
         if computed or not _is_ready(given, schema):
             rows = frame.select(
-                *(_base_column(given, c, made, defaults) for c in schema if c.name not in _names(computed))
+                *(_base_column(given, c, made, rules) for c in schema if c.name not in _names(computed))
             )
         if computed:
-            rows = rows.select("*", *(_generated(g) for g in computed))
+            rows = rows.select("*", *(_generated(g, rules) for g in computed))
             rows = rows.select(*(F.col(quoted(c.name)) for c in schema))
     checks = [*_rule_checks(rules, schema, [g for g in rules.generated if g not in computed]), *extra_checks]
     with expressions_named("the table's constraint"):
@@ -96,7 +95,7 @@ def changed_rows(
     masks = recomputed or {}
     with expressions_named("the table's generation expression"):
         if masks:
-            computed = {g.name: _generated(g) for g in rules.generated}
+            computed = {g.name: _generated(g, rules) for g in rules.generated}
             values = {n: F.when(m, computed[n]).otherwise(F.col(quoted(n))).alias(n) for n, m in masks.items()}
             frame = frame.select(*(values.get(name, F.col(quoted(name))) for name in frame.columns))
     checks = _rule_checks(rules, schema, rules.generated)
@@ -117,29 +116,36 @@ def _names(columns: Sequence[GeneratedColumn]) -> set[str]:
     return {column.name for column in columns}
 
 
-def _base_column(given: StructType, column: StructField, made: dict[str, Column], defaults: dict[str, str]) -> Column:
+def default_value(column: StructField, rules: RowRules) -> Column | None:
+    """The default of `column` in its type, None where it has none."""
+    sql = next((d.sql for d in rules.defaults if d.name == column.name), None)
+    return None if sql is None else F.expr(rules.timed(sql)).cast(to_spark_type(column.type))
+
+
+def _base_column(given: StructType, column: StructField, made: dict[str, Column], rules: RowRules) -> Column:
     source = given.get(column.name)
     if source is not None:
         return aligned_column(source, column)
     if column.name in made:
         return made[column.name]
-    if column.name in defaults:
-        return F.expr(defaults[column.name]).cast(to_spark_type(column.type)).alias(column.name)
-    return null_column(column)
+    default = default_value(column, rules)
+    return null_column(column) if default is None else default.alias(column.name)
 
 
-def _generated(column: GeneratedColumn) -> Column:
-    return F.expr(column.sql).cast(to_spark_type(column.type)).alias(column.name)
+def _generated(column: GeneratedColumn, rules: RowRules) -> Column:
+    return F.expr(rules.timed(column.sql)).cast(to_spark_type(column.type)).alias(column.name)
 
 
 def _rule_checks(rules: RowRules, schema: StructType, generated_given: Sequence[GeneratedColumn]) -> list[RowCheck]:
     checks = [not_null_check(path, schema) for path in rules.not_null]
-    checks += [sql_check(f"CHECK constraint {c.name}", c.sql, _shown(c.sql, schema)) for c in rules.checks]
+    checks += [sql_check(f"CHECK constraint {c.name}", c.sql, _shown(c.sql, schema), rules.timed) for c in rules.checks]
     for invariant in rules.invariants:
         says = f"invariant of column {'.'.join(invariant.column)}"
-        checks.append(sql_check(says, invariant.sql, _shown(invariant.sql, schema) or (invariant.column[0],)))
+        shown = _shown(invariant.sql, schema) or (invariant.column[0],)
+        checks.append(sql_check(says, invariant.sql, shown, rules.timed))
     for generated in generated_given:
-        holds = F.col(quoted(generated.name)).eqNullSafe(F.expr(generated.sql).cast(to_spark_type(generated.type)))
+        value = F.expr(rules.timed(generated.sql)).cast(to_spark_type(generated.type))
+        holds = F.col(quoted(generated.name)).eqNullSafe(value)
         says = f"generated column {generated.name} (<value> <=> {generated.sql})"
         checks.append(RowCheck(says, holds, (generated.name, *_shown(generated.sql, schema))))
     return checks

@@ -13,17 +13,18 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import DataFileNotFound, InvalidArgument
 from slackwater.protocol.column_mapping import ID, NONE, physical_name, physical_schema
+from slackwater.protocol.data_format import validate_parquet
 from slackwater.protocol.properties import ENABLE_ROW_TRACKING, MATERIALIZED_ROW_COMMIT_VERSION, MATERIALIZED_ROW_ID
 from slackwater.protocol.schema import VOID, StructField, StructType
 from slackwater.scan.predicate import And, Constant, Predicate, Unknown, columns_of
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark import field_ids
 from slackwater.spark.aliases import under_alias, without_alias
 from slackwater.spark.columns import predicate_of
 from slackwater.spark.file_columns import (
@@ -35,6 +36,7 @@ from slackwater.spark.file_columns import (
     hive_columns,
     with_file_constants,
 )
+from slackwater.spark.file_relations import read_files
 from slackwater.spark.large_planning import plan_distributed, should_distribute
 from slackwater.spark.located_rows import (
     KEPT_COMMIT_VERSION,
@@ -46,23 +48,22 @@ from slackwater.spark.located_rows import (
 from slackwater.spark.locations import DataLocations, verify_urls
 from slackwater.spark.modes import (
     is_connect,
-    is_missing_path,
-    listing_on_driver,
     plain_filter,
-    read_parquet,
     same_columns,
     same_plan,
     with_filter,
 )
 from slackwater.spark.names import quoted
+from slackwater.spark.options import Options
 from slackwater.spark.readable_types import validate_types
 from slackwater.spark.row_filters import deleted_rows, without_deleted_rows
+from slackwater.spark.session_defaults import session_zone
+from slackwater.spark.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.spark.types import to_spark_schema, to_spark_type
 
 ROW_ID = "_row_id"
 ROW_COMMIT_VERSION = "_row_commit_version"
 _NESTED = (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
-_FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"
 _ORDINAL = "__slackwater_ordinal"
 _BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
 
@@ -77,6 +78,11 @@ class ScanOptions:
     row_tracking: bool = False
     allow_paths_outside_root: bool = False
     replay: str | None = None
+
+    @staticmethod
+    def of(options: Options) -> ScanOptions:
+        """What a reader's options ask for."""
+        return ScanOptions(options.flag("rowTracking"), options.flag("allowPathsOutsideRoot"), options.get("replay"))
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,7 @@ class TableScan:
     options: ScanOptions = field(default_factory=ScanOptions)
 
     def __post_init__(self) -> None:
+        validate_parquet(self.snapshot.metadata, self.snapshot.store.root_url)
         if self.options.row_tracking and not self.snapshot.properties.flag(ENABLE_ROW_TRACKING):
             raise InvalidArgument(
                 f"{self.snapshot.store.root_url}: row ids can only be read where delta.enableRowTracking is true"
@@ -134,7 +141,7 @@ class TableScan:
         """All live rows of `files`."""
         parts = [self._part(part) for part in _by_vector(files)]
         if not parts:
-            return self.spark.createDataFrame([], self.output_schema)
+            return self.spark.createDataFrame([], self.output_schema).select("*")
         return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
 
     def located(self, files: pa.Table) -> LocatedRows:
@@ -155,7 +162,7 @@ class TableScan:
     @cached_property
     def zone(self) -> str:
         """The session's time zone: that of partition values and literals without one."""
-        return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        return session_zone(self.spark)
 
     @cached_property
     def locations(self) -> DataLocations:
@@ -234,10 +241,11 @@ class TableScan:
             frame = without_deleted_rows(self.spark, frame, words, raw.number)
         if located is not None:
             return frame.select(*raw.columns, address_of(raw.number), FILE, ROW)
-        # A select that changes nothing still costs calls into the JVM.
+        # Every column that is named costs a call into the JVM.
         names = [column for column in raw.columns if isinstance(column, str)]
         unchanged = len(names) == len(raw.columns) and names == [quoted(name) for name in frame.columns]
-        return frame if unchanged else frame.select(*raw.columns)
+        # A bare relation of files is a table to Spark, and INSERT into a view of it would overwrite them.
+        return frame.select("*") if unchanged else frame.select(*raw.columns)
 
     def raw_frame(
         self,
@@ -275,7 +283,7 @@ class TableScan:
         frame = self._relation(paths, read_schema, native is not None)
         urls = [self.locations.metadata_url(path) for path in paths] if constants or needs_row else []
         if urls:
-            verify_urls(self.spark, frame, urls, self.locations.is_plain(paths))
+            verify_urls(self.spark, frame, urls)
         numbers = file_numbers(urls) if needs_row and ordinals is None else None
         if needs_row and numbers is None:
             ordinals = range(len(paths)) if ordinals is None else ordinals
@@ -301,28 +309,27 @@ class TableScan:
         for name in (*hidden, *self._materialized):
             schema = schema.add(name, "string" if name in hidden else "long")
         if mode == ID:
-            # Read at execution, hence it stays set; it has no effect on schemas without field ids.
-            self.spark.conf.set(_FIELD_IDS_CONF, "true")
+            for key, value in field_ids.SETTINGS.items():
+                self.spark.conf.set(key, value)
         return schema
 
     def _relation(self, paths: Sequence[str], schema: spark_types.StructType, partitioned: bool) -> DataFrame:
+        store, segment = self.snapshot.store, self.snapshot.segment
+        require_shared(self.spark, store, lambda: log_sample(segment))
         reader = self.spark.read.schema(schema)
         if partitioned:
             reader = reader.option("basePath", self.locations.root)
-        spark_paths = [self.locations.spark_path(path) for path in paths]
-        # Many paths on a local disk are looked up faster without a Spark job; in a remote store the job is right.
-        count = len(paths) if self.locations.is_local else 0
-        with listing_on_driver(self.spark, count):
-            try:
-                frame = read_parquet(self.spark, reader, spark_paths)
-            except AnalysisException as error:
-                if is_missing_path(error):
-                    raise DataFileNotFound(
-                        f"{self.snapshot.store.root_url}: version {self.snapshot.version} names a data file that is "
-                        f"gone: {str(error).splitlines()[0]}; it may have been vacuumed: restore it, or read a version "
-                        "that does not need it"
-                    ) from error
-                raise
+        try:
+            frame = read_files(self.spark, reader, "parquet", self.locations, paths)
+        except DataFileNotFound as error:
+            if all_here(store, paths):
+                raise not_shared(store.root_url, "no data file of the table") from error
+            raise DataFileNotFound(
+                f"{store.root_url}: version {self.snapshot.version} names a data file that is gone: {error}; it may "
+                "have been vacuumed: restore it, or read a version that does not need it"
+            ) from error
+        if self.snapshot.column_mapping_mode == ID:
+            field_ids.require_field_ids(store, paths)
         return frame
 
     def _expression(

@@ -18,6 +18,10 @@ from sqlglot.errors import SqlglotError
 SqlNode: TypeAlias = Any
 
 _CLOCK = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|curdate|unix_timestamp|to_unix_timestamp)\b")
+# A column that was called after such a function has its number behind the name.
+_CLOCK_IN_PLAN = re.compile(r"\b(?:current_timestamp|now|localtimestamp|current_date|current_time)\((?!\)#)")
+# Texts that Spark's casts take for a time of today.
+_MOMENT_IN_PLAN = re.compile(r"(?i)\(\s*(?:now|today|tomorrow|yesterday)\b[^,()#]*(?: as (?:date|timestamp)|, None\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,14 @@ class Equality:
 def asks_the_clock(text: str) -> bool:
     """Whether an expression has another value in the next job, because it is about now."""
     return _CLOCK.search(text) is not None
+
+
+def plan_asks_the_clock(text: str) -> bool:
+    """Whether an analysed plan, as Spark writes it, has another value in the next job, because it is about now.
+
+    Texts that look like such a function count as well.
+    """
+    return _CLOCK_IN_PLAN.search(text) is not None or _MOMENT_IN_PLAN.search(text) is not None
 
 
 def conjuncts(text: str) -> list[str]:

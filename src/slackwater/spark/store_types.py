@@ -1,14 +1,16 @@
 """Values in the types of a table's columns: what may be stored in what, and how, so that nothing is lost in silence.
 
-Source: Spark's ANSI store assignment (`Cast.canANSIStoreAssign`), by which INSERT and UPDATE decide.
+Source: delta-spark's UPDATE and MERGE, which cast by `spark.sql.storeAssignmentPolicy`: ANSI allows each of Spark's
+ANSI casts, STRICT those that lose nothing, LEGACY all that Spark knows, as it does them without ANSI.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
-from pyspark.sql import Column
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from pyspark.sql import types as spark_types
 
@@ -22,16 +24,38 @@ _INTEGRAL_DIGITS: dict[type[spark_types.DataType], int] = {
 }
 _FRACTIONAL = (spark_types.FloatType, spark_types.DoubleType)
 _DATETIMES = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
-_HAVE_TEXT = (
-    spark_types.StringType,
-    *_DATETIMES,
-    spark_types.BinaryType,
-    spark_types.BooleanType,
-    spark_types.NumericType,
-    spark_types.DayTimeIntervalType,
-    spark_types.YearMonthIntervalType,
-    spark_types.CalendarIntervalType,
-)
+_PARSED = (spark_types.BooleanType, spark_types.NumericType, *_DATETIMES)
+"""What text is read as: not every text can be."""
+_INTERVALS = (spark_types.DayTimeIntervalType, spark_types.YearMonthIntervalType)
+_BY_WIDTH = (*_INTEGRAL_DIGITS, *_FRACTIONAL)
+_EXACT = (*_INTEGRAL_DIGITS, spark_types.DecimalType)
+_ANSI, _STRICT, _LEGACY = "ANSI", "STRICT", "LEGACY"
+
+
+class StoreAssignment:
+    """The session's rules for values of other types than their columns'; each is asked once, and only if it matters."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    @cached_property
+    def policy(self) -> str:
+        """`ANSI`, `STRICT` or `LEGACY`."""
+        return str(self._session.conf.get("spark.sql.storeAssignmentPolicy", _ANSI)).upper()
+
+    @cached_property
+    def is_ansi(self) -> bool:
+        """Whether Spark's casts fail where a value does not fit."""
+        # Without a fallback of ours, the answer is Spark's own default where nobody has set it.
+        return str(self._session.conf.get("spark.sql.ansi.enabled")).lower() == "true"
+
+    def knows_cast(self, given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
+        """Whether the session's own cast takes such values at all."""
+        try:
+            _ = self._session.range(0).select(F.lit(None).cast(given).cast(wanted)).schema
+        except AnalysisException:
+            return False
+        return True
 
 
 def stored(
@@ -39,19 +63,20 @@ def stored(
     given: spark_types.DataType,
     wanted: spark_types.DataType,
     column: str,
-    is_ansi: Callable[[], bool],
+    assignment: StoreAssignment,
 ) -> Column:
     """`value`, which has the type `given`, in the type `wanted`: its fields in that order and spelling, all nullable.
 
-    `column` names the column in messages. A value that does not fit fails the job: by Spark's own cast where
-    `is_ansi()` (asked only where it matters), else by an error that names the column. Fractions are cut off, or
-    rounded, as Spark does it. Raises InvalidArgument where such a value may not be stored in such a column.
+    `column` names the column in messages. A value that does not fit (a number too large, a text that is no date) fails
+    the job: by Spark's own cast where the session's casts are ANSI, else by an error that names the column. Fractions
+    are cut off, or rounded, as Spark does it. Raises InvalidArgument where `assignment` does not allow to store such a
+    value in such a column.
     """
     source, target = _plain(given), _plain(wanted)
-    _require_storable(source, target, column)
+    _Storable(assignment).require(source, target, column)
     if source == target:
         return value
-    guarded = _may_overflow(source, target) and not is_ansi()
+    guarded = _may_fail(source, target) and assignment.policy != _LEGACY and not assignment.is_ansi
     if _casts_by_position(source, target) and not guarded:
         return value.cast(target)
     conversion = _Conversion(column, guarded)
@@ -59,22 +84,34 @@ def stored(
     return F.transform(F.array(value), lambda one: conversion.of(one, source, target)).getItem(0)
 
 
-def _require_storable(given: spark_types.DataType, wanted: spark_types.DataType, column: str) -> None:
-    if given == wanted or isinstance(given, spark_types.NullType):
-        return
-    if isinstance(given, spark_types.ArrayType) and isinstance(wanted, spark_types.ArrayType):
-        _require_storable(given.elementType, wanted.elementType, f"{column}.element")
-    elif isinstance(given, spark_types.MapType) and isinstance(wanted, spark_types.MapType):
-        _require_storable(given.keyType, wanted.keyType, f"{column}.key")
-        _require_storable(given.valueType, wanted.valueType, f"{column}.value")
-    elif isinstance(given, spark_types.StructType) and isinstance(wanted, spark_types.StructType):
-        _require_same_fields(given, wanted, column)
-        for target in wanted.fields:
-            _require_storable(_field(given, target.name).dataType, target.dataType, f"{column}.{target.name}")
-    elif not _is_storable_atom(given, wanted):
-        raise InvalidArgument(
-            f"column {column} is of type {wanted.simpleString()}, and a value of type {given.simpleString()} is not "
-            "stored in it as it is: cast it yourself if that is meant"
+@dataclass(frozen=True)
+class _Storable:
+    assignment: StoreAssignment
+
+    def require(self, given: spark_types.DataType, wanted: spark_types.DataType, column: str) -> None:
+        if given == wanted or isinstance(given, spark_types.NullType):
+            return
+        if isinstance(given, spark_types.ArrayType) and isinstance(wanted, spark_types.ArrayType):
+            self.require(given.elementType, wanted.elementType, f"{column}.element")
+        elif isinstance(given, spark_types.MapType) and isinstance(wanted, spark_types.MapType):
+            self.require(given.keyType, wanted.keyType, f"{column}.key")
+            self.require(given.valueType, wanted.valueType, f"{column}.value")
+        elif isinstance(given, spark_types.StructType) and isinstance(wanted, spark_types.StructType):
+            _require_same_fields(given, wanted, column)
+            for target in wanted.fields:
+                self.require(_field(given, target.name).dataType, target.dataType, f"{column}.{target.name}")
+        elif not self._allows(given, wanted):
+            raise InvalidArgument(
+                f"column {column} is of type {wanted.simpleString()}, and a value of type {given.simpleString()} is "
+                f"not stored in it under spark.sql.storeAssignmentPolicy={self.assignment.policy}: cast it yourself "
+                "if that is meant"
+            )
+
+    def _allows(self, given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
+        if self.assignment.policy == _STRICT:
+            return _is_upcast(given, wanted)
+        return _is_ansi_cast(given, wanted) or (
+            self.assignment.policy == _LEGACY and self.assignment.knows_cast(given, wanted)
         )
 
 
@@ -89,27 +126,59 @@ def _require_same_fields(given: spark_types.StructType, wanted: spark_types.Stru
         )
 
 
-def _is_storable_atom(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
+def _is_ansi_cast(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
+    """Source: Spark's `Cast.canAnsiCast`."""
+    if isinstance(wanted, spark_types.StringType):
+        return True
+    if isinstance(given, spark_types.StringType):
+        return isinstance(wanted, (*_PARSED, spark_types.BinaryType))
+    if isinstance(wanted, spark_types.NumericType):
+        if isinstance(given, _INTERVALS):
+            return isinstance(wanted, _EXACT)
+        return isinstance(given, (spark_types.NumericType, spark_types.BooleanType, spark_types.TimestampType))
+    if isinstance(given, spark_types.NumericType):
+        return isinstance(wanted, (spark_types.BooleanType, spark_types.TimestampType))
+    return isinstance(given, _DATETIMES) and isinstance(wanted, _DATETIMES)
+
+
+def _is_upcast(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
+    """Source: Spark's `UpCastRule.canUpCast`."""
+    if isinstance(wanted, spark_types.StringType):
+        return not isinstance(given, (spark_types.ArrayType, spark_types.MapType, spark_types.StructType))
     if isinstance(given, spark_types.NumericType) and isinstance(wanted, spark_types.NumericType):
-        return True
-    if isinstance(given, _DATETIMES) and isinstance(wanted, _DATETIMES):
-        return True
-    return isinstance(given, _HAVE_TEXT) and isinstance(wanted, spark_types.StringType)
+        if isinstance(wanted, spark_types.DecimalType):
+            scale = given.scale if isinstance(given, spark_types.DecimalType) else 0
+            return wanted.scale >= scale and _whole_digits(given, wanted) <= _room(wanted)
+        if isinstance(given, spark_types.DecimalType):
+            return False
+        return _BY_WIDTH.index(type(given)) <= _BY_WIDTH.index(type(wanted))
+    return isinstance(given, _DATETIMES) and isinstance(
+        wanted, (spark_types.TimestampType, spark_types.TimestampNTZType)
+    )
 
 
-def _may_overflow(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
+def _may_fail(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
     """Whether some value of `given` has no counterpart in `wanted`, where a cast that is not ANSI gives another."""
     if isinstance(given, spark_types.ArrayType) and isinstance(wanted, spark_types.ArrayType):
-        return _may_overflow(given.elementType, wanted.elementType)
+        return _may_fail(given.elementType, wanted.elementType)
     if isinstance(given, spark_types.MapType) and isinstance(wanted, spark_types.MapType):
-        return _may_overflow(given.keyType, wanted.keyType) or _may_overflow(given.valueType, wanted.valueType)
+        return _may_fail(given.keyType, wanted.keyType) or _may_fail(given.valueType, wanted.valueType)
     if isinstance(given, spark_types.StructType) and isinstance(wanted, spark_types.StructType):
-        return any(_may_overflow(_field(given, f.name).dataType, f.dataType) for f in wanted.fields)
-    if not (isinstance(given, spark_types.NumericType) and isinstance(wanted, spark_types.NumericType)):
-        return False
+        return any(_may_fail(_field(given, f.name).dataType, f.dataType) for f in wanted.fields)
+    if isinstance(given, spark_types.StringType):
+        return isinstance(wanted, _PARSED)
+    if isinstance(wanted, spark_types.NumericType) and given != wanted:
+        return isinstance(given, (*_INTERVALS, spark_types.TimestampType)) or _may_overflow(given, wanted)
+    # Seconds of a number may be more than a timestamp holds, or no number.
+    return isinstance(given, spark_types.NumericType) and isinstance(wanted, spark_types.TimestampType)
+
+
+def _may_overflow(given: spark_types.DataType, wanted: spark_types.NumericType) -> bool:
+    if isinstance(given, spark_types.BooleanType):
+        return _room(wanted) < 1
     if isinstance(wanted, _FRACTIONAL):
         return False
-    return given != wanted and _whole_digits(given, wanted) > _room(wanted)
+    return _whole_digits(given, wanted) > _room(wanted)
 
 
 def _whole_digits(given: spark_types.DataType, wanted: spark_types.DataType) -> int:
@@ -123,6 +192,8 @@ def _whole_digits(given: spark_types.DataType, wanted: spark_types.DataType) -> 
 
 def _room(wanted: spark_types.DataType) -> int:
     """How many digits before the point always fit, whatever they are."""
+    if isinstance(wanted, _FRACTIONAL):
+        return 1000
     if isinstance(wanted, spark_types.DecimalType):
         return wanted.precision - wanted.scale
     return _INTEGRAL_DIGITS[type(wanted)] - 1
@@ -144,7 +215,7 @@ def _casts_by_position(given: spark_types.DataType, wanted: spark_types.DataType
 
 @dataclass(frozen=True)
 class _Conversion:
-    """Casts part by part; where they are `guarded`, a number that does not fit is an error that names `column`."""
+    """Casts part by part; where they are `guarded`, a value that does not fit is an error that names `column`."""
 
     column: str
     guarded: bool
@@ -159,8 +230,8 @@ class _Conversion:
             return self._map(value, given, wanted)
         if isinstance(given, spark_types.StructType) and isinstance(wanted, spark_types.StructType):
             return self._struct(value, given, wanted)
-        if self.guarded and _may_overflow(given, wanted):
-            return self._number(value, given, wanted)
+        if self.guarded and _may_fail(given, wanted):
+            return self._fitting(value, given, wanted)
         return value.cast(wanted)
 
     def _map(self, value: Column, given: spark_types.MapType, wanted: spark_types.MapType) -> Column:
@@ -180,7 +251,7 @@ class _Conversion:
             fields.append(part.alias(target.name))
         return F.when(value.isNull(), F.lit(None)).otherwise(F.struct(*fields))
 
-    def _number(self, value: Column, given: spark_types.DataType, wanted: spark_types.DataType) -> Column:
+    def _fitting(self, value: Column, given: spark_types.DataType, wanted: spark_types.DataType) -> Column:
         says = f"column {self.column} is of type {wanted.simpleString()}, and a value of type {given.simpleString()} "
         text = F.concat(F.lit(f"{says}does not fit into it: "), value.cast("string"))
         fitting = F.coalesce(value.try_cast(wanted), F.raise_error(text).cast(wanted))

@@ -21,13 +21,14 @@ from slackwater.log.branches import branch_of
 from slackwater.log.history import format_ms
 from slackwater.owner.registry import known_owner
 from slackwater.owner.timestamp_range import at_ms
+from slackwater.protocol.time_zones import time_zone
 from slackwater.scan.file_lifetimes import FOREVER_MS, FileLifetime, file_lifetimes
 from slackwater.scan.row_coverage import Coverage, not_covered
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.names import quoted
-from slackwater.spark.options import time_zone
 from slackwater.spark.row_lifetimes import END, START, row_lifetimes
 from slackwater.spark.scan_frame import ROW_COMMIT_VERSION, ROW_ID, ScanOptions, TableScan
+from slackwater.spark.session_defaults import session_zone
 
 SYSTEM_START, SYSTEM_END = "system_start", "system_end"
 STARTED_BY, ENDED_BY = "started_by", "ended_by"
@@ -117,7 +118,7 @@ class SystemTime:
         _require_free(snapshot, STARTED_BY, ENDED_BY)
         wanted = None
         if isinstance(key, Mapping):
-            equal = [F.col(quoted(n)).eqNullSafe(value) for n, value in zip(names, key.values(), strict=True)]
+            equal = [F.col(quoted(n)).eqNullSafe(_literal(v)) for n, v in zip(names, key.values(), strict=True)]
             wanted = reduce(lambda one, other: one & other, equal)
         coverage, lifetimes = self._covered(snapshot)
         versions = self._versions(snapshot, lifetimes, _FIRST_MS, _LAST_MS, wanted)
@@ -134,7 +135,7 @@ class SystemTime:
         return self._shown(snapshot, told, STARTED_BY, ENDED_BY).orderBy(*columns, SYSTEM_START)
 
     def _instant(self, timestamp: Instant) -> int:
-        zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        zone = session_zone(self._spark)
         return instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}")
 
     def _period(self, start: Instant, end: Instant) -> tuple[int, int]:
@@ -214,6 +215,13 @@ class SystemTime:
         start = F.timestamp_millis(F.col(START)).alias(SYSTEM_START)
         end = F.timestamp_millis(F.nullif(F.col(END), F.lit(FOREVER_MS))).alias(SYSTEM_END)
         return versions.select(*columns, *tracking, start, end, *more)
+
+
+def _literal(value: Any) -> Any:
+    """`value` for a comparison; a datetime without a zone is one of the session's, and in no zone for timestamp_ntz."""
+    if isinstance(value, dt.datetime) and value.tzinfo is None:
+        return F.lit(value.isoformat(" ")).cast("timestamp_ntz")
+    return value
 
 
 def _names_of(key: str | Sequence[str] | Mapping[str, Any]) -> list[str]:

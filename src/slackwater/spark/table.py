@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
+from slackwater.commit.committers import require_not_past_transaction
 from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.lake.time_slice import Instant
 from slackwater.log.describe import describe_detail, describe_history
@@ -27,6 +28,8 @@ from slackwater.spark.table_builder import (
 )
 from slackwater.spark.table_changes import TableChanges
 from slackwater.storage.open import open_store
+from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
+from slackwater.transaction.transaction import Clock
 
 _TEXTS = spark_types.MapType(spark_types.StringType(), spark_types.StringType())
 _NAMES = spark_types.ArrayType(spark_types.StringType())
@@ -161,14 +164,34 @@ class DeltaTable(TableChanges, TableAlterations):
         followed; `rowTracking` adds `_row_id` and `_row_commit_version`. Instants are as `Lake.as_of` takes them.
         """
         allowed = Options(self._options).flag("allowPathsOutsideRoot")
-        return SystemTime(self._spark, self._snapshot, since, rowTracking, allowed)
+        return SystemTime(self._spark, self._snapshot_for_rows, since, rowTracking, allowed)
 
     def detail(self) -> DataFrame:
         """One row that describes the table: DETAIL_SCHEMA; sizes in bytes."""
         return self._frame([describe_detail(self._snapshot())], DETAIL_SCHEMA)
 
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the newest version now, rather than when `delta.checkpointInterval` asks for it."""
+        checkpoint_newest(self._snapshot(), Clock().now_ms())
+
+    def compactLog(self, startVersion: int | None = None, endVersion: int | None = None) -> None:
+        """Write one file for the commits of these versions, which stay; by default for those after the checkpoint.
+
+        Raises InvalidArgument where that is fewer than two versions, or the log lacks a commit.
+        """
+        compact(self._snapshot(), startVersion, endVersion)
+
+    def cleanUpLog(self) -> int:
+        """Delete what of the log is older than `delta.logRetentionDuration`, now; how many files went."""
+        return len(clean_up(self._snapshot(), Clock().now_ms()).deleted)
+
     def _snapshot(self) -> Snapshot:
         return Snapshot.load(self._path, storage_options=Options(self._options).storage_options())
+
+    def _snapshot_for_rows(self) -> Snapshot:
+        snapshot = self._snapshot()
+        require_not_past_transaction(snapshot)
+        return snapshot
 
     def _frame(self, records: list[dict[str, Any]], schema: spark_types.StructType) -> DataFrame:
         rows = [tuple(_value(record.get(f.name), f.dataType) for f in schema.fields) for record in records]

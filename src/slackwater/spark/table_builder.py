@@ -22,7 +22,7 @@ from slackwater.protocol.schema import COMMENT, GENERATION_EXPRESSION, LONG, Str
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.names import table_path
 from slackwater.spark.overwrite import whole_table
-from slackwater.spark.session_defaults import default_properties
+from slackwater.spark.session_defaults import SessionSettings
 from slackwater.spark.table_expressions import validate_constraint, validate_generation
 from slackwater.spark.types import from_spark_schema
 from slackwater.spark.write import newest_snapshot
@@ -164,7 +164,8 @@ class DeltaTableBuilder:
     def _commit(self, store: ObjectStore, existing: Snapshot | None) -> None:
         schema = StructType(tuple(self._columns))
         clustered = None if self._cluster_by is None else [parse_column_path(name) for name in self._cluster_by]
-        properties = {**default_properties(self._spark, self._properties), **self._properties}
+        settings = SessionSettings.of(self._spark)
+        properties = {**settings.properties_beside(self._properties), **self._properties}
         definition = TableDefinition(schema, self._partition_by, clustered, properties, description=self._comment)
         replaces = (existing.protocol, existing.metadata, existing.domain_metadata) if existing else None
         clock = Clock()
@@ -180,7 +181,8 @@ class DeltaTableBuilder:
             replaced = whole_table(existing)
             transaction.read_where(replaced.predicate)
             transaction.remove(as_removes(replaced.files, now_ms))
-        transaction.commit(self._mode.operation, _described(table.metadata, self._cluster_by or ()))
+        described = _described(table.metadata, self._cluster_by or ())
+        transaction.commit(self._mode.operation, described, user_metadata=settings.user_metadata)
 
     def _validate_expressions(self, schema: StructType) -> None:
         for column in schema:

@@ -65,8 +65,8 @@ class TableChanges:
 
     def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
         counts = merge(self._spark, self._store(), builder, self._alias)
-        row = (counts.affected, counts.updated, counts.deleted, counts.inserted)
-        return self._spark.createDataFrame([row], MERGE_RESULT)
+        counted = [] if counts is None else [(counts.affected, counts.updated, counts.deleted, counts.inserted)]
+        return self._spark.createDataFrame(counted, MERGE_RESULT)
 
     def _store(self) -> ObjectStore:
         return open_store(self._path, Options(self._options).storage_options())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater.protocol import clustering, iceberg_compat
@@ -21,6 +21,7 @@ from slackwater.protocol.properties import (
     COMPRESSION_CODEC,
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
+    WRITE_PARTITION_COLUMNS,
     TableProperties,
 )
 from slackwater.protocol.row_rules import RowRules, row_rules
@@ -31,6 +32,7 @@ from slackwater.spark.identity_values import generated_extremes
 from slackwater.spark.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
 from slackwater.spark.row_checks import RowCheck, violations_named
 from slackwater.spark.row_pipeline import changed_rows, ready_rows
+from slackwater.spark.transaction_time import TransactionTime
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.file_stats import stats_leaves
 from slackwater.transaction.nested_field_ids import with_nested_field_ids
@@ -66,7 +68,12 @@ class TableRows:
     @cached_property
     def rules(self) -> RowRules:
         """What every row must satisfy, and what the table generates."""
-        return row_rules(self.metadata, self.schema, self.protocol)
+        rules = row_rules(self.metadata, self.schema, self.protocol)
+        return rules if self._time is None else self._time.of_rules(rules, self.schema)
+
+    @property
+    def _time(self) -> TransactionTime | None:
+        return TransactionTime.of(self.store)
 
     def layout(self, hidden: Sequence[str] = ()) -> FileLayout:
         """How rows become files; `hidden` names columns that go into the files and are not in the schema."""
@@ -80,7 +87,8 @@ class TableRows:
             self.metadata.partition_columns,
             self.mode,
             leaves,
-            iceberg_compat.materializes_partition_values(self.protocol, self.properties),
+            iceberg_compat.materializes_partition_values(self.protocol, self.properties)
+            or self.properties.flag(WRITE_PARTITION_COLUMNS),
             hidden,
             self._finish(),
         )
@@ -98,6 +106,7 @@ class TableRows:
         With `change_type` the files also serve as change data files. Raises InvariantViolationException for a row
         that breaks a rule, InvalidArgument for columns that do not fit. Nothing stays behind where it raises.
         """
+        self._require_own_time(frame.sparkSession)
         ready = ready_rows(frame, self.schema, self.rules, extra_checks)
         rows, hidden = _with_change_type(ready.frame, change_type)
         with violations_named(ready.token, self.store.root_url):
@@ -115,6 +124,7 @@ class TableRows:
 
         Raises InvariantViolationException for a changed row that breaks a rule. Nothing stays behind where it raises.
         """
+        self._require_own_time(frame.sparkSession)
         ready = changed_rows(frame, self.schema, self.rules, changed, recomputed)
         with violations_named(ready.token, self.store.root_url):
             return self.rewrite(ready.frame, {}, hidden=hidden)
@@ -145,6 +155,10 @@ class TableRows:
         layout = self.layout([CHANGE_TYPE])
         files = write_data_files(rows, self.store, layout, self._parquet(parquet), directory=CHANGE_DATA)
         return RowsWritten(files, None, is_change_data=True)
+
+    def _require_own_time(self, spark: SparkSession) -> None:
+        if self._time is not None:
+            self._time.require_rules(self.rules, self.schema, spark)
 
     def _parquet(self, options: Mapping[str, str]) -> dict[str, str]:
         """The writer's options; the table's own codec where they name none."""

@@ -10,6 +10,7 @@ from pyspark.sql import types as spark_types
 from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME
 from slackwater.protocol.schema import (
+    EXISTS_DEFAULT,
     ArrayType,
     DataType,
     DecimalType,
@@ -65,10 +66,15 @@ def to_spark_schema(schema: StructType, field_ids: bool = False) -> spark_types.
 
 
 def _spark_field(column: StructField, field_ids: bool) -> spark_types.StructField:
-    metadata: dict[str, Any] = {k: v for k, v in column.metadata.items() if not k.startswith(_INTERNAL)}
+    metadata: dict[str, Any] = {k: v for k, v in column.metadata.items() if not _is_hidden(k)}
     if field_ids and isinstance(column.metadata.get(FIELD_ID), int):
         metadata[PARQUET_FIELD_ID] = column.metadata[FIELD_ID]
     return spark_types.StructField(column.name, to_spark_type(column.type, field_ids), True, metadata)
+
+
+def _is_hidden(key: str) -> bool:
+    # Spark would evaluate this text for rows of files without the column, which are null in Delta tables.
+    return key.startswith(_INTERNAL) or key == EXISTS_DEFAULT
 
 
 def from_spark_schema(schema: spark_types.StructType) -> StructType:

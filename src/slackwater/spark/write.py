@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from slackwater.commit.committers import committer_for
 from slackwater.errors import (
     CommitUnknown,
-    ConcurrentTransactionException,
+    DeltaConcurrentModificationException,
     InvalidArgument,
     MetadataChangedException,
     SlackwaterError,
@@ -27,6 +27,7 @@ from slackwater.protocol.actions import DomainMetadata, Metadata
 from slackwater.protocol.column_names import validate_partition_columns
 from slackwater.protocol.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, num_records_of
+from slackwater.protocol.data_format import validate_parquet
 from slackwater.protocol.feature_support import with_features
 from slackwater.protocol.features import validate_writable
 from slackwater.protocol.identity_columns import same_but_identity
@@ -39,10 +40,10 @@ from slackwater.protocol.sql_columns import read_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.overwrite import condition_check, partitions_of, rows_where, whole_table
 from slackwater.spark.schema_evolution import evolved_metadata, protocol_for_metadata
-from slackwater.spark.session_defaults import default_properties
+from slackwater.spark.session_defaults import SessionSettings, session_zone
 from slackwater.spark.table_rows import RowsWritten, TableRows
 from slackwater.spark.types import from_spark_schema
-from slackwater.spark.write_options import WriteOptions, reset_version, write_options
+from slackwater.spark.write_options import WriteOptions, write_options
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.alteration import clustering_columns
@@ -80,48 +81,55 @@ def save(
     InvariantViolationException for a row that breaks a rule, OperationNotAllowed, UnsupportedFeature, and
     DeltaConcurrentModificationException and its kinds: the table is unchanged then. After CommitUnknown it may not be.
     """
-    request = write_options(frame.sparkSession, mode, options or {}, partition_by, cluster_by)
-    return _done(frame, open_store(path, request.given.storage_options()), request)
+    settings = SessionSettings.of(frame.sparkSession)
+    request = write_options(settings, mode, options or {}, partition_by, cluster_by)
+    return _done(frame, open_store(path, request.given.storage_options()), request, settings)
 
 
 def save_to(
     frame: DataFrame, store: ObjectStore, mode: str, options: Mapping[str, Any] | None = None
 ) -> CommitResult | None:
     """As `save`, to the table in `store`."""
-    return _done(frame, store, write_options(frame.sparkSession, mode, options or {}, (), ()))
+    settings = SessionSettings.of(frame.sparkSession)
+    return _done(frame, store, write_options(settings, mode, options or {}), settings)
 
 
-def _done(frame: DataFrame, store: ObjectStore, request: WriteOptions) -> CommitResult | None:
+def _done(
+    frame: DataFrame, store: ObjectStore, request: WriteOptions, settings: SessionSettings
+) -> CommitResult | None:
     if not frame.columns:
         raise InvalidArgument(
             f"{store.root_url}: the data has no columns, so there is nothing to write: give it at least one"
         )
-    result = _saved(frame, store, request)
-    reset_version(frame.sparkSession, request)
+    result = _saved(frame, store, request, settings)
+    if request.given.get("txnVersion") is None:
+        settings.application_was_used(frame.sparkSession)
     return result
 
 
-def _saved(frame: DataFrame, store: ObjectStore, request: WriteOptions) -> CommitResult | None:
+def _saved(
+    frame: DataFrame, store: ObjectStore, request: WriteOptions, settings: SessionSettings
+) -> CommitResult | None:
     for attempt in range(1, _MOST_REWRITES + 1):
         snapshot = newest_snapshot(store)
-        if snapshot is None:
-            return _create(frame, store, request)
-        if request.mode == "ignore" or _is_done(snapshot, request):
+        if snapshot is not None and (request.mode == "ignore" or request.is_done(snapshot)):
             return None
-        if request.mode == "error":
+        if snapshot is not None and request.mode == "error":
             raise TableAlreadyExists(
                 f"{store.root_url} is a Delta table already: write with mode append or overwrite, or elsewhere"
             )
         try:
+            if snapshot is None:
+                return _create(frame, store, request, settings)
             return _Write(frame, store, snapshot, request).run()
-        except MetadataChangedException:
-            if attempt == _MOST_REWRITES or not _only_identity_moved(snapshot):
-                raise
-        except ConcurrentTransactionException:
+        except DeltaConcurrentModificationException as error:
+            newest = newest_snapshot(store)
             # Where another did this very write, there is nothing left to be done.
-            if not _is_done(snapshot.update(), request):
+            if newest is not None and request.is_done(newest):
+                return None
+            moved = isinstance(error, MetadataChangedException) and _only_identity_moved(snapshot, newest)
+            if attempt == _MOST_REWRITES or not moved:
                 raise
-            return None
     raise AssertionError("the loop above returns or raises")
 
 
@@ -133,22 +141,14 @@ def newest_snapshot(store: ObjectStore) -> Snapshot | None:
         return None
 
 
-def _is_done(snapshot: Snapshot, request: WriteOptions) -> bool:
-    """Whether the application said before that it has come as far as this write."""
-    if request.txn_app_id is None or request.txn_version is None:
-        return False
-    found = snapshot.transactions.get(request.txn_app_id)
-    return found is not None and found.version >= request.txn_version
+def _only_identity_moved(snapshot: Snapshot | None, newest: Snapshot | None) -> bool:
+    return bool(snapshot and newest and same_but_identity(snapshot.metadata, newest.metadata))
 
 
-def _only_identity_moved(snapshot: Snapshot) -> bool:
-    return same_but_identity(snapshot.metadata, snapshot.update().metadata)
-
-
-def _create(frame: DataFrame, store: ObjectStore, request: WriteOptions) -> CommitResult:
+def _create(frame: DataFrame, store: ObjectStore, request: WriteOptions, settings: SessionSettings) -> CommitResult:
     schema = without_internal_metadata(as_nullable(from_spark_schema(frame.schema)))
     given = request.properties
-    properties = {**default_properties(frame.sparkSession, given), **given}
+    properties = {**settings.properties_beside(given), **given}
     clustered = [parse_column_path(name) for name in request.cluster_by] or None
     definition = TableDefinition(schema, request.partition_by, clustered, properties)
     table = define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id)
@@ -167,11 +167,12 @@ class _Write:
 
     def __init__(self, frame: DataFrame, store: ObjectStore, snapshot: Snapshot, request: WriteOptions) -> None:
         validate_writable(snapshot.protocol, store.root_url)
+        validate_parquet(snapshot.metadata, store.root_url)
         self._frame = frame
         self._spark = frame.sparkSession
         self._snapshot = snapshot
         self._request = request
-        self._zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        self._zone = session_zone(self._spark)
         self._given = without_internal_metadata(from_spark_schema(frame.schema))
         self._metadata = self._evolved()
         protocol = protocol_for_metadata(snapshot, self._metadata)
@@ -187,8 +188,8 @@ class _Write:
 
     def run(self) -> CommitResult:
         request, transaction = self._request, self._transaction
-        if request.txn_app_id is not None:
-            transaction.application_version(request.txn_app_id)
+        if request.application is not None:
+            transaction.application_version(request.application.app_id)
         if request.mode == "overwrite" and request.data_change:
             validate_not_append_only(self._rows.protocol, self._rows.properties)
         written: list[RowsWritten] = []
@@ -215,6 +216,7 @@ class _Write:
         checks, replaced, change_type = [], None, None
         if request.replace_where is not None:
             replaced = rows_where(self._spark, self._snapshot, request.replace_where)
+            _require_partition_condition(self._snapshot, request)
             shown = tuple(dict.fromkeys(p[0] for p in sorted(read_columns(request.replace_where, rows.schema))))
             checks = [condition_check(request.replace_where, shown)] if request.check_replace_where else []
             if replaced.deleted is not None and rows.properties.flag(ENABLE_CHANGE_DATA_FEED):
@@ -316,6 +318,19 @@ class _Write:
             )
 
 
+def _require_partition_condition(snapshot: Snapshot, request: WriteOptions) -> None:
+    """Raise InvalidArgument where replaceWhere reads other columns than those of the partitions, and may not."""
+    if request.replaces_where_data_columns or request.replace_where is None:
+        return
+    partitions = {name.lower() for name in snapshot.metadata.partition_columns}
+    read = {path[0] for path in read_columns(request.replace_where, snapshot.schema)}
+    if others := sorted(name for name in read if name.lower() not in partitions):
+        raise InvalidArgument(
+            f"{snapshot.store.root_url}: replaceWhere reads {others}, which are no partition columns, and the setting "
+            "spark.databricks.delta.replaceWhere.dataColumns.enabled is false: name partition columns alone"
+        )
+
+
 def _commit(
     transaction: TableTransaction, request: WriteOptions, written: Sequence[RowsWritten], metadata: Metadata
 ) -> CommitResult:
@@ -323,8 +338,8 @@ def _commit(
     for rows in written:
         transaction.add(rows.adds, fresh=True)
     adds, removes = transaction.staged.adds, transaction.staged.removes
-    if request.txn_app_id is not None and request.txn_version is not None:
-        transaction.set_transaction(request.txn_app_id, request.txn_version)
+    if request.application is not None:
+        transaction.set_transaction(request.application.app_id, request.application.version)
     parameters = {
         "mode": _MODE_NAMES[request.mode],
         "partitionBy": orjson.dumps(list(metadata.partition_columns)).decode(),

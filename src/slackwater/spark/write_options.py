@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from slackwater.errors import InvalidArgument
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.options import Options
+from slackwater.spark.session_defaults import ApplicationVersion, SessionSettings
 
-_CONF = "spark.databricks.delta."
 _MODES = {
     "append": "append",
     "overwrite": "overwrite",
@@ -39,11 +38,15 @@ class WriteOptions:
     overwrite_schema: bool = False
     replace_where: str | None = None
     check_replace_where: bool = True
+    replaces_where_data_columns: bool = True
     dynamic_partitions: bool = False
-    txn_app_id: str | None = None
-    txn_version: int | None = None
+    application: ApplicationVersion | None = None
     user_metadata: str | None = None
     data_change: bool = True
+
+    def is_done(self, snapshot: Snapshot) -> bool:
+        """Whether the log says that the application has done this write before."""
+        return self.application is not None and self.application.is_reached(snapshot)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -59,13 +62,13 @@ class WriteOptions:
 
 
 def write_options(
-    spark: SparkSession,
+    settings: SessionSettings,
     mode: str,
     options: Mapping[str, Any],
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
 ) -> WriteOptions:
-    """The options of one write, with the session's settings as defaults.
+    """The options of one write, with the session's `settings` as defaults.
 
     Raises InvalidArgument for an unknown mode, a value that is none, or options that exclude each other.
     """
@@ -75,34 +78,28 @@ def write_options(
         raise InvalidArgument(f"unknown write mode {mode!r}: use one of {', '.join(_MODES)}")
     if partition_by and cluster_by:
         raise InvalidArgument("a table is partitioned or clustered, not both")
-    app_id = given.get("txnAppId") or _setting(spark, "write.txnAppId")
-    text = given.get("txnVersion") or _setting(spark, "write.txnVersion")
-    if (app_id is None) != (text is None):
-        raise InvalidArgument("give both txnAppId and txnVersion, or neither: together they make a write idempotent")
+    app_id, app_version = given.get("txnAppId"), given.get("txnVersion")
     request = WriteOptions(
         canonical,
         given,
         tuple(partition_by),
         tuple(cluster_by),
-        merge_schema=_flag(spark, given, "mergeSchema", "schema.autoMerge.enabled"),
+        merge_schema=settings.merges_schema if given.get("mergeSchema") is None else given.flag("mergeSchema"),
         overwrite_schema=given.flag("overwriteSchema"),
         replace_where=given.get("replaceWhere"),
-        check_replace_where=_setting(spark, "replaceWhere.constraintCheck.enabled") != "false",
-        dynamic_partitions=_dynamic(spark, given, canonical),
-        txn_app_id=app_id,
-        txn_version=None if text is None else _version(text),
-        user_metadata=given.get("userMetadata") or _setting(spark, "commitInfo.userMetadata"),
+        check_replace_where=settings.checks_replace_where,
+        replaces_where_data_columns=settings.replaces_where_data_columns,
+        dynamic_partitions=_dynamic(settings, given, canonical),
+        application=(
+            settings.application
+            if app_id is None and app_version is None
+            else ApplicationVersion.of(app_id, app_version, ("txnAppId", "txnVersion"))
+        ),
+        user_metadata=given.get("userMetadata", settings.user_metadata),
         data_change="datachange" not in {n.lower() for n in given} or given.flag("dataChange"),
     )
     _validate(request)
     return request
-
-
-def reset_version(spark: SparkSession, request: WriteOptions) -> None:
-    """Take the session's `txnVersion` away where it served this write and the session says that it serves but one."""
-    from_session = request.txn_version is not None and request.given.get("txnVersion") is None
-    if from_session and (_setting(spark, "write.txnVersion.autoReset.enabled") or "false").lower() == "true":
-        spark.conf.unset(f"{_CONF}write.txnVersion")
 
 
 def _validate(request: WriteOptions) -> None:
@@ -126,31 +123,14 @@ def _validate(request: WriteOptions) -> None:
         raise InvalidArgument("dataChange=false only rearranges rows that are there: it needs mode overwrite")
 
 
-def _dynamic(spark: SparkSession, given: Options, mode: str) -> bool:
+def _dynamic(settings: SessionSettings, given: Options, mode: str) -> bool:
     text = given.get("partitionOverwriteMode")
     from_session = text is None
-    if from_session:
-        text = spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
-    if text is None or text.lower() not in ("static", "dynamic"):
+    if text is None:
+        text = settings.partition_overwrite_mode
+    if text.lower() not in ("static", "dynamic"):
         raise InvalidArgument(f"partitionOverwriteMode must be static or dynamic, found {text!r}")
     if text.lower() == "static" or mode != "overwrite":
         return False
     # The option beats the session's setting, and a condition given here beats it as well.
     return not (from_session and (given.get("replaceWhere") is not None or given.flag("overwriteSchema")))
-
-
-def _flag(spark: SparkSession, given: Options, option: str, setting: str) -> bool:
-    if given.get(option) is not None:
-        return given.flag(option)
-    return (_setting(spark, setting) or "false").lower() == "true"
-
-
-def _setting(spark: SparkSession, name: str) -> str | None:
-    return spark.conf.get(f"{_CONF}{name}", None)
-
-
-def _version(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise InvalidArgument(f"option txnVersion must be a whole number, found {text!r}") from error

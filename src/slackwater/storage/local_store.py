@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -59,16 +60,16 @@ class LocalObjectStore:
     def list_from(self, prefix: str, start_after: str = "", recursive: bool = False) -> list[ObjectMeta]:
         prefix = checked_prefix(prefix)
         with self._explained("list", prefix):
-            found = [
-                ObjectMeta(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
-                for path, stat in _walk(self._root / prefix, prefix + "/" if prefix else "", start_after, recursive)
+            metas = [
+                ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000)
+                for path, found in _walk(self._root / prefix, prefix + "/" if prefix else "", start_after, recursive)
             ]
         # Code points order as their UTF-8 bytes do.
-        return sorted(found, key=lambda meta: meta.path)
+        return sorted(metas, key=lambda meta: meta.path)
 
     def read(self, path: str) -> bytes:
-        with self._explained("read", path):
-            return self._os_path(path).read_bytes()
+        with self._explained("read", path), _opened(self._os_path(path)) as file:
+            return file.read()
 
     def read_many(self, paths: Sequence[str]) -> list[bytes]:
         return [self.read(path) for path in paths]
@@ -76,25 +77,28 @@ class LocalObjectStore:
     def read_range(self, path: str, start: int, length: int) -> bytes:
         if start < 0 or length < 0:
             raise InvalidArgument(f"expected a range of bytes, found start {start} and length {length}")
-        with self._explained("read", path), self._os_path(path).open("rb") as file:
+        with self._explained("read", path), _opened(self._os_path(path)) as file:
             file.seek(start)
-            return file.read(length)
+            # Room is made for as much as is asked for, and a log may ask for anything.
+            return file.read(min(length, max(0, os.fstat(file.fileno()).st_size - start)))
 
     def open_file(self, path: str) -> Any:
         with self._explained("open", path):
+            target = self._os_path(path)
+            _require_regular(target.stat())
             # Not mapped into memory: what is read of a large checkpoint would count as this process's.
-            return pa.OSFile(str(self._os_path(path)))
+            return pa.OSFile(str(target))
 
     def head(self, path: str) -> ObjectMeta | None:
         target = self._os_path(path)
         with self._explained("head", path):
             try:
-                stat = target.stat()
+                found = target.stat()
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            if not target.is_file():
+            if not stat.S_ISREG(found.st_mode):
                 return None
-        return ObjectMeta(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
+        return ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
         target = self._os_path(path)
@@ -115,7 +119,7 @@ class LocalObjectStore:
         with self._explained("copy", src):
             source.stat()
         with self._explained("create", dst):
-            target.parent.mkdir(parents=True, exist_ok=True)
+            _make_directory(target.parent)
             # What `src` holds was synced when it was put.
             os.link(source, target)
         _sync_directory(target.parent)
@@ -139,7 +143,7 @@ class LocalObjectStore:
         with self._explained("move", src):
             source.stat()
         with self._explained("move to", dst):
-            target.parent.mkdir(parents=True, exist_ok=True)
+            _make_directory(target.parent)
             _link(source, target)
             source.unlink()
 
@@ -198,6 +202,28 @@ def _walk(directory: Path, prefix: str, start_after: str, recursive: bool) -> It
                     yield path, entry.stat()
 
 
+def _opened(target: Path) -> BinaryIO:
+    """The regular file at `target`. Raises OSError, also for anything else: a pipe would be waited for without end."""
+    file = open(target, "rb", opener=_open_without_waiting)  # noqa: SIM115  (whoever asks closes it)
+    try:
+        _require_regular(os.fstat(file.fileno()))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _require_regular(found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file but a pipe, a socket or a device, and is not read")
+
+
 def _is_staged(name: str) -> bool:
     return name.startswith(_STAGED_PREFIX) and name.endswith(_STAGED_SUFFIX)
 
@@ -209,7 +235,7 @@ def _refused(what: str, error: OSError) -> StorageRefused:
 
 def _stage(target: Path, data: bytes | BinaryIO, durable: bool) -> Path:
     staged = target.with_name(f"{_STAGED_PREFIX}{uuid.uuid4().hex}{_STAGED_SUFFIX}")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _make_directory(target.parent)
     try:
         with staged.open("xb") as file:
             if isinstance(data, bytes):
@@ -224,6 +250,16 @@ def _stage(target: Path, data: bytes | BinaryIO, durable: bool) -> Path:
         _discard(staged)
         raise
     return staged
+
+
+def _make_directory(directory: Path) -> None:
+    """Make the directory, and those above it; each is synced into the one above, or what it holds would go with it."""
+    if directory.is_dir():
+        return
+    if directory.parent != directory:
+        _make_directory(directory.parent)
+    directory.mkdir(exist_ok=True)
+    _sync_directory(directory.parent)
 
 
 def _link(source: Path, target: Path) -> None:

@@ -57,15 +57,15 @@ class Alteration:
         """Whether there is nothing to commit."""
         return self.metadata is None and self.protocol is None and not self.domains
 
-    def commit(self, transaction: TableTransaction) -> CommitResult:
-        """Commit the change by `transaction`. Raises as `TableTransaction.commit`."""
+    def commit(self, transaction: TableTransaction, user_metadata: str | None = None) -> CommitResult:
+        """Commit the change by `transaction`; the history says `user_metadata`. Raises as `TableTransaction.commit`."""
         if self.metadata is not None:
             transaction.set_metadata(self.metadata)
         if self.protocol is not None:
             transaction.set_protocol(self.protocol)
         for domain in self.domains:
             transaction.set_domain(domain)
-        return transaction.commit(self.operation, self.parameters)
+        return transaction.commit(self.operation, self.parameters, user_metadata=user_metadata)
 
 
 def change_metadata(

@@ -23,6 +23,7 @@ from slackwater.protocol.features import supported_features
 from slackwater.protocol.paths import canonical_path
 from slackwater.protocol.properties import TableProperties
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.given_row_ids import highest_row_id
 from slackwater.transaction.recommit import as_adds
 from slackwater.transaction.staged import StagedActions
 
@@ -45,10 +46,10 @@ def assemble(
         info = replace(info, timestamp=stamp, in_commit_timestamp=stamp)
     adds = [*staged.adds, *_without_row_ids(staged, before, protocol, properties)]
     domains = dict(staged.domains)
-    if row_tracking.assigns_row_ids(protocol, properties):
-        mark = row_tracking.high_water_mark({} if before is None else before.domain_metadata)
-        adds, new_mark = row_tracking.assign(adds, mark, version)
-        if new_mark != mark:
+    if adds and row_tracking.assigns_row_ids(protocol, properties):
+        stated = row_tracking.high_water_mark({} if before is None else before.domain_metadata)
+        adds, new_mark = row_tracking.assign(adds, highest_row_id(before), version)
+        if new_mark != stated:
             domain = row_tracking.domain_metadata(new_mark)
             domains[domain.domain] = domain
     if row_tracking.is_enabled(protocol, properties):

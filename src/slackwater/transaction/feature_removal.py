@@ -1,8 +1,9 @@
 """Taking a table feature out of a table's protocol, once nothing in the table needs it any more.
 
-A feature of writers goes in one commit. What a feature of readers left in older versions would be misread by a client
-that does not know it, so those versions must be forgotten first. Source: delta-protocol.md "Supported Features";
-delta-spark's DROP FEATURE.
+The protocol document keeps a feature that is listed for ever; this goes beyond it, as the reference implementation
+does, and only where a user asks for it by name. A feature of writers goes in one commit. What a feature of readers left
+in older versions would be misread by a client that does not know it, so those versions must be forgotten first.
+Source: delta-protocol.md "Supported Features"; delta-spark's DROP FEATURE.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from slackwater.log.write_checkpoint import write_checkpoint
 from slackwater.protocol import clustering, managed_commits, row_tracking
 from slackwater.protocol.actions import DomainMetadata, Metadata
 from slackwater.protocol.column_mapping import NONE
+from slackwater.protocol.column_paths import format_column_path
 from slackwater.protocol.feature_support import required_features, without_feature
 from slackwater.protocol.features import canonical_feature, known_feature
 from slackwater.protocol.properties import (
@@ -30,7 +32,8 @@ from slackwater.protocol.properties import (
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
 )
-from slackwater.protocol.schema import parse_schema
+from slackwater.protocol.schema import parse_schema, schema_to_json
+from slackwater.protocol.type_widening import widened_columns, without_type_changes
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committer
@@ -50,8 +53,9 @@ def drop_feature(
     name: str,
     truncate_history: bool = False,
     clock_ms: Callable[[], int] | None = None,
+    user_metadata: str | None = None,
 ) -> CommitResult:
-    """Take the feature `name` out of the protocol; the commit that did.
+    """Take the feature `name` out of the protocol; the commit that did. The history says `user_metadata`.
 
     The properties that turn the feature on are taken away first. Raises InvalidArgument where the table does not
     support it or another feature requires it, OperationNotAllowed where the table still uses it, saying what to do, or
@@ -76,7 +80,8 @@ def drop_feature(
             transaction = TableTransaction(snapshot.store, committer, snapshot, clock)
             transaction.set_metadata(metadata)
             keys = sorted(set(snapshot.metadata.configuration) - set(metadata.configuration))
-            snapshot = transaction.commit("UNSET TBLPROPERTIES", {"properties": _json(keys)}).snapshot
+            parameters = {"properties": _json(keys)}
+            snapshot = transaction.commit("UNSET TBLPROPERTIES", parameters, user_metadata=user_metadata).snapshot
         _forget_history(snapshot, feature, truncate_history, clock.now_ms())
     transaction = TableTransaction(snapshot.store, committer, snapshot, clock)
     transaction.set_protocol(protocol)
@@ -85,7 +90,7 @@ def drop_feature(
     for domain in domains:
         transaction.set_domain(domain)
     parameters = {"featureName": feature, "truncateHistory": _json(truncate_history)}
-    return transaction.commit("DROP FEATURE", parameters)
+    return transaction.commit("DROP FEATURE", parameters, user_metadata=user_metadata)
 
 
 def _turned_off(snapshot: Snapshot, feature: str) -> tuple[Metadata, tuple[DomainMetadata, ...]]:
@@ -94,9 +99,12 @@ def _turned_off(snapshot: Snapshot, feature: str) -> tuple[Metadata, tuple[Domai
     keys = {*_PROPERTIES.get(feature, ()), *([known.enabled_by] if known and known.enabled_by else ())}
     folded = {key.lower() for key in keys}
     configuration = {k: v for k, v in snapshot.metadata.configuration.items() if k.lower() not in folded}
+    text = snapshot.metadata.schema_string
+    if feature == "typeWidening" and widened_columns(snapshot.schema):
+        text = schema_to_json(without_type_changes(snapshot.schema))
     domain = snapshot.domain_metadata.get(_DOMAINS.get(feature, ""))
     tombstones = () if domain is None else (replace(domain, removed=True),)
-    return replace(snapshot.metadata, configuration=configuration), tombstones
+    return replace(snapshot.metadata, configuration=configuration, schema_string=text), tombstones
 
 
 def _require_unused(snapshot: Snapshot, feature: str, metadata: Metadata) -> None:
@@ -115,6 +123,12 @@ def _require_unused(snapshot: Snapshot, feature: str, metadata: Metadata) -> Non
         raise OperationNotAllowed(f"{where}: columns still have default values: take them away first")
     if feature == "deletionVectors" and pc.count(snapshot.live_files(["deletionVector"])["deletionVector"]).as_py():
         raise OperationNotAllowed(f"{where}: files still have deletion vectors: rewrite them first (REORG … PURGE)")
+    widened = widened_columns(snapshot.schema)
+    if feature == "typeWidening" and widened and snapshot.live_files(["path"]).num_rows:
+        raise OperationNotAllowed(
+            f"{where}: files may still hold values of column {format_column_path(widened[0])} in a narrower type: "
+            "write the table's rows again first (overwrite it with overwriteSchema=true)"
+        )
     users = sorted(d for d in snapshot.domain_metadata if not d.startswith("delta."))
     if feature == "domainMetadata" and snapshot.domain_metadata:
         named = users or sorted(snapshot.domain_metadata)

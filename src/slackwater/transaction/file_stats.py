@@ -5,7 +5,7 @@ What the footer does not prove is left out. Source: delta-protocol.md "Per-file 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +55,19 @@ def parquet_footer(store: ObjectStore, path: str) -> tuple[pq.FileMetaData, int]
             return pq.read_metadata(file), int(file.size())
         except pa.ArrowInvalid as error:
             raise InvalidArgument(f"{store.root_url}: {path} is not a Parquet file: {error}") from error
+
+
+def has_field_ids(footer: pq.FileMetaData) -> bool:
+    """Whether any column of the file, at any depth, has a field id."""
+    return _has_id(footer.schema.to_arrow_schema())
+
+
+def _has_id(fields: Iterable[pa.Field]) -> bool:
+    return any(_FIELD_ID in (field.metadata or {}) or _has_id(_parts(field.type)) for field in fields)
+
+
+def _parts(data_type: pa.DataType) -> list[pa.Field]:
+    return [data_type.field(at) for at in range(data_type.num_fields)]
 
 
 @dataclass(slots=True)

@@ -9,26 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from slackwater.log.cleanup import clean_up_log
 from slackwater.log.commits import ParsedCommit
-from slackwater.log.last_checkpoint import read_last_checkpoint, write_last_checkpoint
-from slackwater.log.version_checksum import (
-    VersionChecksum,
-    checksum_of,
-    next_checksum,
-    read_version_checksum,
-    write_version_checksum,
-)
-from slackwater.log.write_checkpoint import V2_FEATURE, CheckpointLayout, write_checkpoint
-from slackwater.protocol.features import supported_features
-from slackwater.protocol.properties import CHECKPOINT_INTERVAL, CHECKPOINT_POLICY, TableProperties
+from slackwater.log.last_checkpoint import read_last_checkpoint
+from slackwater.log.version_checksum import VersionChecksum, read_version_checksum, write_version_checksum
+from slackwater.log.version_totals import checksum_of, next_checksum
+from slackwater.protocol.properties import TableProperties
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.committer import Committer
+from slackwater.transaction.committer import Committer, JoinsCommits
+from slackwater.transaction.log_upkeep import checkpoint, checkpoint_interval, clean_up
 
 T = TypeVar("T")
 
-_DEFAULT_INTERVAL = 10
-_CLASSIC_EVERY = 10
 # Sizes of so many files are added up where the checksum of the version before is not there (yet).
 _MOST_FILES_COUNTED = 100_000
 
@@ -55,15 +46,17 @@ class PostCommit:
         `adds_are_new`: no file that it adds was live in `before`, and every file that it removes was.
         """
         upkeep = _Upkeep()
+        if isinstance(committer, JoinsCommits):
+            # Nothing is committed yet.
+            return [], []
         if self.checksums and committer.publishes_at_once:
             upkeep.attempt("the version checksum", lambda: _write_checksum(before, after, commit, adds_are_new))
-        if self.checkpoints and is_checkpoint_due(after.version, after.properties):
-            if committer.publishes_at_once:
-                upkeep.attempt("the checkpoint", lambda: _write_checkpoint(after, now_ms))
-                if self.cleanup:
-                    upkeep.attempt("the cleanup of the log", lambda: _clean_up(after, now_ms))
-            else:
-                self._keep_up_with_backfill(upkeep, after, after.version, committer, now_ms)
+        if self.checkpoints and not committer.publishes_at_once:
+            self._keep_up_with_backfill(upkeep, after, after.version, committer, now_ms)
+        elif self.checkpoints and is_checkpoint_due(after.version, after.properties):
+            upkeep.attempt("the checkpoint", lambda: _write_checkpoint(after, now_ms))
+            if self.cleanup:
+                upkeep.attempt("the cleanup of the log", lambda: _clean_up(after, now_ms))
         return upkeep.done, upkeep.failed
 
     def run_behind(
@@ -71,31 +64,46 @@ class PostCommit:
     ) -> tuple[list[str], list[str]]:
         """As `run` after the commit `version`, of which only an earlier snapshot is `known`."""
         upkeep = _Upkeep()
-        if self.checkpoints and is_checkpoint_due(version, known.properties):
+        if self.checkpoints and not committer.publishes_at_once:
             self._keep_up_with_backfill(upkeep, known, version, committer, now_ms)
         return upkeep.done, upkeep.failed
 
     def _keep_up_with_backfill(
         self, upkeep: _Upkeep, known: Snapshot, version: int, committer: Committer, now_ms: int
     ) -> None:
-        """A checkpoint of the newest version up to `version` that is due and in `_delta_log`; nothing is waited for.
+        """A checkpoint of the newest version up to `version` that is due and in `_delta_log`, and its checksum.
 
+        Commits are backfilled some time after they count, so that every commit looks whether one has become due;
+        nothing is waited for.
         Source: managed-commits.md "Maintenance operations on managed-commit tables".
         """
 
         def checkpointed() -> Snapshot | None:
+            interval = checkpoint_interval(known.properties)
+            if _has_checkpoint_since(known, version - version % interval):
+                return None
             published = committer.published_version(version)
-            due = published - published % _interval(known.properties)
-            last = read_last_checkpoint(known.store)
-            if due <= 0 or (last is not None and last.version >= due):
+            due = published - published % interval
+            if _has_checkpoint_since(known, due):
                 return None
             snapshot = known if known.version == due else Snapshot.open(known.store, due)
             upkeep.done.append(_write_checkpoint(snapshot, now_ms))
+            if self.checksums and write_version_checksum(snapshot.store, checksum_of(snapshot)):
+                upkeep.done.append("checksum")
             return snapshot
 
         snapshot = upkeep.attempt("the checkpoint", checkpointed)
         if snapshot is not None and self.cleanup:
             upkeep.attempt("the cleanup of the log", lambda: _clean_up(snapshot, now_ms))
+
+
+def _has_checkpoint_since(known: Snapshot, version: int) -> bool:
+    """Whether there is a checkpoint of `version` or later, as far as that is cheap to know; version 0 needs none."""
+    own = known.segment.checkpoint
+    if version <= 0 or (own is not None and own.version >= version):
+        return True
+    last = read_last_checkpoint(known.store)
+    return last is not None and last.version >= version
 
 
 class _Upkeep:
@@ -118,11 +126,7 @@ class _Upkeep:
 
 def is_checkpoint_due(version: int, properties: TableProperties) -> bool:
     """Whether the table wants a checkpoint of `version`: every `delta.checkpointInterval` versions."""
-    return version > 0 and version % _interval(properties) == 0
-
-
-def _interval(properties: TableProperties) -> int:
-    return properties.integer(CHECKPOINT_INTERVAL) or _DEFAULT_INTERVAL
+    return version > 0 and version % checkpoint_interval(properties) == 0
 
 
 def _write_checksum(before: Snapshot | None, after: Snapshot, commit: ParsedCommit, adds_are_new: bool) -> str | None:
@@ -151,22 +155,9 @@ def _is_small(snapshot: Snapshot) -> bool:
 
 
 def _write_checkpoint(snapshot: Snapshot, now_ms: int) -> str:
-    info = write_checkpoint(snapshot, now_ms, _layout(snapshot))
-    write_last_checkpoint(snapshot.store, info)
-    return f"checkpoint {info.version}"
-
-
-def _layout(snapshot: Snapshot) -> CheckpointLayout | None:
-    """Now and then a V2 checkpoint has the classic name, by which older clients learn that they must not read on.
-
-    Source: delta-protocol.md "Handling Backward compatibility while moving to UUID-named v2 Checkpoints".
-    """
-    if snapshot.properties.choice(CHECKPOINT_POLICY) != "v2" or V2_FEATURE not in supported_features(snapshot.protocol):
-        return None
-    nth = snapshot.version // _interval(snapshot.properties)
-    return CheckpointLayout.V2_CLASSIC if nth % _CLASSIC_EVERY == 0 else None
+    return f"checkpoint {checkpoint(snapshot, now_ms).version}"
 
 
 def _clean_up(snapshot: Snapshot, now_ms: int) -> str | None:
-    deleted = clean_up_log(snapshot.store, snapshot, now_ms).deleted
+    deleted = clean_up(snapshot, now_ms).deleted
     return f"cleanup of {len(deleted)} files" if deleted else None

@@ -18,6 +18,7 @@ from slackwater.protocol import iceberg_compat, managed_commits, row_tracking
 from slackwater.protocol.actions import Metadata, Protocol
 from slackwater.protocol.column_mapping import NONE, column_mapping_mode, physical_schema
 from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
+from slackwater.protocol.data_format import validate_parquet
 from slackwater.protocol.feature_support import required_features, validate_feature_combination, with_features
 from slackwater.protocol.features import is_active, supported_features, validate_writable
 from slackwater.protocol.partition_values import parse_partition_column
@@ -31,6 +32,7 @@ from slackwater.protocol.properties import (
 )
 from slackwater.protocol.schema import StructType, parse_schema
 from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.stats import record_counts
 from slackwater.transaction.staged import StagedActions
 
 if TYPE_CHECKING:
@@ -45,10 +47,12 @@ def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> Non
     where = before.store.root_url if before else "the new table"
     if before is not None:
         validate_writable(before.protocol, where)
+        validate_parquet(before.metadata, where)
     staged.validate_single_entry()
     _complete_metadata(staged, before, clock)
     protocol, metadata = effective_table(staged, before)
     validate_writable(protocol, where)
+    validate_parquet(metadata, where)
     schema = parse_schema(metadata.schema_string)
     _validate_domains(staged, protocol)
     _validate_table(protocol, metadata, schema, staged, before)
@@ -127,6 +131,7 @@ def _validate_table(
     validate_feature_combination(protocol, metadata, schema)
     previous = before.metadata if before else None
     iceberg_compat.validate_iceberg_compat(protocol, metadata, schema, previous, _keeps_files(staged, before))
+    _validate_earlier_stats(protocol, metadata, staged, before)
     row_tracking.validate_column_names(metadata.configuration, _all_names(schema, metadata))
 
 
@@ -139,6 +144,29 @@ def _validate_owner(protocol: Protocol, metadata: Metadata, staged: StagedAction
         managed_commits.ownership(protocol, metadata, where)
     except CorruptTable as error:
         raise OperationNotAllowed(f"the change would leave the table in an invalid state: {error}") from error
+
+
+def _validate_earlier_stats(
+    protocol: Protocol, metadata: Metadata, staged: StagedActions, before: Snapshot | None
+) -> None:
+    """Where Iceberg compatibility is turned on, the files that stay say their numbers of rows too."""
+    version = iceberg_compat.active_version(protocol, TableProperties(metadata.configuration))
+    if (
+        before is None
+        or version is None
+        or version == iceberg_compat.active_version(before.protocol, before.properties)
+    ):
+        return
+    files = before.live_files(["path", "stats", "stats_parsed.numRecords"])
+    silent = files.filter(pc.is_null(record_counts(files)))["path"].to_pylist()
+    spoken_of: list[AddFile | RemoveFile] = [*staged.removes, *staged.adds]
+    gone = {canonical_path(action.path) for action in spoken_of}
+    kept = [path for path in silent if canonical_path(path) not in gone]
+    if kept:
+        raise InvalidArgument(
+            f"{before.store.root_url}: Iceberg compatibility needs numRecords in the stats of every file, and "
+            f"{len(kept)} of the table's say none, the first is {kept[0]}: write their rows again first"
+        )
 
 
 def _keeps_files(staged: StagedActions, before: Snapshot | None) -> bool:

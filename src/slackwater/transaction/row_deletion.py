@@ -17,7 +17,8 @@ from pyroaring import BitMap64
 from slackwater.errors import DataFileNotFound, InvalidArgument, ObjectNotFound
 from slackwater.protocol.data_file_actions import AddFile, RemoveFile
 from slackwater.protocol.deletion_vectors import DeletionVectorDescriptor
-from slackwater.protocol.paths import canonical_path, checked_data_path, is_absolute
+from slackwater.protocol.paths import canonical_path
+from slackwater.storage.gate import file_place, opened_place
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.file_stats import parquet_footer
 from slackwater.transaction.recommit import as_adds
@@ -169,8 +170,7 @@ def _row_counts(store: ObjectStore, adds: Sequence[AddFile]) -> list[int]:
 
 
 def _rows_in_footer(store: ObjectStore, path: str) -> int:
-    place = checked_data_path(path, store.root_url, store.local_root, allow_outside=False)
-    holder, name = store.at(place) if is_absolute(place) else (store, place)
+    holder, name = opened_place(store, file_place(store, path))
     try:
         footer, _ = parquet_footer(holder, name)
     except ObjectNotFound as error:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
+from slackwater.errors import CommitOwnerUnavailable
 from slackwater.owner.database import Database
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.settings import ServedSettings
@@ -38,7 +40,7 @@ ROUTES = [
     ("POST", f"/v1/transactions/{ID}/decision/ask", None, Scope.COMMIT),
     ("POST", f"/v1/transactions/{ID}/finish", {"timestampMs": 5}, Scope.COMMIT),
     ("POST", f"/v1/transactions/{ID}/acknowledge", {"participantId": ID}, Scope.COMMIT),
-    ("GET", "/v1/in-doubt", None, Scope.READ),
+    ("GET", "/v1/in-doubt", None, Scope.ADMIN),
     ("GET", "/metrics", None, Scope.READ),
 ]
 ORDER = list(Scope)
@@ -174,3 +176,15 @@ def test_a_method_that_is_not_there_is_said_in_json() -> None:
     answer = _client(None, MemoryOwner()).request("DELETE", "/v1/tables/flights")
     assert (answer.status_code, answer.json()["error"]) == (405, "UnsupportedFeature")
     assert answer.headers["Allow"] == "GET"
+
+
+def test_who_has_no_good_token_learns_nothing_of_a_database_that_is_away(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(token: str) -> Any:
+        raise CommitOwnerUnavailable("the database postgresql://u:s3cr3t@db/owner?password=s3cr3t does not answer")
+
+    monkeypatch.setattr(tokens, "authorize", away)
+    answer = _client(tokens, MemoryOwner()).get("/v1/tables", headers={"Authorization": "Bearer made-up"})
+    assert answer.status_code == 503
+    assert answer.json()["message"] == "the commit owner cannot look up tokens now: try again later"

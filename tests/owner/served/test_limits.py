@@ -52,7 +52,7 @@ def test_bodies_together_take_no_more_memory_than_is_set_aside() -> None:
 
 
 def test_a_body_that_was_refused_leaves_room_for_others() -> None:
-    client = AppClient(create_app(MemoryOwner(), None, ServedSettings(max_body_bytes=100, max_bytes_in_flight=100)))
+    client = AppClient(create_app(MemoryOwner(), None, ServedSettings(max_body_bytes=100, max_bytes_in_flight=1000)))
     for _ in range(5):
         assert client.post("/v1/repair", content=_chunks(b" " * 90, b" " * 20), headers=JSON).status_code == 413
     assert client.post("/v1/repair", content=b"{}", headers=JSON).status_code == 200

@@ -107,7 +107,8 @@ def test_the_document_names_the_scope_of_each_operation_and_its_greatest_version
     }
     assert scopes["/v1/tables/{table_id}/commits", "POST"] == "commit"
     assert scopes["/v1/tables", "POST"] == "admin"
-    assert scopes["/v1/cut", "GET"] == scopes["/v1/in-doubt", "GET"] == "read"
+    assert scopes["/v1/cut", "GET"] == "read"
+    assert scopes["/v1/in-doubt", "GET"] == "admin"
     assert {scope for (path, _), scope in scopes.items() if path.startswith("/v1/transactions")} == {"commit"}
     assert [key for key, scope in scopes.items() if scope is None] == [("/healthz", "GET")]
     version = schema.raw_schema["components"]["schemas"]["CommitBody"]["properties"]["version"]

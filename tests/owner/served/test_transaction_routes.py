@@ -108,7 +108,7 @@ def test_errors_arrive_as_the_owner_raised_them(owner: HttpOwner) -> None:
     owner.lock(LockRequest(second, 6, [Item(table_id)], True, 0))
     with pytest.raises(TimestampConflict):
         owner.narrow(TimeRequest(second, TimestampRange(NOW_MS), "millisecond"))
-    with pytest.raises(InvalidArgument, match="there is no time zone 'Nowhere'"):
+    with pytest.raises(InvalidArgument, match="unknown time zone 'Nowhere'"):
         owner.narrow(TimeRequest(second, TimestampRange(5), "day", "Nowhere"))
     with pytest.raises(InvalidArgument, match="precision"):
         owner.narrow(TimeRequest(second, TimestampRange(5), "fortnight"))

@@ -14,6 +14,7 @@ from slackwater.owner.served import transaction_schemas, transaction_wire, wire
 from slackwater.owner.served.transaction_wire import GREATEST_TIMESTAMP_MS
 from slackwater.owner.timestamp_range import PRECISIONS, UNBOUNDED, TimestampRange, instants
 from slackwater.owner.transaction_api import (
+    LONGEST_AHEAD_MS,
     WHOLE,
     Cut,
     InDoubt,
@@ -160,7 +161,7 @@ def test_the_precisions_are_those_that_there_are() -> None:
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Etc/GMT+12"])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_greatest_timestamp_is_an_instant_in_every_zone(precision: str, zone: str) -> None:
-    greatest = GREATEST_TIMESTAMP_MS + transaction_wire.GREATEST_AHEAD_MS
+    greatest = GREATEST_TIMESTAMP_MS + LONGEST_AHEAD_MS
     first, last = instants(greatest, precision, zone)
     assert first <= greatest <= last
 

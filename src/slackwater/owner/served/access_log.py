@@ -5,16 +5,23 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import sys
+import time
+from collections.abc import Callable
 from typing import Any, TextIO
 
 import orjson
 
+from slackwater.owner.redaction import without_secrets
 from slackwater.owner.served.observation import Observation
 
 REQUESTS = logging.getLogger("slackwater.owner.served.requests")
 
 _FIELDS = "fields"
-_LOGGERS = ("slackwater", "uvicorn")
+_LOGGERS = ("slackwater", "uvicorn", "asyncio")
+_LONGEST_PATH = 1024
+_MOST_REPEATED = 100
+_MOST_KINDS = 1000
+_WINDOW_S = 60.0
 
 
 def log_request(seen: Observation) -> None:
@@ -24,7 +31,7 @@ def log_request(seen: Observation) -> None:
     fields = {
         "method": seen.method,
         "route": seen.route,
-        "path": seen.path,
+        "path": seen.path[:_LONGEST_PATH],
         "status": seen.status,
         "durationMs": round(seen.seconds * 1000, 3),
         "receivedBytes": seen.received_bytes,
@@ -45,11 +52,11 @@ class JsonLines(logging.Formatter):
             "time": dt.datetime.fromtimestamp(record.created, dt.timezone.utc).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": without_secrets(record.getMessage()),
             **getattr(record, _FIELDS, {}),
         }
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            line["exception"] = without_secrets(self.formatException(record.exc_info))
         try:
             return orjson.dumps(line).decode()
         except TypeError:
@@ -57,10 +64,51 @@ class JsonLines(logging.Formatter):
             return orjson.dumps({key: ascii(value) for key, value in line.items()}).decode()
 
 
+class FewRepeated(logging.Filter):
+    """Lets so many of a kind pass each minute; the first of a later minute says in `leftOut` how many did not.
+
+    A kind are warnings and errors of one logger and one message, and requests of nobody in particular that had one
+    answer: who may do nothing else shall not fill the log. Requests of those who showed a token all pass.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._monotonic = monotonic
+        self._seen: dict[tuple[object, ...], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether `record` is to be written."""
+        kind = _kind(record)
+        if kind is None:
+            return True
+        now = self._monotonic()
+        if kind not in self._seen and len(self._seen) >= _MOST_KINDS:
+            self._seen.clear()
+        since, seen = self._seen.get(kind, (now, 0))
+        if now - since >= _WINDOW_S:
+            left_out = max(0, seen - _MOST_REPEATED)
+            if left_out:
+                setattr(record, _FIELDS, {**getattr(record, _FIELDS, {}), "leftOut": left_out})
+            since, seen = now, 0
+        self._seen[kind] = (since, seen + 1)
+        return seen < _MOST_REPEATED
+
+
+def _kind(record: logging.LogRecord) -> tuple[object, ...] | None:
+    fields = getattr(record, _FIELDS, {})
+    if record.name == REQUESTS.name:
+        return (record.name, fields["route"], fields["status"]) if fields["caller"] is None else None
+    if record.levelno < logging.WARNING:
+        return None
+    # asyncio puts what differs into the lines behind the first.
+    return (record.name, record.levelno, str(record.msg).partition("\n")[0])
+
+
 def log_to(stream: TextIO | None = None, level: int = logging.INFO) -> None:
     """Write what the server says to `stream`, stderr where none is given, instead of where it went before."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonLines())
+    handler.addFilter(FewRepeated())
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]

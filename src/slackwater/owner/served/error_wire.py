@@ -25,6 +25,7 @@ from slackwater.errors import (
     UnsupportedFeature,
     VersionNotFound,
 )
+from slackwater.owner.redaction import without_secrets
 
 Json = dict[str, Any]
 
@@ -62,7 +63,7 @@ def error_to_json(error: SlackwaterError) -> Json:
     """`error` (the class), `message`, `retryable` and `conflict`, as the commit errors have them."""
     return {
         "error": _public_name(type(error)),
-        "message": str(error),
+        "message": without_secrets(str(error)),
         "retryable": isinstance(error, CommitError) and error.retryable,
         "conflict": isinstance(error, CommitError) and error.conflict,
     }

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
-import orjson
 from anyio import to_thread
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from slackwater.errors import InvalidArgument, NotAuthorized, SlackwaterError
+from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, NotAuthorized, SlackwaterError
 from slackwater.owner.served.addresses import is_loopback
 from slackwater.owner.served.answers import Refusal, error_response
+from slackwater.owner.served.bodies import BodyParser
 from slackwater.owner.served.error_wire import INTERNAL
 from slackwater.owner.served.limits import BodyLimits, RateLimits
 from slackwater.owner.served.observation import observation
@@ -38,6 +39,7 @@ class Gate:
         self._tokens = tokens
         self._rates = RateLimits(settings.rate_per_s)
         self.bodies = BodyLimits(settings)
+        self.parser = BodyParser()
 
     async def admit(self, request: Request, scope: Scope) -> Granted:
         """Who asks. Raises Refusal: 401 without a good token, 403 for one without `scope`, 429 for one too fast."""
@@ -59,15 +61,15 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
             answer = super().get_route_handler()
             needed = (self.openapi_extra or {}).get(SCOPE)
             scope = None if needed is None else Scope(needed)
-            has_body = self.body_field is not None
+            model = None if self.body_field is None else cast(type[BaseModel], self.body_field.field_info.annotation)
 
             async def pass_gate(request: Request) -> Response:
                 if scope is not None:
                     observation(request.scope).caller = (await gate.admit(request, scope)).name
-                if not has_body:
+                if model is None:
                     return await answer(request)
                 async with gate.bodies.body(request) as body:
-                    return await answer(_ReadRequest(request, body))
+                    return await answer(_ReadRequest(request, body, await gate.parser.parsed(body, model)))
 
             async def handle(request: Request) -> Response:
                 observation(request.scope).route = self.path
@@ -98,17 +100,14 @@ def answered(request: Request, error: Exception) -> Response:
 
 
 class _ReadRequest(Request):
-    """A request whose body was read and parsed: numbers that JSON cannot carry exactly are no JSON."""
+    """A request whose body was read and is known to be what its route is told."""
 
-    def __init__(self, request: Request, body: bytes) -> None:
+    def __init__(self, request: Request, body: bytearray, parsed: BaseModel | None) -> None:
         super().__init__(request.scope, request.receive)
         self._read = body
-        try:
-            self._parsed = orjson.loads(body) if body else None
-        except orjson.JSONDecodeError as error:
-            raise Refusal(422, InvalidArgument(f"the request's body is no JSON: {error}")) from error
+        self._parsed = parsed
 
-    async def body(self) -> bytes:
+    async def body(self) -> Any:
         return self._read
 
     async def json(self) -> Any:
@@ -125,7 +124,14 @@ async def _authorized(request: Request, tokens: Tokens) -> Granted:
         )
     granted = tokens.recent(token)
     if granted is None:
-        granted = await to_thread.run_sync(tokens.authorize, token)
+        try:
+            granted = await to_thread.run_sync(tokens.authorize, token)
+        except CommitOwnerUnavailable as error:
+            # Who asks is not known yet, so nothing is told but that.
+            _log.warning("tokens cannot be looked up: %s", error)
+            raise Refusal(
+                503, CommitOwnerUnavailable("the commit owner cannot look up tokens now: try again later")
+            ) from error
     if granted is None:
         raise Refusal(
             401,

@@ -18,6 +18,8 @@ from slackwater.errors import InvalidArgument
 from slackwater.owner.api import CommitOwner
 from slackwater.owner.served.addresses import is_loopback
 from slackwater.owner.served.app import create_app
+from slackwater.owner.served.connections import Connections, Listening
+from slackwater.owner.served.http_protocol import bounded_protocol
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens
 
@@ -73,9 +75,15 @@ class OwnerServer:
             )
         _check_certificate(binding)
         self._owner = owner
+        chosen = settings or ServedSettings()
+        connections = Connections.of(chosen)
         self._socket = _listening(binding)
+        self._socket.connections = connections
         config = uvicorn.Config(
-            create_app(owner, tokens, settings),
+            create_app(owner, tokens, chosen),
+            # Others accept and speak without the limits of ours.
+            loop="asyncio",
+            http=bounded_protocol(chosen, connections),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -125,14 +133,14 @@ class OwnerServer:
                 signal.signal(number, handler)
 
 
-def _listening(binding: Binding) -> socket.socket:
+def _listening(binding: Binding) -> Listening:
     if not 0 <= binding.port <= _GREATEST_PORT:
         raise InvalidArgument(f"a port is a number from 0 to {_GREATEST_PORT}, found {binding.port}")
     try:
         found = socket.getaddrinfo(binding.host, binding.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, _, _, address = found[0]
         # Only with its protocol named does asyncio turn off Nagle's algorithm, which would delay every answer.
-        listening = socket.socket(family, kind, socket.IPPROTO_TCP)
+        listening = Listening(family, kind, socket.IPPROTO_TCP)
     except OSError as error:
         raise _cannot_listen(binding, error) from error
     try:

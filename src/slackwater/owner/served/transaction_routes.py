@@ -161,7 +161,7 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
         holders.remove(txn_id)
         return json_response(transaction_wire.finished_to_json(response))
 
-    @router.get("/v1/in-doubt", response_model=schemas.InDoubtAnswer, **described(Scope.READ, TABLE))
+    @router.get("/v1/in-doubt", response_model=schemas.InDoubtAnswer, **described(Scope.ADMIN, TABLE))
     async def get_in_doubt() -> Response:
         """The transactions that this owner has voted for, and whose outcome it has not been told."""
         return json_response(transaction_wire.in_doubt_to_json(await workers.look(owner.in_doubt)))

@@ -19,15 +19,13 @@ from slackwater.owner.served.schemas import (
     Version,
 )
 from slackwater.owner.served.transaction_wire import (
-    GREATEST_AHEAD_MS,
     GREATEST_TIMEOUT_S,
     GREATEST_TIMESTAMP_MS,
-    LONGEST_GRANULE,
     LONGEST_LOCK_WAIT_S,
     LONGEST_ZONE,
     MOST_ITEMS,
 )
-from slackwater.owner.transaction_api import WHOLE
+from slackwater.owner.transaction_api import LONGEST_AHEAD_MS, LONGEST_GRANULE, WHOLE
 
 Precision = Literal["day", "hour", "minute", "second", "decisecond", "centisecond", "millisecond"]
 Instant = Annotated[int, Field(ge=0, le=GREATEST_TIMESTAMP_MS, description="Milliseconds since the epoch."), FROM_JSON]
@@ -75,16 +73,16 @@ class TimeBody(Body):
     range: RangeRecord
     precision: Precision = "millisecond"
     zone: Annotated[Text, Field(max_length=LONGEST_ZONE)] = "UTC"
-    writes: list[ItemRecord] = Field([], max_length=MOST_ITEMS)
-    ahead_ms: Annotated[int, Field(ge=0, le=GREATEST_AHEAD_MS), FROM_JSON] = 0
-    holds: list[Id] = Field([], max_length=MOST_ITEMS, description="Tables that it is going to write.")
+    writes: list[ItemRecord] = Field([], max_length=MOST_ITEMS, fail_fast=True)
+    ahead_ms: Annotated[int, Field(ge=0, le=LONGEST_AHEAD_MS), FROM_JSON] = 0
+    holds: list[Id] = Field([], max_length=MOST_ITEMS, fail_fast=True, description="Tables that it is going to write.")
 
 
 class LockBody(Body):
     """A request for locks."""
 
     started_ms: Instant
-    items: list[ItemRecord] = Field(max_length=MOST_ITEMS)
+    items: list[ItemRecord] = Field(max_length=MOST_ITEMS, fail_fast=True)
     is_exclusive: bool
     timeout_s: Timeout
 
@@ -94,7 +92,7 @@ class ReadRecord(Body):
 
     table_id: Id
     version: Version
-    granules: list[Granule] = Field([WHOLE], max_length=MOST_ITEMS)
+    granules: list[Granule] = Field([WHOLE], max_length=MOST_ITEMS, fail_fast=True)
 
 
 class WriteRecord(Body):
@@ -110,8 +108,8 @@ class WorkBody(Body):
     """What a transaction depends on and does."""
 
     range: RangeRecord
-    reads: list[ReadRecord] = Field([], max_length=MOST_ITEMS)
-    writes: list[WriteRecord] = Field([], max_length=MOST_ITEMS)
+    reads: list[ReadRecord] = Field([], max_length=MOST_ITEMS, fail_fast=True)
+    writes: list[WriteRecord] = Field([], max_length=MOST_ITEMS, fail_fast=True)
     has_locks: bool = Field(False, description="It is refused where it has lost its locks.")
     is_replay: bool = Field(False, description="An earlier, equal request may have been carried out.")
 
@@ -137,7 +135,7 @@ class FinishBody(Body):
 class DecisionBody(FinishBody):
     """What is to be decided."""
 
-    participants: list[Id] = Field(max_length=MOST_ITEMS, description="The owners that voted.")
+    participants: list[Id] = Field(max_length=MOST_ITEMS, fail_fast=True, description="The owners that voted.")
 
 
 class AcknowledgeBody(Body):
@@ -155,6 +153,7 @@ class TableVersionRecord(Body):
     version: Known | None
     timestamp_ms: int | None
     known_from: int
+    is_released: bool = Field(False, description="It was handed back after that instant.")
 
 
 class CutAnswer(Body):

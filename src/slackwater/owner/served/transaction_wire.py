@@ -27,13 +27,11 @@ from slackwater.owner.transaction_api import (
 
 GREATEST_TIMESTAMP_MS = 253_402_128_000_000
 """9999-12-30: each zone has a date there, and one after it."""
-GREATEST_AHEAD_MS = 60_000
 GREATEST_TIMEOUT_S = 3600.0
 LONGEST_LOCK_WAIT_S = 10.0
 """For how long one request may wait for locks: whoever wants to wait longer asks again."""
 LONGEST_PREPARE_WAIT_S = 20.0
 """For how long a request to prepare a transaction may wait for locks: of what was read, then of what is written."""
-LONGEST_GRANULE = 512
 LONGEST_ZONE = 255
 MOST_ITEMS = 10_000
 
@@ -67,6 +65,7 @@ def cut_to_json(cut: Cut) -> Json:
                 "version": table.version,
                 "timestampMs": table.timestamp_ms,
                 "knownFrom": table.known_from,
+                "isReleased": table.is_released,
             }
             for table in cut.tables
         ],
@@ -236,6 +235,8 @@ def _table_from_json(found: Any) -> TableVersion:
         version=_optional_number(found, "version"),
         timestamp_ms=_optional_number(found, "timestampMs"),
         known_from=wire.number_from_json(found, "knownFrom"),
+        # Servers of before do not tell of such tables.
+        is_released=isinstance(found, dict) and found.get("isReleased") is True,
     )
 
 

@@ -1,0 +1,69 @@
+"""The commands that keep a table's log up: `slackwater log checkpoint | compact | cleanup`."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.key_values import key_values
+from slackwater.cli.render import counted, print_json, print_note
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
+
+log_app = typer.Typer(help="Upkeep of a table's log, now rather than when it is due.", no_args_is_help=True)
+
+_Path = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)]
+_Json = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
+_StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
+]
+
+
+@log_app.command(name="checkpoint")
+def checkpoint_command(path: _Path, as_json: _Json = False, storage_option: _StorageOptions = None) -> None:
+    """Write a checkpoint of the newest version, so that readers need no commit before it."""
+    info = checkpoint_newest(_load(path, storage_option), _now_ms())
+    if as_json:
+        print_json({"version": info.version, "path": info.path, "files": info.num_add_files})
+    else:
+        print_note(f"checkpoint of version {info.version}: {info.path}, {counted(info.num_add_files, 'file')}")
+
+
+@log_app.command(name="compact")
+def compact_command(
+    path: _Path,
+    start: Annotated[
+        int | None, typer.Option("--from", min=0, metavar="N", help="By default after the newest checkpoint.")
+    ] = None,
+    end: Annotated[int | None, typer.Option("--to", min=0, metavar="N", help="By default the newest commit.")] = None,
+    as_json: _Json = False,
+    storage_option: _StorageOptions = None,
+) -> None:
+    """Write one file for many commits, so that readers open one instead of many. The commits stay."""
+    written = compact(_load(path, storage_option), start, end)
+    if as_json:
+        print_json({"path": written})
+    else:
+        print_note(f"compacted into {written}")
+
+
+@log_app.command(name="cleanup")
+def cleanup_command(path: _Path, as_json: _Json = False, storage_option: _StorageOptions = None) -> None:
+    """Delete what of the log is older than delta.logRetentionDuration and is not needed by a version that is kept."""
+    done = clean_up(_load(path, storage_option), _now_ms())
+    if as_json:
+        kept = {"cutoffVersion": done.cutoff_version, "checkpointVersion": done.checkpoint_version}
+        print_json({"deleted": list(done.deleted), **kept})
+    else:
+        print_note(f"{counted(len(done.deleted), 'file')} of the log deleted")
+
+
+def _load(path: str, storage_option: list[str] | None) -> Snapshot:
+    return Snapshot.load(path, storage_options=key_values(storage_option or [], "--storage-option"))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

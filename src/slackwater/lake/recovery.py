@@ -1,0 +1,364 @@
+"""A lake whose owner's state is lost, or set back, made whole from its tables.
+
+What the tables tell is decided by `recovery_plan`; whatever the owner's database still knows counts as well. Then the
+owners of before are fenced off, what counts is copied to each `_delta_log`, and each table is taken by a new owner, by
+put-if-absent as always. Nothing is deleted, and before all is decided nothing is written. A recovery that was cut short
+is done again. Source: managed-commits.md "Commit Files", "Converting an existing filesystem based table".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from slackwater.errors import (
+    OperationNotAllowed,
+    RecoveryUndecided,
+    SlackwaterError,
+    TableNotFound,
+    UnratifiedCommit,
+)
+from slackwater.lake.recovery_plan import Candidate, Plan, TableFacts, decide
+from slackwater.lake.recovery_tables import (
+    FoundTable,
+    adopted_name,
+    backfilled_since,
+    candidates,
+    found_table,
+    table_places,
+)
+from slackwater.owner.api import TableState
+from slackwater.owner.commit_files import backfilled_path, publish, staged_path, transaction_at
+from slackwater.owner.fences import put_fence
+from slackwater.owner.lake_identity import is_elsewhere, remember
+from slackwater.owner.places import Places
+from slackwater.owner.recovered_state import KnownState, KnownTable, begin_anew, forget_table, known_state
+from slackwater.owner.registry import attached_owners, detach, forget_owner
+from slackwater.storage.location import parse_location
+from slackwater.storage.open import open_store
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.transaction import Clock
+
+if TYPE_CHECKING:
+    from slackwater.owner.database import Database
+
+_MOST_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryChoices:
+    """What the user says where the tables do not tell.
+
+    `tables`: tables that are not below the root, as `location` or `name=location`, which also says how a table is
+    called. `counts` and `counts_not`: names of staged files. `owner_ids`: whose tables these are. `accept_loss`: go on
+    without what the database has ratified and the tables do not have.
+    """
+
+    tables: Sequence[str] = ()
+    counts: Collection[str] = ()
+    counts_not: Collection[str] = ()
+    owner_ids: Collection[str] = ()
+    accept_loss: bool = False
+
+
+@dataclass
+class Recovery:
+    """What a recovery found and did. `lines` is all of it in words."""
+
+    owner_id: str
+    former_ids: Sequence[str] = ()
+    lines: list[str] = field(default_factory=list)
+
+
+def recover(
+    root: str | os.PathLike[str],
+    database: Database,
+    storage_options: Mapping[str, str] | None = None,
+    choices: RecoveryChoices | None = None,
+    take: Callable[[str, ObjectStore, str], None] | None = None,
+    clock: Clock | None = None,
+) -> Recovery:
+    """Make the state of the lake at `root` in `database` from its tables; `take` makes one the new owner's, as a name.
+
+    Without `take` nothing is done, and the answer says what would be. Raises RecoveryUndecided where the user has to
+    say something first; what reading tables raises.
+    """
+    recovering = _Recovering(root, database, storage_options, choices or RecoveryChoices(), clock or Clock())
+    recovering.look()
+    if take is None:
+        return recovering.report("")
+    recovering.fence()
+    # Whatever the owners of before have ratified until now is seen now.
+    recovering.look()
+    return recovering.carry_out(take)
+
+
+class _Recovering:
+    def __init__(
+        self, root: str | os.PathLike[str], database: Database, storage_options: Mapping[str, str] | None,
+        choices: RecoveryChoices, clock: Clock,
+    ) -> None:  # fmt: skip
+        self._database = database
+        self._options = storage_options
+        self._choices = choices
+        self._clock = clock
+        self._places = Places(root, None, storage_options)
+        self._root = open_store(root, storage_options)
+        self._known = KnownState("", (), 0, {}, ())
+        self._former: set[str] = set()
+        self._tables: dict[str, FoundTable] = {}
+        self._names: dict[str, str] = {}
+        self._plan = Plan()
+        self._questions: list[str] = []
+        self._lost: list[str] = []
+        self._elsewhere = ""
+        self._notes: list[str] = []
+
+    def look(self) -> None:
+        """Find the tables, and decide what counts. Raises RecoveryUndecided; nothing is written."""
+        self._known = self._database.read(known_state)
+        self._questions, self._lost, self._notes = [], [], []
+        found = self._found()
+        self._former = self._former_ids(found.values())
+        self._tables = self._own(found)
+        if not self._tables and not self._known.owner_id:
+            raise TableNotFound(
+                f"there is no table with a commit owner below {self._places.root_url}: say where the tables are"
+            )
+        self._names = {table_id: self._name(table_id, table) for table_id, table in self._tables.items()}
+        self._validate_names()
+        staged = {table_id: candidates(table) for table_id, table in self._tables.items()}
+        self._look_at_known(found, staged)
+        times = [c.timestamp_ms for each in staged.values() for c in each]
+        facts = [
+            TableFacts(
+                table_id, self._names[table_id], table.version, table.timestamp_ms,
+                backfilled_since(table, min(times)) if times else {}, staged[table_id],
+                self._proven(table_id, staged[table_id]), frozenset(self._choices.counts_not),
+            )
+            for table_id, table in sorted(self._tables.items())
+        ]  # fmt: skip
+        self._plan = decide(facts)
+        for table_id, known in self._known.tables.items():
+            if table_id in self._tables:
+                self._look_for_ratified(known, staged[table_id])
+        times += [table.timestamp_ms for table in self._tables.values()]
+        self._floor_ms = max(self._clock.now_ms(), self._known.latest_ms, *times, 0)
+        self._look_for_voted()
+        self._require_decided()
+
+    def fence(self) -> None:
+        """Stop the owners of before from committing to these tables, and let go of them in this process."""
+        for owner in attached_owners():
+            # That of which this lake is a copy goes on.
+            if owner.owner_id in self._former and not self._elsewhere:
+                detach(owner)
+        for table in self._tables.values():
+            forget_owner(table.store.root_url)
+            for owner_id in sorted(self._former):
+                put_fence(table.store, owner_id, self._clock.now_ms())
+
+    def carry_out(self, take: Callable[[str, ObjectStore, str], None]) -> Recovery:
+        """Copy what counts to the logs, begin the database anew, have each table taken."""
+        for table_id, chain in self._plan.taken.items():
+            store = self._tables[table_id].store
+            for commit in chain:
+                if not publish(store, commit.version, commit.file_name, commit.txn_id):
+                    raise UnratifiedCommit(
+                        f"{store.root_url}/{backfilled_path(commit.version)} was written while the lake was being "
+                        f"recovered, and is not {commit.file_name}: another owner is at work; stop it, recover again"
+                    )
+        new_id = self._clock.new_id()
+        former = {*self._former, *self._known.former_ids} - {""}
+        self._database.write(
+            lambda c: begin_anew(c, new_id, former, self._floor_ms, self._clock.now_ms(), self._tables)
+        )
+        remember(self._database, self._places.root_url)
+        for table_id, table in self._tables.items():
+            self._database.write(lambda c, gone=table_id: forget_table(c, gone))  # type: ignore[misc]
+            take(self._names[table_id], table.store, table_id)
+        return self.report(new_id)
+
+    def report(self, new_id: str) -> Recovery:
+        """What was found and is done."""
+        lines = [*self._notes]
+        for table_id, table in sorted(self._tables.items(), key=lambda item: self._names[item[0]]):
+            name, chain = self._names[table_id], self._plan.taken[table_id]
+            taken = f", and {', '.join(c.file_name for c in chain)} counts" if chain else ""
+            lines.append(f"{name} ({table.store.root_url}): version {table.version} is in the log{taken}")
+        for candidate, reason in self._plan.left:
+            name = self._names[candidate.table_id]
+            lines.append(f"{name}: {candidate.file_name} does not count, since {reason}; the file is kept")
+        lines += [f"lost: {each}" for each in self._lost]
+        if new_id:
+            lines.append(f"the lake's commit owner is {new_id}; no timestamp is up to {self._floor_ms}")
+        return Recovery(new_id, sorted(self._former), lines)
+
+    def _found(self) -> dict[str, FoundTable]:
+        """The tables below the root, where the database says, and where the user says, by their URLs."""
+        elsewhere = self._elsewhere = is_elsewhere(self._database, self._places.root_url)
+        urls = dict.fromkeys(table_places(self._places.root_url, self._root))
+        for known in self._known.tables.values():
+            if elsewhere and "://" in known.location:
+                self._notes.append(
+                    f"{known.name}: {known.location} is not below the root, and stays with the lake at {elsewhere}, of "
+                    "which this one is a copy; name the table to take it"
+                )
+                continue
+            urls[self._places.url(known.location)] = None
+        urls |= dict.fromkeys(parse_location(_location(each)).url for each in self._choices.tables)
+        found = {}
+        for url in urls:
+            try:
+                found[url] = found_table(self._places.store(url))
+            except TableNotFound:
+                if any(parse_location(_location(each)).url == url for each in self._choices.tables):
+                    raise
+        return found
+
+    def _former_ids(self, found: Iterable[FoundTable]) -> set[str]:
+        named = {table.owner_id for table in found if table.owner_id}
+        known = {self._known.owner_id, *self._known.former_ids, *self._choices.owner_ids} - {""}
+        if named & known or not named:
+            return known
+        if known - {self._known.owner_id} or len(named) == 1:
+            return known | named if len(named) == 1 else known
+        told = ", ".join(sorted(named))
+        raise RecoveryUndecided(
+            f"the tables below {self._places.root_url} are of several commit owners: say whose tables these are, with "
+            f"one of the ids {told}"
+        )
+
+    def _own(self, found: Mapping[str, FoundTable]) -> dict[str, FoundTable]:
+        own: dict[str, FoundTable] = {}
+        for table in found.values():
+            if table.owner_id not in self._former:
+                if table.owner_id:
+                    self._notes.append(f"{table.store.root_url} belongs to commit owner {table.owner_id}: left alone")
+                continue
+            before = own.get(table.table_id)
+            if before is not None:
+                self._questions.append(
+                    f"{before.store.root_url} and {table.store.root_url} say that they are one table: one of them is a "
+                    "copy; move it to a place that is not below the lake's root"
+                )
+            own[table.table_id] = table
+        return own
+
+    def _name(self, table_id: str, table: FoundTable) -> str:
+        for each in self._choices.tables:
+            name, separator, location = each.partition("=")
+            if separator and "/" not in name and parse_location(location).url == table.store.root_url:
+                return name
+        known = self._known.tables.get(table_id)
+        said = table.owned.table_name if table.owned is not None else None
+        last = PurePosixPath(parse_location(table.store.root_url).key).name
+        return said or (known.name if known else "") or adopted_name(table) or last
+
+    def _validate_names(self) -> None:
+        names = list(self._names.values())
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            places = [self._tables[table_id].store.root_url for table_id, each in self._names.items() if each == name]
+            self._questions.append(f"{' and '.join(places)} are both named {name!r}: name one of them, NAME=LOCATION")
+
+    def _proven(self, table_id: str, staged: Sequence[Candidate]) -> frozenset[str]:
+        """The staged files that the database has ratified, or the user says to count."""
+        known = self._known.tables.get(table_id)
+        names = {c.file_name for c in known.commits} if known is not None else set()
+        proven, version = set(), self._tables[table_id].version
+        for candidate in staged:
+            if candidate.file_name not in names:
+                continue
+            if self._choices.accept_loss and candidate.version > version + 1:
+                # What is behind something that is lost cannot count.
+                break
+            version = candidate.version
+            proven.add(candidate.file_name)
+        return frozenset(proven | set(self._choices.counts)) - set(self._choices.counts_not)
+
+    def _look_at_known(self, found: Mapping[str, FoundTable], staged: Mapping[str, object]) -> None:
+        """What becomes of tables that the database has and that are not there, or another's."""
+        for table_id, known in self._known.tables.items():
+            url = self._places.url(known.location)
+            if table_id in staged or any(note.startswith(f"{known.name}: {known.location}") for note in self._notes):
+                continue
+            if known.state is TableState.PROPOSED:
+                self._notes.append(f"{known.name}: it was promised, and {url} was never this owner's: forgotten")
+            elif url in found:
+                self._notes.append(f"{known.name}: {url} is not this owner's any more: forgotten")
+            else:
+                self._lost.append(f"{known.name}: there is no table at {url}; restore it, or say where it is")
+
+    def _look_for_ratified(self, known: KnownTable, staged: Sequence[Candidate]) -> None:
+        """What the database has ratified must be in the log, or be taken."""
+        table, chain = self._tables[known.table_id], self._plan.taken[known.table_id]
+        reached = table.version + len(chain)
+        if known.ratified_version > reached:
+            self._lost.append(
+                f"{known.name}: versions {reached + 1} to {known.ratified_version} were ratified, and their files are "
+                f"not there: restore {table.store.root_url}/{staged_path('')} from a newer copy"
+            )
+        files = {c.file_name for c in staged}
+        for commit in reversed(known.commits):
+            if commit.version > table.version or commit.file_name in files:
+                continue
+            if transaction_at(table.store, commit.version) == commit.commit_id:
+                break
+            self._lost.append(
+                f"{known.name}: version {commit.version} is another commit in the log than "
+                f"{staged_path(commit.file_name)}, which the database has ratified: two owners were at work"
+            )
+
+    def _look_for_voted(self) -> None:
+        """A transaction over several owners that was voted for must have been carried out."""
+        for doubt in self._known.in_doubt:
+            taken = {c.txn_id for chain in self._plan.taken.values() for c in chain}
+            logs = (backfilled_since(table, doubt.low_ms) for table in self._tables.values())
+            if doubt.txn_id not in taken and not any(doubt.txn_id in each for each in logs):
+                self._lost.append(
+                    f"transaction {doubt.txn_id} was voted for, and commit owner {doubt.coordinator_id} decides or has "
+                    "decided what becomes of it: after a recovery this lake's part of it cannot be committed; settle "
+                    "it before, with `slackwater lake repair` while the lake of that owner is open"
+                )
+
+    def _require_decided(self) -> None:
+        asked = [*self._questions, *self._plan.questions]
+        if not self._choices.accept_loss:
+            asked += self._lost
+        if asked:
+            more = f"; and {len(asked) - _MOST_TOLD} more" if len(asked) > _MOST_TOLD else ""
+            raise RecoveryUndecided(
+                "the lake is not recovered, nothing was changed: " + "; ".join(asked[:_MOST_TOLD]) + more
+            )
+
+
+def require_none_lost(root: str | os.PathLike[str], storage_options: Mapping[str, str] | None) -> None:
+    """Return where no table right below a local `root` has an owner, whose state then is lost, or is elsewhere.
+
+    Raises OperationNotAllowed.
+    """
+    store = open_store(root, storage_options)
+    if store.local_root is None:
+        return
+    for path in Path(store.local_root).glob("*/_delta_log"):
+        with suppress(SlackwaterError):
+            table = found_table(open_store(path.parent, storage_options))
+            if table.owner_id:
+                break
+    else:
+        return
+    raise OperationNotAllowed(
+        f"{table.store.root_url} belongs to commit owner {table.owner_id}, and the database of the lake at "
+        f"{store.root_url} knows of no owner: open the lake with the database that it has; where that is lost, "
+        "`slackwater lake recover` makes it anew from the tables"
+    )
+
+
+def _location(told: str) -> str:
+    """The location in `name=location`."""
+    name, separator, location = told.partition("=")
+    return location if separator and "/" not in name else told

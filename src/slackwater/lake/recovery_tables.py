@@ -1,0 +1,158 @@
+"""The tables of a lake whose owner's state is lost or old, and what their files alone tell.
+
+Source: managed-commits.md "Commit Files", "Managed Commit Enablement".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from slackwater.errors import CorruptLog, ObjectNotFound, SlackwaterError
+from slackwater.lake.recovery_plan import Candidate
+from slackwater.log.replay import replay
+from slackwater.log.segment import list_log, load_segment
+from slackwater.owner.commit_content import TRANSACTION_TABLES
+from slackwater.owner.commit_files import backfilled_path, staged_path
+from slackwater.protocol.actions import parse_actions
+from slackwater.protocol.file_names import COMMITS_DIRECTORY, LogFileKind, parse_log_file
+from slackwater.protocol.managed_commits import OWNER_NAME, Ownership, ownership
+from slackwater.protocol.paths import is_absolute
+from slackwater.storage.gate import file_place
+from slackwater.storage.location import LOCAL, Location, parse_location
+from slackwater.storage.store import ObjectStore
+
+_LOG = "_delta_log"
+_MOST_FILES = 100
+"""So many files of a commit are looked for: whoever deletes those of one that did not land deletes all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A table by its log alone, up to `version`, the newest that is backfilled; `owned` is None without an owner."""
+
+    store: ObjectStore
+    version: int
+    timestamp_ms: int
+    owned: Ownership | None
+
+    @property
+    def owner_id(self) -> str:
+        """The owner of this package that it names, '' for none."""
+        return self.owned.owner_id or "" if self.owned is not None and self.owned.name == OWNER_NAME else ""
+
+    @property
+    def table_id(self) -> str:
+        """The table's identity with its owner."""
+        return "" if self.owned is None else self.owned.table_id or ""
+
+
+def table_places(root_url: str, store: ObjectStore) -> list[str]:
+    """The URLs of all tables below a lake's root, in order; in an object store every object is listed for that."""
+    root = parse_location(root_url)
+    if store.local_root is not None:
+        found = [Location(LOCAL, "", path.strip("/")).url for path in _directories(store.local_root)]
+    else:
+        logs = (meta.path.partition(f"/{_LOG}/") for meta in store.list_from("", recursive=True))
+        inside = {path for path, separator, _ in logs if separator}
+        found = [Location(root.scheme, root.authority, f"{root.key}/{path}".strip("/")).url for path in inside]
+    return sorted(found)
+
+
+def _directories(root: str) -> Iterator[str]:
+    for directory, names, _ in os.walk(root):
+        here = [name for name in names if (Path(directory) / name / _LOG).is_dir()]
+        yield from (str(Path(directory) / name) for name in here)
+        names[:] = sorted(set(names) - set(here) - {_LOG})
+
+
+def found_table(store: ObjectStore) -> FoundTable:
+    """The table in `store`, whatever its owner says. Raises TableNotFound, CorruptTable, UnsupportedFeature."""
+    _, state = replay(load_segment(store, None, frozenset(), list_log), store)
+    owned = ownership(state.protocol, state.metadata, store.root_url)
+    return FoundTable(store, state.version, _time_at(store, state.version) if owned is not None else 0, owned)
+
+
+def candidates(table: FoundTable) -> list[Candidate]:
+    """The staged commits behind what is backfilled, by version and name. Raises StorageError."""
+    found = []
+    for meta in table.store.list_from(staged_path("").rstrip("/")):
+        name = PurePosixPath(meta.path).name
+        file = parse_log_file(f"{COMMITS_DIRECTORY}/{name}")
+        if file is None or file.kind is not LogFileKind.STAGED_COMMIT or file.version <= table.version:
+            continue
+        try:
+            actions = parse_actions(table.store.read(meta.path), f"{table.store.root_url}/{meta.path}")
+            info = _info(actions)
+            timestamp_ms, txn_id = int(info["inCommitTimestamp"]), str(info["txnId"])
+        except (SlackwaterError, KeyError, TypeError, ValueError):
+            # An owner stages a commit whole: this is none of its own.
+            continue
+        found.append(
+            Candidate(
+                table.table_id, file.version, name, str(file.uuid), txn_id, timestamp_ms,
+                tuple(info.get(TRANSACTION_TABLES) or ()), _missing(table.store, actions),
+            )
+        )  # fmt: skip
+    return sorted(found, key=lambda c: (c.version, c.file_name))
+
+
+def backfilled_since(table: FoundTable, timestamp_ms: int) -> dict[str, int]:
+    """The transactions of the backfilled commits that are not before `timestamp_ms`, with their times."""
+    found: dict[str, int] = {}
+    for version in range(table.version, -1, -1):
+        try:
+            info = _info_at(table.store, version)
+        except ObjectNotFound:
+            break
+        at_ms = info.get("inCommitTimestamp")
+        if not isinstance(at_ms, int) or at_ms < timestamp_ms:
+            break
+        found.setdefault(str(info.get("txnId")), at_ms)
+    return found
+
+
+def adopted_name(table: FoundTable, versions: int = 50) -> str:
+    """What the newest commits say that the table was adopted as; '' where they do not."""
+    for version in range(table.version, max(-1, table.version - versions), -1):
+        try:
+            info = _info_at(table.store, version)
+        except ObjectNotFound:
+            break
+        parameters = info.get("operationParameters")
+        if info.get("operation") == "ADOPT TABLE" and isinstance(parameters, Mapping):
+            return str(parameters.get("name") or "").strip('"')
+    return ""
+
+
+def _time_at(store: ObjectStore, version: int) -> int:
+    try:
+        return int(_info_at(store, version)["inCommitTimestamp"])
+    except (ObjectNotFound, KeyError, TypeError, ValueError) as error:
+        raise CorruptLog(
+            f"{store.root_url}/{backfilled_path(version)} has no in-commit timestamp, which every commit of a table "
+            f"with a commit owner has: restore the file ({error})"
+        ) from error
+
+
+def _info_at(store: ObjectStore, version: int) -> Mapping[str, Any]:
+    path = backfilled_path(version)
+    return _info(parse_actions(store.read(path), f"{store.root_url}/{path}"))
+
+
+def _info(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    found = (action.get("commitInfo") for action in actions)
+    return next((info for info in found if isinstance(info, Mapping)), {})
+
+
+def _missing(store: ObjectStore, actions: Collection[Mapping[str, Any]]) -> str:
+    """A file below the table's root that the commit adds and that is not there; '' for none."""
+    added = [a["add"]["path"] for a in actions if isinstance(a.get("add"), dict)]
+    for path in added[:_MOST_FILES]:
+        inside = file_place(store, path, allow_outside_root=True)
+        if not is_absolute(inside) and store.head(inside) is None:
+            return inside
+    return ""

@@ -1,0 +1,81 @@
+"""Files of a lake that no other user of the machine may open: who can open a lock file can hold the lock.
+
+SQLite gives the files beside a database (`-wal`, `-shm`, `-journal`) the mode of the database.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from slackwater.errors import CommitOwnerUnavailable, InvalidArgument
+
+
+def create_private(path: Path, group: str | None = None, like: Path | None = None) -> int:
+    """Open the file for reading and writing, made where it is not there: for this user alone, or also for `group`.
+
+    What the umask is makes no difference. One that is there is closed to others where it is this user's; with a
+    `group` it is the group's then. A new one is for those that `like` is for, where that is given. Raises
+    InvalidArgument for a group that this user cannot give files to, CommitOwnerUnavailable where it cannot be opened.
+    """
+    try:
+        return _opened(path, group, like)
+    except OSError as error:
+        raise CommitOwnerUnavailable(
+            f"{path} cannot be opened: {error}; it is for the user that made it, or for the group that was given then"
+        ) from error
+
+
+def create_private_directory(path: Path, group: str | None = None) -> None:
+    """Make the directory where it is not there: for this user alone, or also for `group`, whose the files in it are.
+
+    Raises as `create_private`.
+    """
+    if path.is_dir():
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+        if group is not None:
+            _give_to(path, group)
+            path.chmod(0o2770)
+    except OSError as error:
+        raise CommitOwnerUnavailable(f"{path} for the commit owner's database: {error}") from error
+
+
+def _opened(path: Path, group: str | None, like: Path | None) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC
+    try:
+        file, is_new = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600), True
+    except FileExistsError:
+        file, is_new = os.open(path, flags), False
+    try:
+        _close_to_others(path, file, is_new, group, like)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _close_to_others(path: Path, file: int, is_new: bool, group: str | None, like: Path | None) -> None:
+    found = os.fstat(file)
+    if os.name != "posix" or found.st_uid != os.geteuid():
+        return
+    before = stat.S_IMODE(found.st_mode)
+    mode = before & ~stat.S_IRWXO
+    if group is not None:
+        _give_to(path, group)
+        mode = 0o660
+    elif is_new:
+        mode = 0o600 if like is None else stat.S_IMODE(like.stat().st_mode) & 0o660
+    if mode != before:
+        os.fchmod(file, mode)
+
+
+def _give_to(path: Path, group: str) -> None:
+    try:
+        shutil.chown(path, group=int(group) if group.isdigit() else group)
+    except (LookupError, PermissionError) as error:
+        raise InvalidArgument(f"{path} cannot be given to the group {group!r}: {error}") from error

@@ -1,0 +1,68 @@
+"""Which sessions Slackwater answers for: all of a process that was enabled, but those that opt out."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import TYPE_CHECKING
+
+from slackwater.errors import InvalidArgument, SettingIgnoredWarning
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENABLED = "spark.slackwater.enabled"
+_CATALOG = "spark.sql.catalog.spark_catalog"
+_DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+_process = threading.Event()
+
+
+def enable_process() -> None:
+    """From now on Slackwater answers for the sessions of this process, also for those that are still to come."""
+    _process.set()
+
+
+def answers_for(spark: SparkSession) -> bool:
+    """Whether `format("delta")` of the session is Slackwater's. Raises InvalidArgument as `opts_out`."""
+    return _process.is_set() and not opts_out(spark)
+
+
+def opts_out(spark: SparkSession) -> bool:
+    """Whether the session has `spark.slackwater.enabled` = false: its `format("delta")` is what Spark knows by it.
+
+    Raises InvalidArgument for a value that is neither true nor false.
+    """
+    text = spark.conf.get(ENABLED, "true") or "true"
+    if text.strip().lower() not in ("true", "false"):
+        raise InvalidArgument(f"the setting {ENABLED} must be true or false, found {text!r}")
+    return text.strip().lower() == "false"
+
+
+def take_back_catalog(spark: SparkSession) -> None:
+    """Unset the session's catalog where it is delta-spark's and that cannot be loaded, and warn of it.
+
+    As long as it is set, every statement that names a table fails, in SQL as in `spark.catalog`. Where delta-spark is
+    installed, or something else is the matter, the setting stays.
+    """
+    if spark.conf.get(_CATALOG, None) != _DELTA_CATALOG or _has_catalog(spark):
+        return
+    spark.conf.unset(_CATALOG)
+    if not _has_catalog(spark):
+        spark.conf.set(_CATALOG, _DELTA_CATALOG)
+        return
+    warnings.warn(
+        f"the setting {_CATALOG} = {_DELTA_CATALOG} was taken back in this session, for Spark has no such class and "
+        "no statement that names a table would work; leave it and spark.sql.extensions out where delta-spark's JAR is "
+        "not installed",
+        SettingIgnoredWarning,
+        stacklevel=2,
+    )
+
+
+def _has_catalog(spark: SparkSession) -> bool:
+    try:
+        # The cheapest statement that makes Spark load the class of the catalog.
+        spark.sql("SHOW CURRENT NAMESPACE").collect()
+    except Exception:  # noqa: BLE001  (classic sessions raise Py4J's own error, Connect others)
+        return False
+    return True

@@ -1,0 +1,92 @@
+"""Workers that examine seeds, and whoever watches them: one that ends or takes too long has found something."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).parents[2]
+_COMMAND: tuple[str, ...] = (sys.executable, "-m", "tests.fuzz.worker")
+
+
+class _Worker:
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._process: subprocess.Popen[str] | None = None
+
+    def examine(self, seed: int) -> dict[str, Any]:
+        """What the process says of `seed`; one that says nothing is ended, and the next seed gets another one."""
+        process = self._process or subprocess.Popen(
+            _COMMAND,
+            cwd=_ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._process = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watch = threading.Timer(self._patience_s, process.kill)
+        watch.start()
+        try:
+            process.stdin.write(f"{seed}\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        finally:
+            watch.cancel()
+        if answer:
+            found: dict[str, Any] = json.loads(answer)
+            return found
+        code = process.wait()
+        self.end()
+        # The watch sends 9; a crash is another signal.
+        told = "it did not come to an end" if code == -9 else f"it died: {code}"
+        return {"seed": seed, "done": "?", "faults": [told]}
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    continue
+        self._process = None
+
+
+def examine(seeds: Iterable[int], workers: int, patience_s: float = 120) -> list[dict[str, Any]]:
+    """What was found at those of `seeds` that showed a fault. `patience_s` is far beyond what a table takes."""
+    crew = [_Worker(patience_s) for _ in range(workers)]
+    waiting = iter(seeds)
+    lock = threading.Lock()
+
+    def work(worker: _Worker) -> list[dict[str, Any]]:
+        found = []
+        while True:
+            with lock:
+                seed = next(waiting, None)
+            if seed is None:
+                return found
+            answer = worker.examine(seed)
+            if answer["faults"]:
+                found.append(answer)
+
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            return [answer for found in pool.map(work, crew) for answer in found]
+    finally:
+        for worker in crew:
+            worker.end()

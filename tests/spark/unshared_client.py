@@ -1,0 +1,65 @@
+"""A process that works on tables which its Spark does not find where it does; it says on stdout what came of each step.
+
+Arguments: a Connect server's address or a master, the directory that is hidden from Spark or its executors, a
+directory that is not, and further settings of the session, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from slackwater import DeltaTable, enable
+from slackwater.spark.modes import is_connect
+
+
+def main(address: str, hidden: str, shared: str, settings: str) -> None:
+    """Each step on the hidden table, before and after the shared directory was found to be shared."""
+    builder = SparkSession.builder
+    builder = builder.remote(address) if address.startswith("sc:") else builder.master(address)
+    for key, value in json.loads(settings).items():
+        builder = builder.config(key, value)
+    spark = enable(builder.getOrCreate())
+    table = f"{hidden}/t"
+    new = spark.range(100, 103)
+
+    def save(mode: str, path: str) -> None:
+        new.write.format("delta").mode(mode).save(path)
+
+    def count(path: str, **options: str) -> int:
+        return spark.read.format("delta").options(**options).load(path).count()
+
+    def insert_only() -> None:
+        merge = DeltaTable.forPath(spark, table).alias("t").merge(new.alias("s"), "t.id = s.id and t.id < 0")
+        merge.whenNotMatchedInsertAll().execute()
+
+    steps: dict[str, Callable[[], object]] = {
+        "read": lambda: count(table),
+        "read by a log that Spark replays": lambda: count(table, replay="spark"),
+        "create": lambda: save("error", f"{hidden}/new"),
+        "append": lambda: save("append", table),
+        "overwrite": lambda: save("overwrite", table),
+        "insert-only merge": insert_only,
+        "update": lambda: DeltaTable.forPath(spark, table).update("id = 1", {"id": "5"}),
+        "delete": lambda: DeltaTable.forPath(spark, table).delete("id = 1"),
+    }
+    found = {"connect": is_connect(spark), "at first": {name: _outcome(step) for name, step in steps.items()}}
+    save("append", f"{shared}/t")
+    found["shared"] = count(f"{shared}/t")
+    found["later"] = {name: _outcome(step) for name, step in steps.items()}
+    sys.stdout.write(json.dumps(found))
+    spark.stop()
+
+
+def _outcome(step: Callable[[], object]) -> tuple[str, str]:
+    try:
+        return "done", repr(step())
+    except Exception as error:  # noqa: BLE001  whatever it is, the test says what it must be
+        return type(error).__name__, str(error)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
