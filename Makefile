@@ -2,9 +2,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+LONG ?=
+WORKERS ?= 2
+PYTEST = $(BIN)/python -m pytest -q $(LONG)
+SUITE = --ignore=tests/interop --ignore=tests/benchmarks
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-classic test-connect interop check bench environment clean
+.PHONY: demo test test-long test-kernel test-classic test-connect interop bench-smoke check bench environment clean
 
 environment: $(STAMP)
 
@@ -18,20 +22,33 @@ $(STAMP): pyproject.toml constraints.txt
 demo: environment
 	@$(BIN)/python -m demo.flights
 
-test: test-classic test-connect
+# The tests, some parts at once, each part's minutes at the end; `make test-long` leaves nothing out.
+test: environment
+	@$(BIN)/python tools/parts.py test-classic test-kernel test-connect
 
-# Everything, with Spark in its classic mode.
+test-long: environment
+	@LONG=--long $(BIN)/python tools/parts.py test-classic test-kernel test-connect interop bench-smoke
+
+# Without Spark: in processes by file, as much of it waits for others.
+test-kernel: environment
+	$(PYTEST) $(SUITE) -m "not spark" -n $(WORKERS) --dist loadfile
+
+# The Spark tests in Spark's classic mode.
 test-classic: environment
-	$(BIN)/python -m pytest -q
+	$(PYTEST) $(SUITE) -m spark
 
 # The Spark tests again, through Spark Connect: the two modes do not live in one process.
 test-connect: environment
-	$(BIN)/python -m pytest -q -m spark --connect
+	$(PYTEST) $(SUITE) -m spark --connect
 
 # Tables of ours before delta-spark itself, and its tables before us; Maven fetches its JARs once.
 interop: environment
 	$(BIN)/python -m tests.interop.install_delta_spark
-	$(BIN)/python -m pytest -q tests/interop
+	$(PYTEST) tests/interop
+
+# The benchmarks run, on little data, and both sides of each agree.
+bench-smoke: environment
+	$(PYTEST) tests/benchmarks
 
 check: environment
 	$(BIN)/ruff check .

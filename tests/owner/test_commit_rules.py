@@ -10,6 +10,7 @@ import pytest
 from slackwater.errors import InvalidArgument, OperationNotAllowed, UnsupportedFeature
 from slackwater.owner.commit_rules import require_kept, require_valid
 from tests.contract.owners import PROTOCOL, added, metadata
+from tests.owner.served.serving import id_of_a_test
 
 OWNER, TABLE = "0" * 36, "1" * 36
 NAME, CONF = "delta.managedCommit.commitOwner", "delta.managedCommit.commitOwnerConf"
@@ -56,7 +57,7 @@ def test_every_kind_of_action_is_ratified_where_it_is_well_formed() -> None:
         {"protocol": {}}, {"protocol": {"minReaderVersion": 3, "minWriterVersion": 2}},
         {"protocol": {**PROTOCOL, "writerFeatures": None}},
     ],
-    ids=lambda action: str(action)[:60],
+    ids=id_of_a_test,
 )  # fmt: skip
 def test_garbage_is_refused_and_told_where(action: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"^action 2 of the commit"):

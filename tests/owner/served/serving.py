@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,8 @@ from slackwater.owner.api import CommitOwner, CommitRequest, CommitResponse, Own
 from slackwater.owner.served.server import Binding, OwnerServer
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens
+
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @contextmanager
@@ -62,6 +65,11 @@ class AppClient:
 
 def new_id() -> str:
     return str(uuid.uuid4())
+
+
+def id_of_a_test(value: Any) -> str:
+    """What names a test with this parameter: the same in each process, hence without ids that are made anew."""
+    return _UUID.sub("ID", str(value))[:80]
 
 
 def commit_request(table_id: str, version: int, **fields: Any) -> CommitRequest:

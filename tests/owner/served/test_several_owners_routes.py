@@ -23,7 +23,7 @@ from slackwater.owner.transaction_api import (
     Vote,
 )
 from tests.owner.served.memory_owner import NOW_MS, OWNER_ID, MemoryOwner
-from tests.owner.served.serving import AppClient, new_id, served, taken
+from tests.owner.served.serving import AppClient, id_of_a_test, new_id, served, taken
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 
@@ -181,7 +181,7 @@ BAD_FINISHES = [{}, {"timestampMs": 5.5}, {"timestampMs": True}, {"timestampMs":
         ("x/finish", {"timestampMs": 5}),
         ("x/acknowledge", {"participantId": OTHER}),
     ],
-    ids=lambda value: str(value)[:80],
+    ids=id_of_a_test,
 )
 def test_what_is_no_request_never_reaches_the_owner(path: str, body: Any) -> None:
     class Untouched(MemoryOwner):

@@ -24,7 +24,7 @@ from slackwater.owner.transaction_api import (
     TransactionResponse,
 )
 from tests.owner.served.memory_owner import NOW_MS, MemoryOwner
-from tests.owner.served.serving import AppClient, commit_request, new_id, served, taken
+from tests.owner.served.serving import AppClient, commit_request, id_of_a_test, new_id, served, taken
 
 DAY = '["day","2026-11-21"]'
 LATER_MS = 253_402_128_000_001
@@ -197,7 +197,7 @@ BAD_LOCKS = [
         ("/v1/transactions/x/locks", _locks()),
         ("/v1/transactions/x/keep-alive", None),
     ],
-    ids=lambda value: str(value)[:80],
+    ids=id_of_a_test,
 )
 def test_what_is_no_request_never_reaches_the_owner(path: str, body: Any) -> None:
     memory = MemoryOwner()

@@ -1,0 +1,106 @@
+"""Run parts of the suite, some at once, all to their end, and say at the end how long each took.
+
+`parts.py A B -- C D` is `make A` and `make B`, and where both went well `make C` and `make D`. At most two run at once,
+begun in the order given; what a part prints is shown when it ends. A part that fails stops no other one beside it, and
+makes the whole fail.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+AT_ONCE = 2
+PATIENCE_S = 20
+
+
+class Part:
+    """One target of the Makefile, running or ended."""
+
+    def __init__(self, name):
+        self.name = name
+        self.output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the part
+        self.begun = time.monotonic()
+        self.process = subprocess.Popen(
+            ["make", "--no-print-directory", name],
+            stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=self.output,
+            start_new_session=True,
+        )
+        self.seconds = self.cpu_seconds = 0.0
+        self.code = None
+
+    def ended(self, status, usage):
+        """Keep how it ended, and show what it printed."""
+        self.seconds = time.monotonic() - self.begun
+        self.cpu_seconds = usage.ru_utime + usage.ru_stime
+        self.code = os.waitstatus_to_exitcode(status)
+        self.process.returncode = self.code
+        self.show()
+
+    def stop(self):
+        """End it with all that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGINT)
+        try:
+            self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.show()
+
+    def show(self):
+        """Print its name and what it printed so far."""
+        print("==== %s" % self.name, flush=True)
+        self.output.seek(0)
+        shutil.copyfileobj(self.output, sys.stdout.buffer)
+        sys.stdout.flush()
+
+
+def run(names):
+    """The parts of these names, all ended."""
+    waiting, running, done = list(names), {}, []
+    try:
+        while waiting or running:
+            while waiting and len(running) < AT_ONCE:
+                part = Part(waiting.pop(0))
+                running[part.process.pid] = part
+                print("==== %s begins" % part.name, flush=True)
+            pid, status, usage = os.wait4(-1, 0)
+            if pid in running:
+                part = running.pop(pid)
+                part.ended(status, usage)
+                done.append(part)
+    except BaseException:
+        for part in running.values():
+            part.stop()
+        raise
+    return done
+
+
+def report(parts, seconds):
+    """One line for each part: wall time, processor time of what it waited for, and whether it failed."""
+    print("==== minutes (of processors)")
+    for part in parts:
+        failed = "" if part.code == 0 else "  FAILED (%d)" % part.code
+        print("%5.1f (%5.1f)  %s%s" % (part.seconds / 60, part.cpu_seconds / 60, part.name, failed))
+    print("%5.1f          in all" % (seconds / 60), flush=True)
+
+
+def main(words):
+    """0 where all parts ended well, else 1."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    begun, done = time.monotonic(), []
+    for group in " ".join(words).split(" -- "):
+        if not any(part.code for part in done):
+            done += run(group.split())
+    report(done, time.monotonic() - begun)
+    return int(any(part.code for part in done))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
