@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +11,16 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+import slackwater
 from slackwater import DeltaTable
+from slackwater.errors import UnsupportedFeature
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read import load
 from slackwater.spark.scan_frame import TableScan
 from slackwater.spark.write import save
 from tests.spark.tables import write_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 WRITES = [
     "INSERT INTO {view} VALUES {row}",
@@ -45,7 +48,7 @@ def require_untouched(spark: SparkSession, path: str, frame: DataFrame) -> None:
     row = "(" + ", ".join("NULL" for _ in frame.columns) + ")"
     for view in (name, f"global_temp.{name}"):
         for text in WRITES:
-            with pytest.raises(Exception, match=r"(?i)RDD.BASED|VIEW|support|table relation"):
+            with pytest.raises(UnsupportedFeature, match="temporary view"):
                 spark.sql(text.format(view=view, row=row)).collect()
         for overwrite in (False, True):
             with pytest.raises(PySparkException, match=r"(?i)RDD.BASED|VIEW"):
@@ -94,6 +97,18 @@ def test_nothing_is_written_through_a_view_of_a_partitioned_or_an_empty_table_or
     fed = str(tmp_path / "f")
     save(spark.range(3), fed, "error", [], {"delta.enableChangeDataFeed": "true"})
     require_untouched(spark, fed, load(spark, fed, {"readChangeFeed": "true", "startingVersion": 0}))
+
+
+def test_nothing_is_written_through_a_view_of_a_time_slice_or_of_rows_with_their_times(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with slackwater.Lake.open(str(tmp_path), spark=spark) as lake:
+        lake.create_table("t", "id BIGINT", properties={"delta.enableRowTracking": "true"})
+        path = lake.location("t")
+        save(spark.range(3), path, "append", [], {})
+        written = lake.table("t").history(1).collect()[0].timestamp
+        require_untouched(spark, path, lake.as_of(written.astimezone(dt.timezone.utc)).table("t"))
+        require_untouched(spark, path, lake.table("t").system_time().all())
 
 
 def test_where_rows_are_from_can_be_asked_of_a_frame(spark: SparkSession, tmp_path: Path) -> None:

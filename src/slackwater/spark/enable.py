@@ -19,7 +19,14 @@ from slackwater.log.segment import LOG
 from slackwater.spark.modes import frame_of_writer, is_connect
 from slackwater.spark.names import table_path
 from slackwater.spark.read import load
-from slackwater.spark.sessions import ENABLED, answers_for, enable_process, opts_out, take_back_catalog
+from slackwater.spark.sessions import (
+    ENABLED,
+    answers_for,
+    enable_process,
+    explained_view,
+    opts_out,
+    take_back_catalog,
+)
 from slackwater.spark.write import save
 from slackwater.storage.open import open_store
 
@@ -99,6 +106,7 @@ def _extend_sessions(session: Any, catalog: type) -> None:
             # Releases of PySpark differ in what there is.
             if hasattr(kind, name):
                 _wrap(kind, name, _new_session)
+    _wrap(session, "sql", _sql)
     _wrap(catalog, "tableExists", _table_exists)
 
 
@@ -107,6 +115,12 @@ def _new_session(original: Callable[..., Any], self: Any, *args: Any, **kwargs: 
     session = original(*args, **kwargs)
     _attend(session)
     return session
+
+
+def _sql(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    del self
+    with explained_view():
+        return original(*args, **kwargs)
 
 
 def _attend(session: Any) -> None:

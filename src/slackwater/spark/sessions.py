@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from slackwater.errors import InvalidArgument, SettingIgnoredWarning
+from slackwater.errors import InvalidArgument, SettingIgnoredWarning, UnsupportedFeature
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,6 +16,12 @@ if TYPE_CHECKING:
 ENABLED = "spark.slackwater.enabled"
 _CATALOG = "spark.sql.catalog.spark_catalog"
 _DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+# How Spark says that a statement is to change rows of what is no table.
+_NO_TABLE = (
+    "[INTERNAL_ERROR] Unexpected table relation",
+    "[UNSUPPORTED_FEATURE.TABLE_OPERATION] The feature is not supported: Table `unknown`",
+    "[UNSUPPORTED_INSERT.RDD_BASED]",
+)
 _process = threading.Event()
 
 
@@ -57,6 +65,24 @@ def take_back_catalog(spark: SparkSession) -> None:
         SettingIgnoredWarning,
         stacklevel=2,
     )
+
+
+@contextmanager
+def explained_view() -> Iterator[None]:
+    """Say in one sentence what Spark says of INSERT, UPDATE, DELETE and MERGE into a temporary view of a frame.
+
+    Raises UnsupportedFeature in the place of those errors.
+    """
+    try:
+        yield
+    except Exception as error:  # classic sessions raise Py4J's own error, Connect others
+        if not any(text in str(error) for text in _NO_TABLE):
+            raise
+        raise UnsupportedFeature(
+            "the statement is to change the rows of a temporary view, and a view of a Delta table's frame is one "
+            "version of it, to be read: change the table by DeltaTable.forPath(spark, path).delete(...), .update(...) "
+            'or .merge(...), or append by df.write.format("delta").mode("append").save(path)'
+        ) from error
 
 
 def _has_catalog(spark: SparkSession) -> bool:
