@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,7 +27,8 @@ PACKAGES = ("protocol", "log", "transaction", "owner")
 class Verdict:
     """What became of a mutant: `killed`, `survived`, or `unseen` where no fast test runs its lines.
 
-    `broken` where the tests fail without it too.
+    `broken` where the tests fail without it too. `code` is what pytest ended with, negative for a signal: a mutant that
+    hangs is ended by one.
     """
 
     module: str
@@ -36,6 +38,7 @@ class Verdict:
     fate: str
     tests: int
     seconds: float
+    code: int
 
 
 def sample(package: str, size: int, seed: int) -> list[tuple[str, Mutant]]:
@@ -68,7 +71,9 @@ def main() -> int:
         trials = Trials.of(TREE, Path(root))
         for module, mutant in chosen:
             tests = known.tests_of(module, mutant.lines, options.budget)
-            verdicts.append(verdict := _tried(trials, module, mutant, tests, options.limit))
+            doubts = known.tests_of(module, mutant.lines, options.doubt)
+            rest = tuple(test for test in doubts if test not in tests)
+            verdicts.append(verdict := _tried(trials, module, mutant, (tests, rest), options))
             print(f"{verdict.fate:8} {module}:{verdict.line} ({verdict.tests} tests, {verdict.seconds} s)", flush=True)  # noqa: T201
             if options.report:
                 options.report.write_text(json.dumps([asdict(each) for each in verdicts], indent=1))
@@ -81,17 +86,25 @@ def main() -> int:
     return 0
 
 
-def _tried(trials: Trials, module: str, mutant: Mutant, tests: tuple[str, ...], limit_s: float) -> Verdict:
+def _tried(
+    trials: Trials, module: str, mutant: Mutant, rounds: Sequence[tuple[str, ...]], options: argparse.Namespace
+) -> Verdict:
+    """The verdict of `rounds` of tests: one that survives the first is tried with the next."""
     text, change = mutated((TREE / "src" / module).read_text(encoding="utf-8"), mutant)
     begun = time.monotonic()
-    fate = "unseen"
-    if tests:
+    fate, run, code = "unseen", 0, 0
+    for tests, limit_s in zip(rounds, (options.limit, options.limit + 2 * options.doubt), strict=True):
+        if not tests:
+            continue
+        run += len(tests)
         with trials.changed(module, text):
             code = trials.run(tests, limit_s)
-        # A failure to collect is a kill too, but not where the tests cannot be collected anyway.
-        is_told = code in (0, pytest.ExitCode.TESTS_FAILED) or code < 0 or trials.run(tests, limit_s) == 0
+        # Not to be collected, or not to end in time, is a kill too, but not where the tests do so anyway.
+        is_told = code in (0, pytest.ExitCode.TESTS_FAILED) or trials.run(tests, limit_s) == 0
         fate = "broken" if not is_told else "survived" if code == 0 else "killed"
-    return Verdict(module, mutant.lines[0], mutant.number, change, fate, len(tests), round(time.monotonic() - begun, 1))
+        if code != 0:
+            break
+    return Verdict(module, mutant.lines[0], mutant.number, change, fate, run, round(time.monotonic() - begun, 1), code)
 
 
 def _options() -> argparse.Namespace:
@@ -101,7 +114,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--map", type=Path, help="folder that keeps which test runs which line, made if it is empty")
     parser.add_argument("--budget", type=float, default=6.0, help="seconds of tests for a mutant, under coverage.py")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds until a mutant is taken to hang: killed")
+    parser.add_argument("--doubt", type=float, default=60.0, help="seconds of tests, likewise, for one that survives")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds until a mutant is taken to hang: killed")
     parser.add_argument("--learn", nargs="+", help="new tests that the map does not know yet")
     parser.add_argument("--again", type=Path, help="a report: only what was not killed then is tried")
     parser.add_argument("--report", type=Path, help="a JSON file for all verdicts")

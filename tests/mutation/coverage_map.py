@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -16,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-FAST = ("tests/protocol", "tests/log", "tests/transaction", "tests/owner", "tests/contract", "tests/lake",
-        "tests/simulation", "tests/conformance")  # fmt: skip
+FAST = ("tests/protocol", "tests/log", "tests/transaction", "tests/owner", "tests/commit", "tests/contract",
+        "tests/lake", "tests/simulation", "tests/conformance")  # fmt: skip
 """The folders whose tests need neither Spark nor another engine."""
 
-LEFT_OUT = "not postgres and not http and not served and not s3"
-"""Servers and processes of their own run a mutant too, but cost more than the line of code is worth."""
+LEFT_OUT = re.compile(r"tests/owner/served/|::\w*postgres|\[(.*-)?(postgres|http|s3)(-.*)?\]$")
+"""Tests with servers and processes of their own run a mutant too, but cost more than the line of code is worth."""
 
 _AT_IMPORT = ""
 """Stands for all tests of a module: what runs when it is imported is there before the first test begins."""
@@ -80,8 +81,7 @@ def measure(tree: Path, kept: Path, tests: Sequence[str] = FAST) -> None:
     }
     subprocess.run(
         [sys.executable, "-m", "coverage", "run", "--append", f"--source={tree / 'src'}", "-m", "pytest", "-q", "-p",
-         "no:cacheprovider", "-p", "tests.mutation.coverage_map", "-m", "not spark and not interop",
-         "-k", LEFT_OUT, *tests],
+         "no:cacheprovider", "-p", "tests.mutation.coverage_map", "-m", "not spark and not interop", *tests],
         cwd=tree, env=environment, check=False,
     )  # fmt: skip
 
@@ -105,6 +105,12 @@ def load(kept: Path) -> CoverageMap:
 
 _seconds: dict[str, float] = {}
 _not_passed: set[str] = set()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [item for item in items if LEFT_OUT.search(item.nodeid)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not LEFT_OUT.search(item.nodeid)]
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -1,7 +1,8 @@
 """What is done to a module: one small change at a time to what it does, none to what it says.
 
-Docstrings, type annotations, decorators, messages (everything inside a `raise` or an f-string), `__all__` and code for
-type checkers only stay as they are: a change there is no fault.
+Docstrings, type annotations, decorators, messages (all of a `raise`, an f-string or a `__repr__`), `__all__`, names of
+threads and code for type checkers only stay as they are: a change there is no fault. Nor is one to how long is waited
+between two looks, or to how much is worked on at once: every value of those gives the same answers.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 _CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
 _LARGE = 1_000
 _A_NAME = re.compile(r"[\w.\-]+")
+_PACE = re.compile(r"_?[A-Z_]*((WAIT|STEP|RETRY|DELAY)_S|AT_ONCE|BATCH|(BATCH|BLOCK|GROUP|PIECE|TAIL)_(ROWS|BYTES))")
+"""Constants of a module that say how long between two looks, and how much at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,18 @@ def _is_silent(node: ast.AST) -> bool:
     """Whether nothing below a node is changed."""
     if isinstance(node, (ast.JoinedStr, ast.Import, ast.ImportFrom, ast.alias)):
         return True
+    if isinstance(node, ast.FunctionDef):
+        return node.name == "__repr__"
+    if isinstance(node, ast.keyword):
+        return ast.unparse(node.value).startswith("'slackwater-")  # the name of a thread or of a temporary folder
+    if isinstance(node, ast.Raise):
+        return node.exc is not None and ast.unparse(node.exc).startswith("AssertionError")  # nothing comes there
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant) or _is_silent(node.value)
     if isinstance(node, ast.Assign):
         names = {target.id for target in node.targets if isinstance(target, ast.Name)}
-        return bool(names & {"__all__", "__slots__", "logger", "_log"}) or _is_alias_of_types(node)
+        is_pace = any(_PACE.fullmatch(name) for name in names)
+        return bool(names & {"__all__", "__slots__", "logger", "_log"}) or is_pace or _is_alias_of_types(node)
     if isinstance(node, ast.Call):
         # A signal goes to whoever has the number: no mutant sends one.
         return re.match(r"(warnings\.warn|_?log(ger)?\.\w+|os\.kill(pg)?)$", ast.unparse(node.func)) is not None
@@ -130,7 +140,7 @@ def _statements(node: ast.stmt) -> Iterator[ast.stmt]:
         yield ast.copy_location(ast.Break(), node)
     elif isinstance(node, ast.Break):
         yield ast.copy_location(ast.Continue(), node)
-    elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
+    elif isinstance(node, ast.Return) and node.value is not None and not _is_none_or_bool(node.value):
         yield ast.copy_location(ast.Return(value=ast.Constant(value=None)), node)
     elif isinstance(node, (ast.If, ast.While)) and not isinstance(node.test, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
         yield _copied(node, test=_not(node.test))
@@ -138,6 +148,11 @@ def _statements(node: ast.stmt) -> Iterator[ast.stmt]:
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_none_or_bool(node: ast.expr) -> bool:
+    """None is as false as False, and True that is turned round is drawn already."""
+    return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool))
 
 
 def _not(node: ast.expr) -> ast.expr:
@@ -164,7 +179,7 @@ def _expressions(node: ast.expr) -> Iterator[ast.AST]:
         yield node.operand
     elif isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC and not _is_text(node):
         yield _copied(node, op=_ARITHMETIC[type(node.op)]())
-    elif isinstance(node, ast.IfExp):
+    elif isinstance(node, ast.IfExp) and not _is_turned_round_by_itself(node.test):
         yield _copied(node, body=node.orelse, orelse=node.body)
     elif isinstance(node, ast.Constant):
         yield from _constants(node)
@@ -176,6 +191,13 @@ def _expressions(node: ast.expr) -> Iterator[ast.AST]:
                 ifs = [*part.ifs[:left_out], *part.ifs[left_out + 1 :]]
                 parts = [*node.generators[:at], _copied(part, ifs=ifs), *node.generators[at + 1 :]]
                 yield _copied(node, generators=parts)
+
+
+def _is_turned_round_by_itself(node: ast.expr) -> bool:
+    """Whether a change to the condition itself does the same as an exchange of what it chooses from."""
+    if isinstance(node, ast.Compare):
+        return len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn))
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
 
 
 def _is_text(node: ast.BinOp) -> bool:
