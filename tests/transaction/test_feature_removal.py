@@ -279,6 +279,13 @@ def test_widened_columns_keep_the_feature_while_files_may_be_narrow(nested: bool
     assert log_files(before.store) == files
 
 
+def test_widened_columns_keep_no_other_feature() -> None:
+    widened = _widened()
+    put_commit(widened.store, 2, {"commitInfo": {"timestamp": widened.timestamp_ms}}, add("narrow").to_json())
+    after = drop(Snapshot.open(widened.store), "appendOnly").snapshot
+    assert set(after.protocol.writer_features or ()) == {"typeWidening", "invariants"}
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_the_record_of_type_changes_goes_with_the_feature(nested: bool) -> None:
     before = _widened(nested)

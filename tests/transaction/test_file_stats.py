@@ -42,7 +42,7 @@ from slackwater.protocol.schema import (
 from slackwater.scan.predicate import Comparison, In, IsNull, Not, Predicate, StartsWith
 from slackwater.scan.scan import prune
 from slackwater.storage.open import open_store
-from slackwater.transaction.file_stats import StatsLeaves, parquet_footer, stats_leaves, stats_of_footer
+from slackwater.transaction.file_stats import StatsLeaves, has_field_ids, parquet_footer, stats_leaves, stats_of_footer
 from slackwater.transaction.stats_bounds import Writer, json_bounds
 from slackwater.transaction.stats_columns import parse_stats_columns
 
@@ -625,3 +625,20 @@ def test_bounds_of_text_hold_by_bytes_and_by_utf_16_units(values: list[str], pre
         assert high is None or max(keys) <= high.encode(encoding)
     assert low is None or len(low) <= int(prefix)
     assert high is None or len(high) <= int(prefix) + 1
+
+
+@pytest.mark.parametrize(
+    ("data_type", "expected"),
+    [
+        (pa.int64(), False),
+        (pa.struct([("a", pa.int64())]), False),
+        (pa.struct([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "7"})]), True),
+        (pa.list_(pa.struct([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "7"})])), True),
+    ],
+)
+@pytest.mark.parametrize("outside", [False, True])
+def test_ids_of_columns_are_found_at_any_depth(data_type: pa.DataType, expected: bool, outside: bool) -> None:
+    column = pa.field("c", data_type, metadata={"PARQUET:field_id": "1"} if outside else None)
+    sink = io.BytesIO()
+    pq.write_table(pa.schema([pa.field("plain", pa.string()), column]).empty_table(), sink)
+    assert has_field_ids(pq.read_metadata(sink)) is (expected or outside)

@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from slackwater.owner.granules import granule
+from slackwater.owner.granules import MOST_GRANULES, granule
 from slackwater.owner.transaction_api import WHOLE
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.sql_predicate import parse_predicate
 from slackwater.transaction.granule_reads import granules_read, granules_where
+from slackwater.transaction.row_reads import Reading
 from slackwater.transaction.staged import ReadSet
 from tests.transaction.tables import table
 
-_TYPES = {"s": "string", "i": "integer", "l": "long", "d": "date", "b": "boolean", "t": "timestamp", "f": "double"}
+_TYPES = {
+    "s": "string", "y": "byte", "h": "short", "i": "integer", "l": "long", "d": "date", "b": "boolean",
+    "t": "timestamp", "f": "double",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +30,8 @@ def snapshot() -> Snapshot:
         ("s = 'a'", [("s", "a")]),
         ("S = 'a' AND v > 3", [("s", "a")]),
         ("i = 5", [("i", "5")]),
+        ("y = 3", [("y", "3")]),
+        ("h = 4", [("h", "4")]),
         ("l IN (1, 2)", [("l", "1"), ("l", "2")]),
         ("d = DATE '2026-11-21'", [("d", "2026-11-21")]),
         ("b = true", [("b", "true")]),
@@ -53,8 +61,14 @@ def test_any_other_condition_reads_the_whole_table(snapshot: Snapshot, condition
 
 
 def test_many_partitions_are_the_whole_table(snapshot: Snapshot) -> None:
-    condition = f"i IN ({', '.join(map(str, range(100)))})"
-    assert granules_where(snapshot, parse_predicate(condition, snapshot.schema)) == (WHOLE,)
+    def read(number: int) -> list[Sequence[str]]:
+        each = [parse_predicate(f"i = {value}", snapshot.schema) for value in range(number)]
+        together = parse_predicate(f"i IN ({', '.join(map(str, range(number)))})", snapshot.schema)
+        return [granules_read(snapshot, ReadSet([Reading(one) for one in each])), granules_where(snapshot, together)]
+
+    most = sorted(granule("i", str(value)) for value in range(MOST_GRANULES))
+    assert read(MOST_GRANULES) == [most, most]
+    assert read(MOST_GRANULES + 1) == [(WHOLE,), (WHOLE,)]
 
 
 def test_all_conditions_together_read_what_each_does(snapshot: Snapshot) -> None:

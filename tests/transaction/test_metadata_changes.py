@@ -54,6 +54,13 @@ TOLERATED: dict[str, Step] = {
     "a property of the user's": lambda before: set_props(before, owner="me"),
     "log retention": lambda before: set_props(before, delta__logRetentionDuration="interval 40 days"),
     "checkpoint interval": lambda before: set_props(before, delta__checkpointInterval="20"),
+    "retention of checkpoints": lambda before: set_props(before, delta__checkpointRetentionDuration="interval 3 days"),
+    "retention of files": lambda before: set_props(before, delta__deletedFileRetentionDuration="interval 8 days"),
+    "retention of app ids": lambda before: set_props(before, delta__setTransactionRetentionDuration="interval 8 days"),
+    "cleanup of the log": lambda before: set_props(before, delta__enableExpiredLogCleanup="false"),
+    "retention to roll back": lambda before: set_props(before, delta__enableFullRetentionRollback="false"),
+    "JSON in checkpoints": lambda before: set_props(before, delta__checkpoint__writeStatsAsJson="false"),
+    "structs in checkpoints": lambda before: set_props(before, delta__checkpoint__writeStatsAsStruct="true"),
     "the table's description": lambda before: change_metadata(before, replace(before.metadata, description="d")),
     "the table's name": lambda before: change_metadata(before, replace(before.metadata, name="n")),
     "a comment": lambda before: change_metadata(

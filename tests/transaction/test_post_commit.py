@@ -14,6 +14,7 @@ from slackwater.log.version_checksum import read_version_checksum
 from slackwater.log.version_totals import checksum_of
 from slackwater.protocol.actions import DomainMetadata
 from slackwater.scan.snapshot import Snapshot
+from slackwater.storage import ObjectStore
 from slackwater.transaction.post_commit import PostCommit, is_checkpoint_due
 from slackwater.transaction.transaction import CommitResult, TableTransaction
 from tests.transaction.tables import (
@@ -27,6 +28,7 @@ from tests.transaction.tables import (
     log_files,
     only,
     removes,
+    set_props,
     table,
     vector,
 )
@@ -197,6 +199,69 @@ def test_each_part_of_the_upkeep_can_be_left_out() -> None:
     transaction.add(add("a"))
     assert transaction.commit("WRITE").upkeep == ()
     assert log_files(before.store) == [f"{0:020d}.crc", f"{0:020d}.json", f"{1:020d}.json"]
+
+
+# Commits that are backfilled some time after they count.
+
+
+class _Behind(FilesystemCommitter):
+    """A committer of whose commits only those up to `published` are taken to be in `_delta_log`."""
+
+    def __init__(self, store: ObjectStore, published: int) -> None:
+        super().__init__(store)
+        self.published = published
+
+    @property
+    def publishes_at_once(self) -> bool:
+        return False
+
+    def published_version(self, version: int) -> int:
+        return min(version, self.published)
+
+
+def _next(snapshot: Snapshot, published: int, after: PostCommit) -> CommitResult:
+    transaction = begin(snapshot, committer=_Behind(snapshot.store, published), after=after)
+    transaction.add(add(f"f{snapshot.version + 1}"), fresh=True)
+    return transaction.commit("WRITE")
+
+
+def test_a_checkpoint_is_of_the_newest_version_that_is_due_and_backfilled() -> None:
+    before = _grow(table(properties={"delta.checkpointInterval": "9"}), 5)[-1].snapshot
+    before = set_props(before, delta__checkpointInterval="2").snapshot
+    results = [_next(before, 5, PostCommit())]
+    results += [_next(results[-1].snapshot, published, PostCommit()) for published in (5, 7, 8, 99)]
+    assert [result.version for result in results] == [7, 8, 9, 10, 11]
+    assert [result.upkeep for result in results] == [
+        ("checkpoint 4",),
+        (),
+        ("checkpoint 6", "checksum"),
+        ("checkpoint 8", "checksum"),
+        ("checkpoint 10", "checksum"),
+    ]
+    assert not [error for result in results for error in result.upkeep_errors]
+
+
+@pytest.mark.parametrize("cleanup", [True, False])
+def test_old_versions_are_cleaned_up_behind_a_checkpoint_of_backfilled_commits(tmp_path: Path, cleanup: bool) -> None:
+    before = _grow(table(properties={"delta.checkpointInterval": "4"}, path=tmp_path / "t"), 7)[-1].snapshot
+    for name in log_files(before.store):
+        if name[0] == "0":
+            _age(tmp_path / "t" / "_delta_log" / name, days=100)
+    done = _next(before, 8, PostCommit(cleanup=cleanup)).upkeep
+    assert done[:2] == ("checkpoint 8", "checksum")
+    assert [each.startswith("cleanup of ") for each in done[2:]] == [True] * cleanup
+    assert log_files(before.store)[0].startswith(f"{4 if cleanup else 0:020d}")
+
+
+def test_the_first_version_of_a_table_whose_commits_are_backfilled_has_no_checkpoint() -> None:
+    assert _next(table(), 99, PostCommit()).upkeep == ()
+
+
+def test_each_part_of_the_upkeep_of_backfilled_commits_can_be_left_out() -> None:
+    before = table(properties={"delta.checkpointInterval": "1"})
+    first = _next(before, 99, PostCommit(checksums=False))
+    assert first.upkeep == ("checkpoint 1",)
+    assert _next(first.snapshot, 99, PostCommit(checkpoints=False)).upkeep == ()
 
 
 # Failures.
