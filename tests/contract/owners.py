@@ -264,7 +264,9 @@ def metadata(table_id: str | None, **properties: str) -> dict[str, Any]:
     own = {
         "delta.enableInCommitTimestamps": "true",
         "delta.managedCommit.commitOwner": "slackwater",
-        "delta.managedCommit.commitOwnerConf": orjson.dumps({"tableId": table_id}).decode(),
+        "delta.managedCommit.commitOwnerConf": orjson.dumps(
+            {"tableId": table_id, "endpoint": "https://lake.example.com", "name": "of the owner"}
+        ).decode(),
     }
     return {
         "id": table_id or new_id(),

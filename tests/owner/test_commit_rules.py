@@ -22,6 +22,10 @@ VECTOR = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes":
 SPOILT = metadata(TABLE)
 
 
+def _unknown(table_id: str) -> None:
+    """Nothing is known of what the table has."""
+
+
 def _domain(name: str, configuration: str = "") -> dict[str, Any]:
     return {"domainMetadata": {"domain": name, "configuration": configuration, "removed": False}}
 
@@ -104,21 +108,21 @@ def _owned_by(**conf: str) -> str:
 )  # fmt: skip
 def test_no_commit_disowns_a_table_by_its_properties(changed: Any) -> None:
     with pytest.raises(OperationNotAllowed, match=r"Lake\.release"):
-        require_kept(_configured(**changed), OWNER, TABLE)
+        require_kept(_configured(**changed), OWNER, TABLE, _unknown)
 
 
 @pytest.mark.parametrize("left", ["inCommitTimestamp", "managedCommit"])
 def test_no_commit_disowns_a_table_by_its_protocol(left: str) -> None:
     features = [name for name in PROTOCOL["writerFeatures"] if name != left]  # type: ignore[attr-defined]
     with pytest.raises(OperationNotAllowed, match=left):
-        require_kept([INFO, {"protocol": {**PROTOCOL, "writerFeatures": features}}], OWNER, TABLE)
+        require_kept([INFO, {"protocol": {**PROTOCOL, "writerFeatures": features}}], OWNER, TABLE, _unknown)
     with pytest.raises(OperationNotAllowed):
-        require_kept([INFO, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}], OWNER, TABLE)
+        require_kept([INFO, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}], OWNER, TABLE, _unknown)
 
 
 def test_properties_that_are_malformed_are_no_commit() -> None:
     with pytest.raises(InvalidArgument, match="is not JSON"):
-        require_kept(_configured(**{CONF: "{"}), OWNER, TABLE)
+        require_kept(_configured(**{CONF: "{"}), OWNER, TABLE, _unknown)
 
 
 def test_other_properties_and_features_change_by_a_commit() -> None:
@@ -126,4 +130,4 @@ def test_other_properties_and_features_change_by_a_commit() -> None:
     protocol = {**PROTOCOL, "writerFeatures": features}
     changed = _configured(**{"delta.appendOnly": "true", CONF: _owned_by()})
     require_valid([*changed, {"protocol": protocol}])
-    require_kept([*changed, {"protocol": protocol}], OWNER, TABLE)
+    require_kept([*changed, {"protocol": protocol}], OWNER, TABLE, _unknown)

@@ -76,9 +76,13 @@ def resolve(owners: Sequence[CommitOwner]) -> list[str]:
                     "its lake as well, and repair again"
                 )
                 continue
-            decided_ms = coordinator.decision(doubt.txn_id)
-            owner.finish(doubt.txn_id, decided_ms)
-            coordinator.acknowledge(doubt.txn_id, owner.owner_id)
+            try:
+                decided_ms = coordinator.decision(doubt.txn_id)
+                owner.finish(doubt.txn_id, decided_ms)
+                coordinator.acknowledge(doubt.txn_id, owner.owner_id)
+            except NotAuthorized as error:
+                done.append(f"transaction {doubt.txn_id} is still in doubt: {error}")
+                continue
             how = "was forgotten" if decided_ms is None else f"was committed at {at_ms(decided_ms).isoformat()}"
             done.append(f"transaction {doubt.txn_id}, whose client had gone, {how}")
     return done

@@ -77,7 +77,7 @@ def content(
         if "commitInfo" in action:
             action = _stamped(action, timestamp_ms, table_ids)  # noqa: PLW2901
         elif "metaData" in action:
-            action = _enabled(action, version, timestamp_ms)  # noqa: PLW2901
+            action = enabled(action, version, timestamp_ms)  # noqa: PLW2901
         elif shift is not None and "add" in action:
             action = _moved(action, shift, commit_version)  # noqa: PLW2901
         elif shift is not None and "domainMetadata" in action:
@@ -94,16 +94,7 @@ def timestamp_of(data: bytes) -> int:
     return timestamp
 
 
-def _stamped(action: Action, timestamp_ms: int, table_ids: Sequence[str]) -> Action:
-    node: dict[str, Any] = {**action["commitInfo"], "inCommitTimestamp": timestamp_ms, "timestamp": timestamp_ms}
-    # No writer says of itself what would let a commit of another count.
-    node.pop(TRANSACTION_TABLES, None)
-    if len(table_ids) > 1:
-        node[TRANSACTION_TABLES] = list(table_ids)
-    return {"commitInfo": {"inCommitTimestamp": timestamp_ms, **node}}
-
-
-def _enabled(action: Action, version: int, timestamp_ms: int) -> Action:
+def enabled(action: Action, version: int, timestamp_ms: int) -> Action:
     """The metadata; its record of since when commits have timestamps may be of this very commit."""
     configuration = action["metaData"].get("configuration") or {}
     if configuration.get(ICT_ENABLEMENT_VERSION) != str(version):
@@ -114,6 +105,15 @@ def _enabled(action: Action, version: int, timestamp_ms: int) -> Action:
             "configuration": {**configuration, ICT_ENABLEMENT_TIMESTAMP: str(timestamp_ms)},
         }
     }
+
+
+def _stamped(action: Action, timestamp_ms: int, table_ids: Sequence[str]) -> Action:
+    node: dict[str, Any] = {**action["commitInfo"], "inCommitTimestamp": timestamp_ms, "timestamp": timestamp_ms}
+    # No writer says of itself what would let a commit of another count.
+    node.pop(TRANSACTION_TABLES, None)
+    if len(table_ids) > 1:
+        node[TRANSACTION_TABLES] = list(table_ids)
+    return {"commitInfo": {"inCommitTimestamp": timestamp_ms, **node}}
 
 
 def _moved(action: Action, shift: int, commit_version: int | None) -> Action:

@@ -50,9 +50,12 @@ def require_valid(actions: Iterable[Action]) -> None:
         seen.add(key)
 
 
-def require_kept(actions: Iterable[Action], owner_id: str, table_id: str) -> None:
+def require_kept(
+    actions: Iterable[Action], owner_id: str, table_id: str, kept_of: Callable[[str], Mapping[str, str] | None]
+) -> None:
     """Let pass an ordinary commit to the owner's table, which leaves its owner and in-commit timestamps as they are.
 
+    `kept_of` answers what properties a table has that no commit changes, None where that is not known.
     Raises OperationNotAllowed. The actions are valid.
     """
     where = f"the commit to table {table_id}"
@@ -67,6 +70,7 @@ def require_kept(actions: Iterable[Action], owner_id: str, table_id: str) -> Non
                 owner_id,
                 table_id,
                 where,
+                None if metadata is None else kept_of(table_id),
             )
         except CorruptTable as error:
             raise InvalidArgument(str(error)) from error

@@ -5,6 +5,7 @@ Source: design §5; managed-commits.md "Commit Protocol".
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ from slackwater.owner.database import Database
 from slackwater.owner.fences import Fences
 from slackwater.owner.heads import Allocated, locked_table
 from slackwater.owner.joint_ratification import ratify_ready
+from slackwater.owner.kept_settings import kept_of
 from slackwater.owner.owner_time import owner_now
 from slackwater.owner.ratification import Freed, Pending, Staged
 from slackwater.owner.waiting import Changes, Waits
@@ -75,6 +77,7 @@ class Commits:
         self._lease_ms = lease_ms
         self._fences = fences
         self._owner_id = owner_id
+        self._kept_of = functools.partial(kept_of, database)
         self._allocation = Allocation(clock, max_backlog)
         self._allocate: Batches[Attempt, allocation.Outcome] = Batches(self._allocate_batch)
         self._ratify: Batches[Staged, ratification.Outcome] = Batches(self._ratify_batch)
@@ -83,7 +86,7 @@ class Commits:
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """As `CommitOwner.commit`."""
         require_valid(request.actions)
-        require_kept(request.actions, self._owner_id, request.table_id)
+        require_kept(request.actions, self._owner_id, request.table_id, self._kept_of)
         facts = facts_of(request.actions, request.commit_id)
         if self._fences is not None:
             self._fences.require_none(self._store_of(request.table_id))

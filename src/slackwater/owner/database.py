@@ -35,7 +35,7 @@ from slackwater.owner.turns import Turns
 
 T = TypeVar("T")
 
-HEAD = "0003"
+HEAD = "0004"
 """The newest revision in `migrations/`."""
 PATIENCE_S = 10.0
 """For how long a database that does not answer is asked again."""

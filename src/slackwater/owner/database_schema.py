@@ -65,6 +65,8 @@ tables = Table(
     Column("turn_of", String(36)),
     Column("turn_until_ms", BigInteger, nullable=False, server_default="0"),
     Column("problem", Text, nullable=False, server_default=""),
+    # The properties that no commit changes, as JSON; null where the table was taken before that was written down.
+    Column("kept", Text),
 )
 # A name and a place are taken until the table is handed back.
 _TAKEN = text("state <> 'released'")
@@ -185,3 +187,13 @@ tokens = Table(
     Column("created_ms", BigInteger, nullable=False),
     Column("expires_ms", BigInteger),
 )
+
+# By whose token a transaction was opened: nobody else may go on with it.
+openers = Table(
+    "openers",
+    metadata,
+    Column("txn_id", String(36), primary_key=True),
+    Column("token_name", String(255), nullable=False),
+    Column("seen_ms", BigInteger, nullable=False),
+)
+Index("openers_by_time", openers.c.seen_ms)

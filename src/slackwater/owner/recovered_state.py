@@ -15,6 +15,7 @@ from slackwater.owner.api import TableState
 from slackwater.owner.database_schema import (
     commits,
     locks,
+    openers,
     owner,
     prepared,
     promises,
@@ -119,7 +120,7 @@ def begin_anew(
     # Time slices go on to show the tables that were handed back.
     handed_back = sa.select(tables.c.table_id).where(tables.c.state == TableState.RELEASED.value)
     connection.execute(sa.delete(commits).where(commits.c.table_id.not_in(handed_back)))
-    for each in (transactions, locks, promises, prepared, read_timestamps):
+    for each in (transactions, locks, promises, prepared, openers, read_timestamps):
         connection.execute(sa.delete(each))
     values = {
         "owner_id": owner_id,

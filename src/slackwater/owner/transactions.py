@@ -5,6 +5,7 @@ Source: design §5, §6; paper §3.1.4, §3.2.2, §4.2.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -40,6 +41,7 @@ from slackwater.owner.heads import Allocated
 from slackwater.owner.joint_allocation import JointAllocation
 from slackwater.owner.joint_attempts import JointAllocated, JointAttempt, Outcome, TooEarly, tables_of
 from slackwater.owner.joint_ratification import JointStaged
+from slackwater.owner.kept_settings import kept_of
 from slackwater.owner.ratification import Freed, Pending, Staged
 from slackwater.owner.timestamp_range import TimestampRange
 from slackwater.owner.transaction_api import (
@@ -91,6 +93,7 @@ class Transactions:
         self._lease_ms = lease_ms
         self._fences = fences
         self._owner_id = owner_id
+        self._kept_of = functools.partial(kept_of, database)
         self._allocation = JointAllocation(clock, max_backlog)
         self._allocate: Batches[JointAttempt, Outcome] = Batches(self._allocate_batch)
         self._ratify: Batches[JointStaged, joint_ratification.Outcome] = Batches(self._ratify_batch)
@@ -114,7 +117,7 @@ class Transactions:
         """Let pass commits that are valid, and leave their tables the owner's: what is promised is carried out."""
         for write in request.writes:
             require_valid(write.actions)
-            require_kept(write.actions, self._owner_id, write.table_id)
+            require_kept(write.actions, self._owner_id, write.table_id, self._kept_of)
 
     def commit_decided(self, request: TransactionRequest) -> TransactionResponse:
         """Commit at the one timestamp of the request's range, which this owner promised; at most once.

@@ -51,6 +51,7 @@ from slackwater.owner.database_schema import commits, owner, tables
 from slackwater.owner.foreign_commits import explained
 from slackwater.owner.granules import checked
 from slackwater.owner.heads import RATIFIED, TURN_MS, locked_table, why_refused
+from slackwater.owner.kept_settings import kept_by
 from slackwater.owner.locks import in_the_way
 from slackwater.owner.owner_time import OwnerTime, begin_allocation, last_ms
 from slackwater.owner.places import Places
@@ -293,6 +294,7 @@ class Transfers:
                 allocated_mark=mark, ratified_mark=mark, allocated_change=proposal.version,
                 ratified_change=proposal.version, purged_version=before,
                 transfer_version=proposal.version, transfer_file=file_name, transfer_commit_id=proposal.commit_id,
+                kept=kept_by(proposal.actions, proposal.version, timestamp_ms),
             )
         )  # fmt: skip
         return True

@@ -5,7 +5,7 @@ Source: managed-commits.md "Managed Commit Enablement", "Writer Requirements for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
@@ -17,6 +17,8 @@ from slackwater.protocol.features import canonical_feature, supported_features
 from slackwater.protocol.in_commit_timestamps import is_enabled as has_in_commit_timestamps
 from slackwater.protocol.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
+    ICT_ENABLEMENT_TIMESTAMP,
+    ICT_ENABLEMENT_VERSION,
     MANAGED_COMMIT_OWNER,
     MANAGED_COMMIT_OWNER_CONF,
     TableProperties,
@@ -32,6 +34,8 @@ _OWNER_ID, _TABLE_ID, _ENDPOINT, _NAME = "ownerId", "tableId", "endpoint", "name
 _OWN_PROPERTIES = (MANAGED_COMMIT_OWNER, MANAGED_COMMIT_OWNER_CONF)
 _FOLDED = frozenset(key.lower() for key in _OWN_PROPERTIES)
 _FOLDED_TIME = frozenset((ENABLE_IN_COMMIT_TIMESTAMPS.lower(),))
+_KEPT = frozenset((ICT_ENABLEMENT_VERSION.lower(), ICT_ENABLEMENT_TIMESTAMP.lower()))
+_KEPT_PREFIXES = ("delta.managedcommit", "delta.coordinatedcommits")
 _SECRET_WORDS = ("password", "passwd", "secret", "token", "credential", "apikey", "api_key", "privatekey", "accesskey")
 
 
@@ -176,13 +180,31 @@ def validate_same_owner(before: Metadata | None, after: Metadata) -> None:
             )
 
 
+def kept_properties(configuration: Mapping[str, str]) -> dict[str, str]:
+    """What of a table's configuration no commit changes while it is owned, as it is spelled.
+
+    It says who owns the table, with what settings, and since when its commits have timestamps of their own.
+    """
+    return {
+        key: value
+        for key, value in configuration.items()
+        if key.lower() in _KEPT or key.lower().startswith(_KEPT_PREFIXES)
+    }
+
+
 def validate_kept(
-    protocol: Protocol | None, metadata: Metadata | None, owner_id: str, table_id: str, where: str
+    protocol: Protocol | None,
+    metadata: Metadata | None,
+    owner_id: str,
+    table_id: str,
+    where: str,
+    kept: Mapping[str, str] | None = None,
 ) -> None:
     """Let pass a protocol and a metadata, where there are any, with which the table stays what its owner made it.
 
     The owner is `owner_id`, of this package, and calls the table `table_id`; the features that it needs and in-commit
-    timestamps stay on. Each of its properties has one spelling, so that no reader takes another one for it.
+    timestamps stay on. Each of its properties has one spelling, so that no reader takes another one for it. `kept` are
+    the `kept_properties` that the table has, None where that is not known.
     Raises OperationNotAllowed, CorruptTable for properties that are malformed.
     """
     if protocol is not None:
@@ -206,6 +228,21 @@ def validate_kept(
         or conf.get(_OWNER_ID, owner_id) != owner_id
     ):
         raise _not_by_a_commit(where, f"changes {MANAGED_COMMIT_OWNER} or {MANAGED_COMMIT_OWNER_CONF}")
+    if kept is not None:
+        changed = _changed(kept, kept_properties(metadata.configuration))
+        if changed:
+            raise _not_by_a_commit(where, f"changes {_named(changed, kept, conf, where)}")
+
+
+def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+
+
+def _named(changed: Sequence[str], kept: Mapping[str, str], conf: Mapping[str, str], where: str) -> str:
+    """The properties, and which settings of the owner's."""
+    settings = _changed(_parse_conf(kept.get(MANAGED_COMMIT_OWNER_CONF), where), conf)
+    inside = f" ({', '.join(settings)})" if settings else ""
+    return ", ".join(f"{key}{inside}" if key == MANAGED_COMMIT_OWNER_CONF else key for key in changed)
 
 
 def _not_by_a_commit(where: str, what: str) -> OperationNotAllowed:

@@ -18,6 +18,7 @@ from slackwater.owner.served.answers import Refusal
 from slackwater.owner.served.gate import Gate, answered
 from slackwater.owner.served.metrics import Metrics
 from slackwater.owner.served.observation import Observed
+from slackwater.owner.served.openers import Openers
 from slackwater.owner.served.routes import BEARER, Service, owner_router
 from slackwater.owner.served.schemas import LOG_VALUE, LOG_VALUE_SCHEMA
 from slackwater.owner.served.settings import ServedSettings
@@ -39,7 +40,8 @@ def create_app(owner: CommitOwner, tokens: Tokens | None, settings: ServedSettin
     """
     chosen = settings or ServedSettings()
     metrics = Metrics(owner.tables)
-    service = Service(owner, Workers(chosen), metrics, chosen.public_metrics)
+    openers = Openers(None if tokens is None else tokens.database)
+    service = Service(owner, Workers(chosen), metrics, chosen.public_metrics, openers)
     # Documentation pages would load scripts from elsewhere.
     app = FastAPI(title=_TITLE, version=str(API_VERSION), docs_url=None, redoc_url=None, redirect_slashes=False)
     router = owner_router(service, Gate(tokens, chosen))

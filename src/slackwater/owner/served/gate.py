@@ -28,6 +28,7 @@ SCOPE = "x-required-scope"
 """The key in a route's OpenAPI entry that names the scope it needs; a route without it needs no token."""
 
 _MOST_FAULTS = 5
+_GRANTED = "slackwater.granted"
 _ANYBODY = Granted("anybody", frozenset({Scope.ADMIN}))
 _log = logging.getLogger(__name__)
 
@@ -65,7 +66,8 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
 
             async def pass_gate(request: Request) -> Response:
                 if scope is not None:
-                    observation(request.scope).caller = (await gate.admit(request, scope)).name
+                    granted = request.scope[_GRANTED] = await gate.admit(request, scope)
+                    observation(request.scope).caller = granted.name
                 if model is None:
                     return await answer(request)
                 async with gate.bodies.body(request) as body:
@@ -81,6 +83,12 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
             return handle
 
     return GuardedRoute
+
+
+def granted_to(request: Request) -> Granted:
+    """What whoever sent `request` may do, which the gate has admitted."""
+    found: Granted = request.scope[_GRANTED]
+    return found
 
 
 def answered(request: Request, error: Exception) -> Response:

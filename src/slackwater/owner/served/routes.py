@@ -15,6 +15,7 @@ from slackwater.owner.served import schemas, wire
 from slackwater.owner.served.answers import json_response
 from slackwater.owner.served.gate import SCOPE, Gate, guarded_route
 from slackwater.owner.served.metrics import CONTENT_TYPE, Metrics
+from slackwater.owner.served.openers import Openers
 from slackwater.owner.served.tokens import Scope
 from slackwater.owner.served.workers import Workers
 
@@ -27,7 +28,7 @@ TableName = Annotated[str, Path(pattern=wire.NAME_PATTERN, description="The tabl
 _MEANINGS = {
     400: "The owner refuses what was asked (InvalidArgument, PathNotAllowed), or its body broke off.",
     401: "No token, or one that is unknown, revoked or expired (NotAuthorized).",
-    403: "The token lacks the scope (NotAuthorized).",
+    403: "The token lacks the scope, or the transaction was opened with another one (NotAuthorized).",
     404: "The owner does not know the table (TableNotFound), or the instant has not come (TimestampOutOfRange).",
     408: "The body did not come in time (CommitOwnerUnavailable).",
     409: "Another commit or transaction is in the way, or what the table is like forbids it.",
@@ -53,6 +54,7 @@ class Service:
     workers: Workers
     metrics: Metrics
     public_metrics: bool
+    openers: Openers
 
 
 def owner_router(service: Service, gate: Gate) -> APIRouter:

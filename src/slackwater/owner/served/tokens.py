@@ -84,6 +84,11 @@ class Tokens:
         self._cached_s = cached_s
         self._cache: dict[str, tuple[Granted, float]] = {}
 
+    @property
+    def database(self) -> Database:
+        """Where they are: the owner's."""
+        return self._database
+
     def create(self, name: str, scopes: Collection[Scope | str], expires_ms: int | None = None) -> str:
         """A new token, which is shown nowhere again.
 

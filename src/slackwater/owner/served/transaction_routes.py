@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from slackwater.owner.served import transaction_schemas as schemas
 from slackwater.owner.served import transaction_wire, wire
 from slackwater.owner.served.answers import json_response
 from slackwater.owner.served.lock_holders import LockHolders
+from slackwater.owner.served.openers import Step
 from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, described
 from slackwater.owner.served.schemas import ErrorAnswer
 from slackwater.owner.served.tokens import Scope
@@ -43,7 +45,7 @@ def add_transactions(router: APIRouter, service: Service) -> None:
 
 
 def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> None:
-    owner, workers = service.owner, service.workers
+    owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
     @router.get("/v1/cut", response_model=schemas.CutAnswer, **described(Scope.READ, TABLE))
     async def get_cut(asked: Annotated[schemas.CutQuery, Query()]) -> Response:
@@ -59,31 +61,29 @@ def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> Non
         response_model=schemas.RangeRecord,
         **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
     )
-    async def get_time(txn_id: TxnId, body: schemas.TimeBody) -> Response:
+    async def get_time(request: Request, txn_id: TxnId, body: schemas.TimeBody) -> Response:
         """The range that a request for the current time leaves. To ask again does no harm."""
-        request = _time_request(txn_id, body)
+        asked = _time_request(txn_id, body)
         if body.holds:
             holders.add(txn_id)
-        narrowed = await workers.step(functools.partial(owner.narrow, request))
+        narrowed = await workers.step(guarded(request, txn_id, Step.WORK, functools.partial(owner.narrow, asked)))
         return json_response(transaction_wire.range_to_json(narrowed))
 
 
 def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> None:
-    owner, workers = service.owner, service.workers
+    owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
     @router.post(
         "/v1/transactions/{txn_id}/locks",
         response_model=schemas.DoneAnswer,
         **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
     )
-    async def lock(txn_id: TxnId, body: schemas.LockBody) -> Response:
+    async def lock(request: Request, txn_id: TxnId, body: schemas.LockBody) -> Response:
         """Lock the items for the transaction. 409 (LockTimeout) where others hold them: ask again to go on waiting."""
-        request = LockRequest(txn_id, body.started_ms, _items(body.items), body.is_exclusive, body.timeout_s)
+        asked = LockRequest(txn_id, body.started_ms, _items(body.items), body.is_exclusive, body.timeout_s)
         holders.add(txn_id)
-        await workers.lock(
-            lambda timeout_s: owner.lock(replace(request, timeout_s=timeout_s)),
-            min(body.timeout_s, LONGEST_LOCK_WAIT_S),
-        )
+        call = guarded(request, txn_id, Step.WORK, lambda timeout_s: owner.lock(replace(asked, timeout_s=timeout_s)))
+        await workers.lock(call, min(body.timeout_s, LONGEST_LOCK_WAIT_S))
         return json_response({})
 
     @router.post(
@@ -91,9 +91,9 @@ def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> Non
         response_model=schemas.DoneAnswer,
         **described(Scope.COMMIT, (*TABLE, 409)),
     )
-    async def keep_alive(txn_id: TxnId) -> Response:
+    async def keep_alive(request: Request, txn_id: TxnId) -> Response:
         """Say that the transaction goes on: its locks stay."""
-        await workers.step(functools.partial(owner.keep_alive, txn_id))
+        await workers.step(guarded(request, txn_id, Step.WORK, functools.partial(owner.keep_alive, txn_id)))
         # Another server of the same owner may have granted them.
         holders.add(txn_id)
         return json_response({})
@@ -101,26 +101,28 @@ def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> Non
     @router.delete(
         "/v1/transactions/{txn_id}", response_model=schemas.DoneAnswer, **described(Scope.COMMIT, (*TABLE, 409))
     )
-    async def end(txn_id: TxnId) -> Response:
+    async def end(request: Request, txn_id: TxnId) -> Response:
         """Forget a transaction that is not going to commit: its locks are free."""
-        await workers.step(functools.partial(owner.end, txn_id))
+        await workers.step(guarded(request, txn_id, Step.END, functools.partial(owner.end, txn_id)))
         holders.remove(txn_id)
         return json_response({})
 
 
 def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> None:
-    owner, workers = service.owner, service.workers
+    owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
     @router.post(
         "/v1/transactions",
         response_model=schemas.TransactionAnswer,
         **described(Scope.COMMIT, COMMIT, schemas.TransactionConflictAnswer),
     )
-    async def commit_transaction(body: schemas.TransactionBody) -> Response:
+    async def commit_transaction(request: Request, body: schemas.TransactionBody) -> Response:
         """Make all commits count at once. 409 with `latestVersions` where it is based on versions that are not the
         latest."""
         is_awaited = body.txn_id in holders
-        answer = await workers.ratify(owner.commit_transaction, _transaction_request(body.txn_id, body), is_awaited)
+        asked = _transaction_request(body.txn_id, body)
+        call = guarded(request, body.txn_id, Step.WORK, owner.commit_transaction)
+        answer = await workers.ratify(call, asked, is_awaited)
         service.metrics.count_commit(isinstance(answer, TransactionResponse))
         if isinstance(answer, TransactionResponse):
             holders.remove(body.txn_id)
@@ -129,18 +131,18 @@ def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> No
 
 
 def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> None:
-    owner, workers = service.owner, service.workers
+    owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
     voting = described(Scope.COMMIT, (*TABLE, *BODY, 409))
     voting["responses"][409]["model"] = schemas.TransactionConflictAnswer | ErrorAnswer
 
     @router.post("/v1/transactions/{txn_id}/prepare", response_model=schemas.VoteAnswer, **voting)
-    async def prepare(txn_id: TxnId, body: schemas.PrepareBody) -> Response:
+    async def prepare(request: Request, txn_id: TxnId, body: schemas.PrepareBody) -> Response:
         """Promise to commit this owner's part of a transaction over the tables of several, durably. 409 with
         `latestVersions` as for a commit. To ask again does no harm: the first vote stands."""
-        request = _transaction_request(txn_id, body)
-        call = functools.partial(owner.prepare, request, body.coordinator_id)
-        answer = await workers.vote(call, txn_id in holders)
+        asked = _transaction_request(txn_id, body)
+        call = functools.partial(owner.prepare, asked, body.coordinator_id)
+        answer = await workers.vote(guarded(request, txn_id, Step.WORK, call), txn_id in holders)
         # What it has locked stays its own, after a conflict too.
         holders.add(txn_id)
         if isinstance(answer, Vote):
@@ -153,9 +155,10 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
         response_model=schemas.FinishAnswer,
         **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
     )
-    async def finish(txn_id: TxnId, body: schemas.FinishBody) -> Response:
+    async def finish(request: Request, txn_id: TxnId, body: schemas.FinishBody) -> Response:
         """Carry out what was decided, once. To ask again does no harm, and is right after any error but a refusal."""
-        response = await workers.finish(functools.partial(owner.finish, txn_id, body.timestamp_ms))
+        call = functools.partial(owner.finish, txn_id, body.timestamp_ms)
+        response = await workers.finish(guarded(request, txn_id, Step.END, call))
         if response is not None:
             service.metrics.count_commit(True)
         holders.remove(txn_id)
@@ -168,36 +171,39 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
 
 
 def _add_decisions(router: APIRouter, service: Service) -> None:
-    owner, workers = service.owner, service.workers
+    owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
     deciding = described(Scope.COMMIT, (*TABLE, *BODY))
     unknown = "Nobody can say what is decided (CommitUnknown): ask again."
     deciding["responses"][504] = {"model": ErrorAnswer, "description": unknown}
 
     @router.post("/v1/transactions/{txn_id}/decision", response_model=schemas.DecisionAnswer, **deciding)
-    async def decide(txn_id: TxnId, body: schemas.DecisionBody) -> Response:
+    async def decide(request: Request, txn_id: TxnId, body: schemas.DecisionBody) -> Response:
         """As coordinator: record whether and when the transaction commits. What is answered counts: what was decided
         first. To ask again does no harm."""
         call = functools.partial(owner.decide, txn_id, body.timestamp_ms, body.participants)
-        return json_response({"timestampMs": await workers.decide(call)})
+        decided_ms = await workers.decide(guarded(request, txn_id, Step.WORK, call))
+        return json_response({"timestampMs": decided_ms})
 
     @router.post(
         "/v1/transactions/{txn_id}/decision/ask",
         response_model=schemas.DecisionAnswer,
         **described(Scope.COMMIT, TABLE),
     )
-    async def ask_decision(txn_id: TxnId) -> Response:
+    async def ask_decision(request: Request, txn_id: TxnId) -> Response:
         """As coordinator: when the transaction commits. Where nothing is decided, that it does not is decided now."""
-        return json_response({"timestampMs": await workers.step(functools.partial(owner.decision, txn_id))})
+        call = functools.partial(owner.decision, txn_id)
+        return json_response({"timestampMs": await workers.step(guarded(request, txn_id, Step.ASK, call))})
 
     @router.post(
         "/v1/transactions/{txn_id}/acknowledge",
         response_model=schemas.DoneAnswer,
         **described(Scope.COMMIT, (*TABLE, *BODY)),
     )
-    async def acknowledge(txn_id: TxnId, body: schemas.AcknowledgeBody) -> Response:
+    async def acknowledge(request: Request, txn_id: TxnId, body: schemas.AcknowledgeBody) -> Response:
         """As coordinator: one participant has carried out the decision; after the last it is forgotten."""
-        await workers.step(functools.partial(owner.acknowledge, txn_id, body.participant_id))
+        call = functools.partial(owner.acknowledge, txn_id, body.participant_id)
+        await workers.step(guarded(request, txn_id, Step.END, call))
         return json_response({})
 
 
