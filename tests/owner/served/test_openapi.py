@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from schemathesis import GenerationMode
+from schemathesis.core.parameters import ParameterLocation
 from schemathesis.schemas import APIOperation
 
 from slackwater.owner.database import Database
@@ -91,9 +92,27 @@ def test_requests_and_answers_are_as_the_document_says(
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
     @given(case=operation.as_strategy(generation_mode=mode))
     def each(case: schemathesis.Case) -> None:
+        assume(mode is GenerationMode.POSITIVE or _is_wrong(case))
         case.call_and_validate(headers=authorized[1])
 
     each()
+
+
+def _is_wrong(case: schemathesis.Case) -> bool:
+    """Whether the server gets something that is wrong: not in the token, which this test sends in place of the case's.
+
+    Nor is it in lists without content and None, which do not stand in a URL.
+    """
+    values = [
+        one for each in (case.query or {}).values() for one in (each if isinstance(each, list) and each else [each])
+    ]
+    unseen = {ParameterLocation.HEADER, ParameterLocation.COOKIE}
+    if any(value is None or value == [] for value in values):
+        unseen.add(ParameterLocation.QUERY)
+    assert case.meta is not None
+    return any(
+        part.mode is GenerationMode.NEGATIVE for place, part in case.meta.components.items() if place not in unseen
+    )
 
 
 def test_the_document_names_the_scope_of_each_operation_and_its_greatest_version(
