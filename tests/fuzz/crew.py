@@ -22,7 +22,19 @@ class _Worker:
 
     def examine(self, seed: int) -> dict[str, Any]:
         """What the process says of `seed`; one that says nothing is ended, and the next seed gets another one."""
-        process = self._process or subprocess.Popen(
+        is_ready = self._process is not None or self._hears("")
+        answer = self._hears(f"{seed}\n") if is_ready else ""
+        if answer:
+            found: dict[str, Any] = json.loads(answer)
+            return found
+        code = self._started().wait()
+        self.end()
+        # The watch sends 9; a crash is another signal.
+        told = "it did not come to an end" if code == -9 else f"it died: {code}"
+        return {"seed": seed, "done": "?", "faults": [told]}
+
+    def _started(self) -> subprocess.Popen[str]:
+        self._process = self._process or subprocess.Popen(
             _COMMAND,
             cwd=_ROOT,
             stdin=subprocess.PIPE,
@@ -30,27 +42,23 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self._process = process
+        return self._process
+
+    def _hears(self, told: str) -> str:
+        """The next line of the process after it was told something; none where it ends or is silent for too long."""
+        process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
         watch = threading.Timer(self._patience_s, process.kill)
         watch.start()
         try:
-            process.stdin.write(f"{seed}\n")
+            process.stdin.write(told)
             process.stdin.flush()
-            answer = process.stdout.readline()
+            return process.stdout.readline()
         except BrokenPipeError:
-            answer = ""
+            return ""
         finally:
             watch.cancel()
-        if answer:
-            found: dict[str, Any] = json.loads(answer)
-            return found
-        code = process.wait()
-        self.end()
-        # The watch sends 9; a crash is another signal.
-        told = "it did not come to an end" if code == -9 else f"it died: {code}"
-        return {"seed": seed, "done": "?", "faults": [told]}
 
     def end(self) -> None:
         """End the process, if there is one."""
@@ -67,7 +75,7 @@ class _Worker:
         self._process = None
 
 
-def examine(seeds: Iterable[int], workers: int, patience_s: float = 120) -> list[dict[str, Any]]:
+def examine(seeds: Iterable[int], workers: int, patience_s: float = 600) -> list[dict[str, Any]]:
     """What was found at those of `seeds` that showed a fault. `patience_s` is far beyond what a table takes."""
     crew = [_Worker(patience_s) for _ in range(workers)]
     waiting = iter(seeds)

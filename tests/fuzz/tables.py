@@ -15,6 +15,7 @@ from slackwater.log.version_checksum import write_version_checksum
 from slackwater.log.version_totals import checksum_of
 from slackwater.protocol.deletion_vectors import serialize_bitmap, write_file
 from slackwater.protocol.z85 import encode_uuid
+from tests.fuzz.data_files import SCHEMA_STRING, data_file
 from tests.log.tables import (
     DEFAULT,
     Action,
@@ -157,6 +158,15 @@ def _without_json() -> TableLog:
     return log
 
 
+def _data_files() -> TableLog:
+    log = TableLog()
+    log.commit(0, protocol(1, 2), metadata(schemaString=SCHEMA_STRING), add("a.parquet"), add("b.parquet"))
+    spark = min((_DATA / "ntz-id-mode" / "delta").rglob("part-*.parquet"))
+    log.store.put("a.parquet", data_file())
+    log.store.put("b.parquet", spark.read_bytes())
+    return log
+
+
 def _stored(make: Callable[[], TableLog]) -> Files:
     log = make()
     return {meta.path: log.store.read(meta.path) for meta in log.store.list_from("", recursive=True)}
@@ -173,6 +183,7 @@ def bases() -> tuple[Files, ...]:
         _stored(lambda: _sidecars("parquet")),
         _stored(_parts),
         _stored(_without_json),
+        _stored(_data_files),
     ]
     for name in ("cdc-ict", "basic-partitioned", "table-with-dv-small", "ntz-id-mode/delta"):
         root = _DATA / name

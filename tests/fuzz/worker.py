@@ -1,13 +1,14 @@
 """A process that reads damaged tables in every public way, and says which way raised what is none of our errors.
 
-It takes one seed per line on stdin, and answers with one line of JSON: the seed, what was done, what went wrong. Memory
-is limited; time is for whoever started it to limit.
+Once ready it says so; then it takes one seed per line on stdin, and answers with one line of JSON: the seed, what was
+done, what went wrong. Memory is limited; time is for whoever started it to limit.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import json
 import random
 import resource
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
+from typer.main import get_command
 
 from slackwater.cli.main import app
 from slackwater.errors import SlackwaterError
@@ -31,6 +32,7 @@ from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.file_lifetimes import file_lifetimes
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import open_store
+from tests.fuzz.data_files import describe_data_file
 from tests.fuzz.mutations import mutated
 from tests.fuzz.tables import T, bases
 
@@ -42,29 +44,41 @@ _ATTRIBUTES = (
 _COMMANDS = (("history",), ("history", "--json"), ("detail",), ("files",), ("files", "--json"), ("schema",))
 
 
-def _readers(path: str, chance: random.Random) -> Iterator[tuple[str, Callable[[], object]]]:
+_Reader = tuple[str, Callable[[], object]]
+
+
+def _readers(path: str, chance: random.Random) -> Iterator[_Reader]:
     store = open_store(path)
     yield "hint", lambda: read_last_checkpoint(store)
     yield "checksum", lambda: [read_version_checksum(store, version) for version in (0, 3, 6)]
-    yield "load", lambda: Snapshot.load(path)
-    with contextlib.suppress(Exception):
-        snapshot = Snapshot.load(path)
-        for name in _ATTRIBUTES:
-            yield name, functools.partial(getattr, snapshot, name)
-        yield "files", lambda: snapshot.files().to_pylist()
-        yield "vectors", lambda: _vectors(snapshot)
-        yield "tombstones", lambda: snapshot.tombstones().to_pylist()
-        yield "where", lambda: snapshot.files("id > 3 AND p >= '2024-01-02'")
-        yield "lifetimes", lambda: file_lifetimes(snapshot)
-        yield "history", lambda: (list(snapshot.history().entries()), describe_history(snapshot))
-        yield "detail", lambda: describe_detail(snapshot)
+    newest: list[Snapshot] = []
+    yield "load", lambda: newest.append(Snapshot.load(path))
+    for snapshot in newest:
+        yield from _readers_of(snapshot)
     version = chance.choice((0, 2, 4))
-    yield f"version {version}", lambda: Snapshot.load(path, version).files()
-    yield f"update {version}", lambda: Snapshot.load(path, version).update().files()
+    older: list[Snapshot] = []
+    yield f"load {version}", lambda: older.append(Snapshot.load(path, version))
+    yield f"files {version}", lambda: [snapshot.files() for snapshot in older]
+    yield f"update {version}", lambda: [snapshot.update().files() for snapshot in older]
     moment, after = chance.choice((0, T, T + 25, "2099-01-01")), chance.random() < 0.5
     yield f"time {moment}", lambda: Snapshot.load(path, timestamp=moment, allow_after_last_commit=after)
     command = chance.choice(_COMMANDS)
     yield "command " + " ".join(command), lambda: _command(path, *command)
+    for name in sorted(str(found.relative_to(path)) for found in Path(path).rglob("*.parquet")):
+        if not name.startswith("_delta_log"):
+            yield f"statistics of {name}", functools.partial(describe_data_file, store, name)
+
+
+def _readers_of(snapshot: Snapshot) -> Iterator[_Reader]:
+    for name in _ATTRIBUTES:
+        yield name, functools.partial(getattr, snapshot, name)
+    yield "files", lambda: snapshot.files().to_pylist()
+    yield "vectors", lambda: _vectors(snapshot)
+    yield "tombstones", lambda: snapshot.tombstones().to_pylist()
+    yield "where", lambda: snapshot.files("id > 3 AND p >= '2024-01-02'")
+    yield "lifetimes", lambda: file_lifetimes(snapshot)
+    yield "history", lambda: (list(snapshot.history().entries()), describe_history(snapshot))
+    yield "detail", lambda: describe_detail(snapshot)
 
 
 def _vectors(snapshot: Snapshot) -> object:
@@ -73,11 +87,20 @@ def _vectors(snapshot: Snapshot) -> object:
 
 
 def _command(path: str, *arguments: str) -> None:
-    result = CliRunner().invoke(app, [arguments[0], path, *arguments[1:]])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    if result.exit_code not in (0, 1):
-        raise AssertionError(f"exit code {result.exit_code}: {result.output}")
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    told = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
+        try:
+            _cli()([arguments[0], path, *arguments[1:]])
+        except SystemExit as end:
+            if end.code not in (0, 1):
+                raise AssertionError(f"exit code {end.code}") from end
+
+
+@functools.cache
+def _cli() -> Callable[[list[str]], object]:
+    """The command line, built once: that takes longer than reading a table."""
+    return get_command(app)
 
 
 def faults(path: str, chance: random.Random) -> list[str]:
@@ -123,6 +146,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         examine(0, Path(directory))
         _limit_memory()
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
         for line in sys.stdin:
             sys.stdout.write(json.dumps(examine(int(line), Path(directory))) + "\n")
             sys.stdout.flush()

@@ -42,7 +42,8 @@ from slackwater.protocol.schema import (
 from slackwater.scan.predicate import Comparison, In, IsNull, Not, Predicate, StartsWith
 from slackwater.scan.scan import prune
 from slackwater.storage.open import open_store
-from slackwater.transaction.file_stats import StatsLeaves, has_field_ids, parquet_footer, stats_leaves, stats_of_footer
+from slackwater.storage.parquet_footer import ParquetFooter, read_footer
+from slackwater.transaction.file_stats import StatsLeaves, parquet_footer, stats_leaves, stats_of_footer
 from slackwater.transaction.stats_bounds import Writer, json_bounds
 from slackwater.transaction.stats_columns import parse_stats_columns
 
@@ -58,10 +59,10 @@ def _leaves(schema: StructType, **properties: str) -> StatsLeaves:
     return stats_leaves(schema, "none", (), {f"delta.{key}": value for key, value in properties.items()})
 
 
-def _footer(table: pa.Table, **options: Any) -> pq.FileMetaData:
+def _footer(table: pa.Table, **options: Any) -> ParquetFooter:
     sink = io.BytesIO()
     pq.write_table(table, sink, **options)
-    return pq.read_metadata(io.BytesIO(sink.getvalue()))
+    return read_footer(pa.BufferReader(sink.getvalue()))
 
 
 def _stats(table: pa.Table, schema: StructType, **options: Any) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def test_a_max_of_numbers_is_not_given_where_the_writer_hides_nan() -> None:
 
 
 def _of_numbers(lows: Sequence[float], highs: Sequence[float], created_by: str) -> tuple[Any, Any]:
-    column = _footer(pa.table({"c": [1.0]})).schema.column(0)
+    column = _footer(pa.table({"c": [1.0]})).metadata.schema.column(0)
     trusted = Writer(created_by.startswith("parquet-mr version 1.17"), True, False)
     return json_bounds(lows, highs, column, DOUBLE, trusted, 32)
 
@@ -190,17 +191,11 @@ def test_nan_and_infinity_are_no_bounds_and_a_zero_stands_for_both_zeros() -> No
         ("parquet-mr version 1.100.0", False, True),
         ("parquet-cpp-arrow version 26.0.1", False, True),
         ("parquet-rs version 55.0.0", False, False),
-        (None, False, False),
+        ("", False, False),
     ],
 )
-def test_a_writer_is_trusted_as_far_as_it_is_known(
-    created_by: str | None, counts_nan: bool, keeps_text_whole: bool
-) -> None:
-    class Footer:
-        metadata = None
-
-    Footer.created_by = created_by  # type: ignore[attr-defined]
-    assert Writer.of(Footer()) == Writer(counts_nan, keeps_text_whole, False)
+def test_a_writer_is_trusted_as_far_as_it_is_known(created_by: str, counts_nan: bool, keeps_text_whole: bool) -> None:
+    assert Writer.of(created_by, {}) == Writer(counts_nan, keeps_text_whole, False)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +231,7 @@ def test_the_length_of_text_in_statistics_is_a_property() -> None:
 
 
 def test_text_that_its_writer_may_have_cut_is_no_tight_bound() -> None:
-    column = _footer(pa.table({"c": ["a"]})).schema.column(0)
+    column = _footer(pa.table({"c": ["a"]})).metadata.schema.column(0)
     unknown = Writer(counts_nan=False, keeps_text_whole=False, old_calendar=False)
     long, short = "é".encode() * 20, "é".encode() * 10
     assert json_bounds([long], [long], column, STRING, unknown, 32) == (None, None)
@@ -285,7 +280,10 @@ def test_a_row_group_without_statistics_leaves_the_column_out(tmp_path: Path) ->
         pq.write_table(pa.table({"a": [1, 2], "b": [3, 4]}), path, write_statistics=wanted)
         parts.append(pq.read_metadata(path))
     parts[0].append_row_groups(parts[1])
-    stats = json.loads(stats_of_footer(parts[0], _leaves(_schema(a=LONG, b=LONG))))
+    parts[0].write_metadata_file(tmp_path / "both")
+    stats = json.loads(
+        stats_of_footer(read_footer(pa.OSFile(str(tmp_path / "both"))), _leaves(_schema(a=LONG, b=LONG)))
+    )
     assert stats == {
         "numRecords": 4,
         "minValues": {"b": 3},
@@ -493,8 +491,10 @@ def test_a_footer_is_read_from_a_store(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     footer, size_bytes = parquet_footer(store, "a.parquet")
     assert (footer.num_rows, size_bytes) == (2, (tmp_path / "a.parquet").stat().st_size)
-    with pytest.raises(InvalidArgument, match=r"b\.parquet is not a Parquet file"):
-        parquet_footer(store, "b.parquet")
+    (tmp_path / "d.parquet").write_bytes(b"PAR1" + b"\x15\x04\x19\xfc\xff\xff\xff\xff\x07" + b"\x09\0\0\0PAR1")
+    for name in ("b.parquet", "d.parquet"):
+        with pytest.raises(InvalidArgument, match=f"{name} is not a Parquet file"):
+            parquet_footer(store, name)
     with pytest.raises(ObjectNotFound):
         parquet_footer(store, "c.parquet")
 
@@ -639,6 +639,5 @@ def test_bounds_of_text_hold_by_bytes_and_by_utf_16_units(values: list[str], pre
 @pytest.mark.parametrize("outside", [False, True])
 def test_ids_of_columns_are_found_at_any_depth(data_type: pa.DataType, expected: bool, outside: bool) -> None:
     column = pa.field("c", data_type, metadata={"PARQUET:field_id": "1"} if outside else None)
-    sink = io.BytesIO()
-    pq.write_table(pa.schema([pa.field("plain", pa.string()), column]).empty_table(), sink)
-    assert has_field_ids(pq.read_metadata(sink)) is (expected or outside)
+    table = pa.schema([pa.field("plain", pa.string()), column]).empty_table()
+    assert _footer(table).has_field_ids is (expected or outside)

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
 from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_actions, select_rows
-from slackwater.log.parquet_groups import RowGroup, open_parquet
 from slackwater.log.segment import LOG, CheckpointFiles
 from slackwater.protocol.actions import parse_actions
+from slackwater.storage.parquet_footer import RowGroup, open_parquet
 from slackwater.storage.store import ObjectStore
 
 SIDECARS = f"{LOG}/_sidecars"
@@ -177,7 +177,7 @@ def _damaged(store: ObjectStore, path: str, how: str, error: Exception) -> Corru
     return CorruptCheckpoint(f"{store.root_url}: {path} {how}: {' '.join(str(error).split())}")
 
 
-def open_parquet_of(store: ObjectStore, path: str) -> tuple[pq.ParquetFile, list[RowGroup]]:
+def open_parquet_of(store: ObjectStore, path: str) -> tuple[pq.ParquetFile, tuple[RowGroup, ...]]:
     """The Parquet file of a checkpoint at `path`, and its row groups. Raises CorruptCheckpoint."""
     try:
         return open_parquet(store.open_file(path))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from slackwater.errors import CorruptTable
 from slackwater.storage.gate import opened_place
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.file_stats import has_field_ids, parquet_footer
+from slackwater.transaction.file_stats import parquet_footer
 
 SETTINGS = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
@@ -32,7 +32,7 @@ def require_field_ids(store: ObjectStore, places: Sequence[str]) -> None:
     half = _LOOKED_AT // 2
     for place in places if len(places) <= _LOOKED_AT else [*places[:half], *places[-half:]]:
         footer, _ = parquet_footer(*opened_place(store, place))
-        if footer.num_columns and not has_field_ids(footer):
+        if footer.metadata.num_columns and not footer.has_field_ids:
             raise CorruptTable(
                 f"{store.root_url}: the table finds columns by field ids (delta.columnMapping.mode=id), and the file "
                 f"{place} has none: its columns cannot be told. Have its writer write it again with field ids, or read "

@@ -22,11 +22,11 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from slackwater.errors import CorruptCheckpoint, CorruptLog, DataFileNotFound
 from slackwater.log.checkpoint import open_parquet_of
 from slackwater.log.file_actions import ADD_SCHEMA
-from slackwater.log.parquet_groups import RowGroup
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.spark.file_relations import read_files
 from slackwater.spark.locations import DataLocations
 from slackwater.spark.shared_storage import all_here, log_sample, not_shared, require_shared
+from slackwater.storage.parquet_footer import RowGroup
 from slackwater.storage.store import ObjectStore
 
 _ADD_TYPE = from_arrow_schema(ADD_SCHEMA, prefer_timestamp_ntz=False)

@@ -5,7 +5,7 @@ What the footer does not prove is left out. Source: delta-protocol.md "Per-file 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +14,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.schema import ArrayType, ColumnPath, MapType
+from slackwater.storage.parquet_footer import ParquetFooter, RowGroup, read_footer
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.stats_bounds import Writer, json_bounds
 from slackwater.transaction.stats_columns import StatsLeaf, StatsLeaves, stats_leaves
@@ -25,17 +26,17 @@ __all__ = ["StatsLeaves", "parquet_footer", "stats_leaves", "stats_of_footer"]
 _FIELD_ID = b"PARQUET:field_id"
 
 
-def stats_of_footer(footer: pq.FileMetaData, columns: StatsLeaves) -> str:
+def stats_of_footer(footer: ParquetFooter, columns: StatsLeaves) -> str:
     """The `stats` of the file with this footer, as JSON: numRecords, and of the leaf `columns` what the footer proves.
 
     Bounds are those of all rows of the file, and tight. A column that the file does not have is null in every row. Of
     an array or a map in the file nothing is known. Never raises for what stands in the footer.
     """
     stats: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
-    content = _content(footer)
+    content = None if footer.is_encrypted else _content(footer.metadata)
     if content is not None:
-        groups = [g for g in map(footer.row_group, range(footer.num_row_groups)) if g.num_rows]
-        writer = Writer.of(footer)
+        groups = [group for group in footer.row_groups if group.num_rows]
+        writer = Writer.of(footer.created_by, footer.metadata.metadata or {})
         for leaf in columns.leaves:
             _describe(leaf, columns, content, footer, groups, writer, stats)
     for name in ("minValues", "maxValues", "nullCount"):
@@ -45,29 +46,19 @@ def stats_of_footer(footer: pq.FileMetaData, columns: StatsLeaves) -> str:
     return orjson.dumps(stats).decode()
 
 
-def parquet_footer(store: ObjectStore, path: str) -> tuple[pq.FileMetaData, int]:
+def parquet_footer(store: ObjectStore, path: str) -> tuple[ParquetFooter, int]:
     """The footer of the Parquet file at `path`, and the file's size in bytes; only its end is read.
 
-    Raises ObjectNotFound, and InvalidArgument for a file that is no Parquet.
+    Raises ObjectNotFound, and InvalidArgument for a file that is no Parquet or has a damaged footer.
     """
     with closing(store.open_file(path)) as file:
         try:
-            return pq.read_metadata(file), int(file.size())
-        except pa.ArrowInvalid as error:
-            raise InvalidArgument(f"{store.root_url}: {path} is not a Parquet file: {error}") from error
-
-
-def has_field_ids(footer: pq.FileMetaData) -> bool:
-    """Whether any column of the file, at any depth, has a field id."""
-    return _has_id(footer.schema.to_arrow_schema())
-
-
-def _has_id(fields: Iterable[pa.Field]) -> bool:
-    return any(_FIELD_ID in (field.metadata or {}) or _has_id(_parts(field.type)) for field in fields)
-
-
-def _parts(data_type: pa.DataType) -> list[pa.Field]:
-    return [data_type.field(at) for at in range(data_type.num_fields)]
+            return read_footer(file), int(file.size())
+        except ValueError as error:
+            what = " ".join(str(error).split())
+            raise InvalidArgument(f"{store.root_url}: {path} is not a Parquet file: {what}") from error
+        except OSError as error:
+            raise StorageError(f"{store.root_url}: {path} cannot be read: {error}") from error
 
 
 @dataclass(slots=True)
@@ -82,14 +73,14 @@ class _Content:
 
 def _content(footer: pq.FileMetaData) -> _Content | None:
     """What the file holds, by names as they are: the paths of Parquet's own listing join them by dots."""
-    try:
-        schema = footer.schema.to_arrow_schema()
-    except (pa.ArrowException, ValueError):
-        return None
     content = _Content()
     end = 0
-    for column in schema:
-        end = _visit(column, (), end, content)
+    try:
+        for column in footer.schema.to_arrow_schema():
+            end = _visit(column, (), end, content)
+    except (pa.ArrowException, OSError, ValueError):
+        # Types that Arrow does not know, names that are no text.
+        return None
     return content if end == footer.num_columns else None
 
 
@@ -127,8 +118,8 @@ def _describe(
     leaf: StatsLeaf,
     columns: StatsLeaves,
     content: _Content,
-    footer: pq.FileMetaData,
-    groups: Sequence[pq.RowGroupMetaData],
+    footer: ParquetFooter,
+    groups: Sequence[RowGroup],
     writer: Writer,
     stats: dict[str, Any],
 ) -> None:
@@ -139,7 +130,7 @@ def _describe(
         _plant(stats["nullCount"], leaf.path, footer.num_rows)
         return
     index = found[0]
-    column = footer.schema.column(index)
+    column = footer.metadata.schema.column(index)
     nulls, lows, highs = _merged(index, column.max_definition_level == 0, groups)
     if nulls is not None:
         _plant(stats["nullCount"], leaf.path, nulls)
@@ -174,9 +165,7 @@ def _lacks(path: ColumnPath, content: _Content) -> bool:
     return depth is not None and folded[: depth - 1] in content.structs
 
 
-def _merged(
-    index: int, required: bool, groups: Sequence[pq.RowGroupMetaData]
-) -> tuple[int | None, list[Any], list[Any]]:
+def _merged(index: int, required: bool, groups: Sequence[RowGroup]) -> tuple[int | None, list[Any], list[Any]]:
     """The null count over all row groups, None where one does not tell, and the bounds of those that have values.
 
     No bounds where a group with values lacks them.
@@ -186,16 +175,12 @@ def _merged(
     highs: list[Any] = []
     bounded = True
     for group in groups:
-        found = group.column(index).statistics
-        count = None
-        if required:
-            count = 0
-        elif found is not None and found.has_null_count:
-            count = found.null_count
+        found = group.columns[index]
+        count = 0 if required else found.null_count
         nulls = None if nulls is None or count is None else nulls + count
-        if found is not None and found.has_min_max:
-            lows.append(found.min_raw)
-            highs.append(found.max_raw)
+        if found.low is not None:
+            lows.append(found.low)
+            highs.append(found.high)
         elif count != group.num_rows:
             bounded = False
     return (nulls, lows, highs) if bounded else (nulls, [], [])

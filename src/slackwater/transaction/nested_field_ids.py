@@ -18,6 +18,7 @@ from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.column_mapping import physical_name
 from slackwater.protocol.iceberg_compat import nested_ids
 from slackwater.protocol.schema import ArrayType, DataType, MapType, StructType
+from slackwater.storage.parquet_footer import open_parquet
 from slackwater.storage.store import ObjectStore
 
 _ID = b"PARQUET:field_id"
@@ -86,9 +87,10 @@ def _part(found: pa.Field, data_type: DataType, ids: Mapping[str, int], name: st
 
 def _rewrite(path: Path, schema: StructType, mode: str) -> None:
     again = path.with_name(path.name + _SUFFIX)
-    with closing(pq.ParquetFile(path)) as file:
+    file, groups = open_parquet(pa.OSFile(str(path)))
+    with closing(file):
         wanted = with_ids(file.schema_arrow, schema, mode)
-        codec = file.metadata.row_group(0).column(0).compression if file.metadata.num_row_groups else "snappy"
+        codec = groups[0].columns[0].codec if groups else "snappy"
         # Decimals as Spark and Iceberg store them: small ones are integers.
         with pq.ParquetWriter(
             again, wanted, compression=codec, store_schema=False, store_decimal_as_integer=True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,9 +56,8 @@ class Writer:
     old_calendar: bool
 
     @classmethod
-    def of(cls, footer: pq.FileMetaData) -> Writer:
-        """The writer that `footer` names."""
-        name, notes = footer.created_by or "", footer.metadata or {}
+    def of(cls, name: str, notes: Mapping[bytes, bytes]) -> Writer:
+        """The writer of a footer that calls it `name`, by the footer's key-value pairs."""
         old = _LEGACY_CALENDAR in notes or notes.get(_SPARK_VERSION, b"").startswith((b"1.", b"2."))
         return cls(_COUNTS_NAN.match(name) is not None, _KEEPS_TEXT_WHOLE.match(name) is not None, old)
 

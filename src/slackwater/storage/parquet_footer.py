@@ -1,0 +1,288 @@
+"""What a Parquet footer says of a file, taken from its Thrift bytes with care: of data files and of checkpoints.
+
+pyarrow ends the process where the description of a column is damaged: an error of its library passes through code that
+cannot raise. So what a footer says of columns in row groups is read here, where damage is a ValueError, and before
+pyarrow sees it. Source: the public Parquet format ("parquet.thrift"), Thrift's compact protocol.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_MOST_DEPTH = 32
+# pyarrow goes down a schema by calls of functions, which need a stack.
+_MOST_SCHEMA_DEPTH = 300
+_MAGIC = b"PAR1"
+# As much as pyarrow reads of a file's end at once.
+_TAIL_BYTES = 64 * 1024
+_SCHEMA, _ROWS, _ROW_GROUPS, _CREATED_BY, _ORDERS, _ENCRYPTION = 2, 3, 4, 6, 7, 8
+_TYPE, _NUM_CHILDREN, _FIELD_ID = 1, 5, 9
+_COLUMNS, _NUM_ROWS = 1, 3
+_META_DATA = 3
+_CHUNK_TYPE, _CODEC, _UNCOMPRESSED_SIZE, _STATISTICS = 1, 4, 6, 12
+_NULL_COUNT, _MAX_VALUE, _MIN_VALUE = 3, 5, 6
+_TYPE_ORDER = 1
+_CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4")
+_TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
+# How bounds of the physical types are stored, by the numbers of the types; other ones are bytes.
+_STORED = {0: "<?", 1: "<i", 2: "<q", 4: "<f", 5: "<d"}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChunk:
+    """One leaf column of a row group: its size before compression in bytes, its null slots, and bounds of its values.
+
+    The bounds are of the column's physical type; both are None where the footer does not tell them in the order of the
+    type.
+    """
+
+    uncompressed_bytes: int
+    null_count: int | None
+    low: Any = None
+    high: Any = None
+    codec: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """One row group: its rows, and its leaf columns in the order of the schema."""
+
+    num_rows: int
+    columns: tuple[ColumnChunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFooter:
+    """A footer that was looked at. Of an encrypted file no row groups are known.
+
+    `metadata` may be asked for all but columns of its row groups.
+    """
+
+    metadata: pq.FileMetaData
+    num_rows: int
+    created_by: str
+    has_field_ids: bool
+    is_encrypted: bool
+    row_groups: tuple[RowGroup, ...]
+
+
+def open_parquet(source: Any) -> tuple[pq.ParquetFile, tuple[RowGroup, ...]]:
+    """The Parquet file in `source`, a seekable pyarrow file, and its row groups; the footer is read once.
+
+    Times of 96 bits come in microseconds: year 9999 would come out as another year in nanoseconds. Raises ValueError
+    for a footer that is damaged or encrypted, and what pyarrow raises.
+    """
+    footer = read_footer(source)
+    if footer.is_encrypted:
+        raise ValueError("it is encrypted")
+    file = pq.ParquetFile(source, metadata=footer.metadata, coerce_int96_timestamp_unit="us")
+    return file, footer.row_groups
+
+
+def read_footer(source: Any) -> ParquetFooter:
+    """The footer of the Parquet file in `source`, a seekable pyarrow file; only the end of the file is read.
+
+    Raises ValueError for a footer that is damaged, and what `source` raises.
+    """
+    data = _footer_bytes(source)
+    try:
+        node, _ = _struct(data, 0, 0)
+    except (IndexError, RecursionError) as error:
+        raise ValueError("the footer ends too early") from error
+    elements = _list_in(node, _SCHEMA)
+    leaves = list(_leaf_types(elements))
+    encrypted = _ENCRYPTION in node
+    groups = () if encrypted else _row_groups(node, leaves)
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(_MAGIC + data + len(data).to_bytes(4, "little") + _MAGIC))
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(str(error)) from error
+    if (metadata.num_columns, metadata.num_row_groups) != (len(leaves), len(_list_in(node, _ROW_GROUPS))):
+        raise ValueError(f"the footer describes {metadata.num_columns} columns otherwise than its schema")
+    created_by = node.get(_CREATED_BY)
+    return ParquetFooter(
+        metadata=metadata,
+        num_rows=_count_in(node, _ROWS),
+        created_by=created_by.decode("utf-8", "replace") if isinstance(created_by, bytes) else "",
+        has_field_ids=any(_FIELD_ID in element for element in elements[1:]),
+        is_encrypted=encrypted,
+        row_groups=groups,
+    )
+
+
+def _footer_bytes(source: Any) -> bytes:
+    size = source.size()
+    source.seek(max(0, size - _TAIL_BYTES))
+    tail = bytes(source.read(min(size, _TAIL_BYTES)))
+    length = int.from_bytes(tail[-8:-4], "little")
+    if tail[-4:] != _MAGIC or size < 12 or not 0 < length <= size - 12:
+        raise ValueError(f"it does not end as a Parquet file, found {tail[-8:]!r} at the end of {size} bytes")
+    if length + 8 > len(tail):
+        source.seek(size - 8 - length)
+        tail = bytes(source.read(length + 8))
+    return tail[-8 - length : -8]
+
+
+def _leaf_types(elements: Sequence[Any]) -> Iterator[Any]:
+    """The physical types of the schema's leaves, by their numbers. The schema is a tree, its elements depth first."""
+    waiting: list[int] = []
+    for element in elements:
+        if not isinstance(element, dict):
+            raise ValueError("an element of the schema is none")  # noqa: TRY004  (the file is at fault)
+        while waiting and waiting[-1] == 0:
+            waiting.pop()
+        if waiting:
+            waiting[-1] -= 1
+        children = element.get(_NUM_CHILDREN, 0)
+        if children == 0 and _TYPE in element:
+            yield element[_TYPE]
+            continue
+        waiting.append(_count_in(element, _NUM_CHILDREN) if _NUM_CHILDREN in element else 0)
+        if len(waiting) > _MOST_SCHEMA_DEPTH:
+            raise ValueError("its schema is nested too deep")
+
+
+def _row_groups(node: Any, leaves: Sequence[Any]) -> tuple[RowGroup, ...]:
+    orders = node.get(_ORDERS)
+    ordered = [isinstance(order, dict) and _TYPE_ORDER in order for order in orders] if _is_list(orders) else []
+    ordered += [False] * (len(leaves) - len(ordered))
+    groups = tuple(_row_group(group, leaves, ordered) for group in _list_in(node, _ROW_GROUPS))
+    if sum(group.num_rows for group in groups) != _count_in(node, _ROWS):
+        raise ValueError(f"the footer counts {node.get(_ROWS)} rows, its row groups others")
+    return groups
+
+
+def _row_group(node: Any, leaves: Sequence[Any], ordered: Sequence[bool]) -> RowGroup:
+    columns = _list_in(node, _COLUMNS)
+    if len(columns) != len(leaves):
+        raise ValueError(f"a row group must have {len(leaves)} columns, found {len(columns)}")
+    return RowGroup(_count_in(node, _NUM_ROWS), tuple(map(_column, columns, leaves, ordered)))
+
+
+def _column(node: Any, leaf: Any, is_ordered: bool) -> ColumnChunk:
+    described = node.get(_META_DATA) if isinstance(node, dict) else None
+    if not isinstance(described, dict):
+        raise ValueError("a column is not described")  # noqa: TRY004  (the file is at fault)
+    if described.get(_CHUNK_TYPE) != leaf:
+        raise ValueError(f"a column is of type {str(described.get(_CHUNK_TYPE))[:40]}, in the schema of type {leaf}")
+    size, codec = _count_in(described, _UNCOMPRESSED_SIZE), _count_in(described, _CODEC)
+    name = _CODECS[codec] if codec < len(_CODECS) else str(codec)
+    statistics = described.get(_STATISTICS)
+    if not isinstance(statistics, dict):
+        return ColumnChunk(size, None, codec=name)
+    nulls = statistics.get(_NULL_COUNT)
+    low, high = (_bound(statistics.get(field), leaf) if is_ordered else None for field in (_MIN_VALUE, _MAX_VALUE))
+    if low is None or high is None:
+        low = high = None
+    return ColumnChunk(size, nulls if isinstance(nulls, int) and nulls >= 0 else None, low, high, name)
+
+
+def _bound(stored: Any, leaf: Any) -> Any:
+    form = _STORED.get(leaf)
+    if not isinstance(stored, bytes) or form is None:
+        return stored if isinstance(stored, bytes) else None
+    return struct.unpack(form, stored)[0] if len(stored) == struct.calcsize(form) else None
+
+
+def _is_list(found: Any) -> bool:
+    return isinstance(found, list)
+
+
+def _list_in(node: Any, field: int) -> list[Any]:
+    found = node.get(field) if isinstance(node, dict) else None
+    if not isinstance(found, list):
+        raise ValueError(f"field {field} must be a list")  # noqa: TRY004  (the file is at fault)
+    return found
+
+
+def _count_in(node: Any, field: int) -> int:
+    found = node.get(field) if isinstance(node, dict) else None
+    if not isinstance(found, int) or found < 0:
+        raise ValueError(f"field {field} must be a count, found {str(found)[:40]}")
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    value, shift = byte & 0x7F, 7
+    while byte >= 0x80:
+        if shift > 63:
+            raise ValueError("a number is too long")
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return value, at + 1
+
+
+def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
+    """The fields of a struct by their ids, and where it ends."""
+    if depth > _MOST_DEPTH:
+        raise ValueError("it is nested too deep")
+    fields: dict[int, Any] = {}
+    field = 0
+    while header := data[at]:
+        at += 1
+        kind, delta = header & 0x0F, header >> 4
+        if delta:
+            field += delta
+        else:
+            number, at = _varint(data, at)
+            field = (number >> 1) ^ -(number & 1)
+        if _BYTE < kind <= _I64:
+            # Most of a footer are numbers, and most of these one byte.
+            number = data[at]
+            if number < 0x80:
+                at += 1
+            else:
+                number, at = _varint(data, at)
+            fields[field] = (number >> 1) ^ -(number & 1)
+        elif kind in (_TRUE, _FALSE):
+            fields[field] = kind == _TRUE
+        else:
+            fields[field], at = _value(data, at, kind, depth)
+    return fields, at + 1
+
+
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind == _STRUCT:
+        return _struct(data, at, depth + 1)
+    if kind == _BINARY:
+        length, at = _varint(data, at)
+        if at + length > len(data):
+            raise ValueError("a text is longer than the footer")
+        return data[at : at + length], at + length
+    if _BYTE < kind <= _I64:
+        number, at = _varint(data, at)
+        return (number >> 1) ^ -(number & 1), at
+    if kind in (_LIST, _SET):
+        return _list(data, at, depth + 1)
+    if kind in (_TRUE, _FALSE, _BYTE):
+        return data[at], at + 1
+    if kind == _DOUBLE:
+        return None, at + 8
+    # Maps are not in the format.
+    raise ValueError(f"a value of the unknown kind {kind}")
+
+
+def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    if depth > _MOST_DEPTH:
+        raise ValueError("it is nested too deep")
+    header = data[at]
+    at += 1
+    kind, size = header & 0x0F, header >> 4
+    if size == 15:
+        size, at = _varint(data, at)
+    if size > len(data):
+        raise ValueError("a list is longer than the footer")
+    found = []
+    for _ in range(size):
+        value, at = _value(data, at, kind, depth)
+        found.append(value)
+    return found, at
