@@ -5,6 +5,8 @@ BIN = $(VENV)/bin
 LONG ?=
 WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest -q $(LONG)
+# Processes of tests start many others: those need not compile all modules each.
+unexport PYTHONDONTWRITEBYTECODE
 SUITE = --ignore=tests/interop --ignore=tests/benchmarks
 STAMP = $(VENV)/.installed
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +26,9 @@ time.tzset()
 settings.register_profile("slackwater", deadline=None)
 settings.load_profile("slackwater")
 
+# Without `--long`, this many variations of a test are represented through Connect by their first one.
+_VARIATIONS = 20
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run the Spark tests in a Connect session")
@@ -31,18 +36,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, help="run one schedule of tests/simulation, again")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files without Spark tests unread where only those are to run: reading takes as long as many tests."""
+    if config.getoption("markexpr") != "spark" or not collection_path.match("test_*.py"):
+        return None
+    return True if "mark.spark" not in collection_path.read_text(encoding="utf-8") else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what this run is not for: variations without `--long`, what the modes share with `--connect`."""
-    is_long, is_connect = config.getoption("--long"), config.getoption("--connect")
+    variations: Counter[str] = Counter()
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
-        is_left = (not is_long and item.get_closest_marker("long")) or (
-            is_connect and item.get_closest_marker("classic")
-        )
-        (left_out if is_left else kept).append(item)
+        function = item.nodeid.partition("[")[0]
+        is_first = variations[function] % _VARIATIONS == 0
+        variations[function] += 1
+        (kept if _is_for(config, item, is_first) else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+def _is_for(config: pytest.Config, item: pytest.Item, is_first: bool) -> bool:
+    """Whether a run is for a test, which is the first of some variations or not."""
+    marks = {mark.name for mark in item.iter_markers()}
+    is_long = config.getoption("--long")
+    if "long" in marks and not is_long:
+        return False
+    if not config.getoption("--connect") or "spark" not in marks:
+        return True
+    return "classic" not in marks and (is_long or ("shared" not in marks and ("modes" in marks or is_first)))
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ from slackwater.spark.assignments import (
 )
 from slackwater.spark.types import from_spark_schema, to_spark_schema
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.shared]
 
 WHAT = "UPDATE SET"
 NONE = RowRules()

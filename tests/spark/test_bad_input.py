@@ -14,7 +14,7 @@ from pyspark.sql import types as T  # noqa: N812
 from slackwater import DeltaTable, errors
 from tests.spark.written import column, listing, read, rows, save, table_log
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
 
 
 def _files(path: Path) -> dict[str, bytes]:

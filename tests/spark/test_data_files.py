@@ -22,7 +22,7 @@ from slackwater.protocol.properties import WRITE_PARTITION_COLUMNS
 from slackwater.spark.data_files import _remove
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]
 
 ALL_TYPES = (
     "id long, b byte, s short, i int, f float, d double, t string, x binary, flag boolean, day date, ts timestamp, "

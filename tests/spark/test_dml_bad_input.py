@@ -19,7 +19,7 @@ from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.modes import with_settings
 from tests.spark.written import listing, read, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
 
 VECTORS, FEED = "delta.enableDeletionVectors", "delta.enableChangeDataFeed"
 ANSI = "spark.sql.ansi.enabled"

@@ -19,7 +19,7 @@ from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, counts, m
 from tests.spark.committed import column_metadata, live_paths, parquet_schema
 from tests.spark.written import actions, changes, column, listing, read, rows, save, table_log
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
 
 APPEND_ONLY = "delta.appendOnly"
 

@@ -18,7 +18,7 @@ from slackwater import DeltaTable
 from slackwater.spark.read import load
 from tests.spark.tables import write_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.modes]
 
 # Of each type two values: as the log has them, and as `SHOWN` says them, in no zone.
 PARTITIONS: dict[str, tuple[str, str, list[str | None], list[str | None]]] = {

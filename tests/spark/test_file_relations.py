@@ -18,7 +18,7 @@ from slackwater.spark.read import load
 from slackwater.spark.write import save
 from tests.spark.tables import write_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.modes]
 HIDDEN = ["_x.parquet", ".x.parquet", "x.parquet._COPYING_", "sub/_y.parquet", "sub/.y=1.parquet"]
 
 

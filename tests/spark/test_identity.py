@@ -12,7 +12,7 @@ from slackwater import DeltaTable, IdentityGenerator, Snapshot, errors
 from slackwater.spark import write
 from tests.spark.committed import append, column_metadata, names_below, operation, read, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
 
 LARGEST = 2**63 - 1
 

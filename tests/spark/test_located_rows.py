@@ -16,7 +16,7 @@ from slackwater.spark.located_rows import LocatedRows, united
 from slackwater.spark.scan_frame import TableScan
 from tests.spark.written import read, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.modes]
 
 ROWS_PER_FILE = 70_000
 

@@ -22,7 +22,7 @@ from slackwater.spark.scan_frame import TableScan
 from tests.spark.tables import write_table
 from tests.spark.written import actions
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.modes]
 
 Row = dict[str, Any]
 UTC = dt.timezone.utc

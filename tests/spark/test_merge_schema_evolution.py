@@ -12,7 +12,7 @@ from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, counts, m
 from tests.spark.committed import column_metadata
 from tests.spark.written import actions, changes, listing, read, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
 
 
 def merging(spark: SparkSession, table: DeltaTable, source: str) -> DeltaMergeBuilder:

@@ -18,7 +18,7 @@ from slackwater import errors
 from slackwater.spark.read import load
 from tests.spark.tables import TABLES, write_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.modes]
 
 
 def rows(frame) -> list[tuple]:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from slackwater import Snapshot, errors
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
 
 
 @pytest.fixture

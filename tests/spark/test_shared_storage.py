@@ -31,7 +31,7 @@ from slackwater.storage.store import ObjectMeta, ObjectStore
 from tests.spark import unshared_client
 from tests.spark.written import listing, read, rows, save
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]
 
 ONE_SENTENCE = "must have the table's storage mounted at the same path"
 _SPARK_HOME = Path(pyspark.__file__).parent

@@ -20,7 +20,7 @@ from slackwater.spark.scan_frame import TableScan
 from slackwater.spark.write import save
 from tests.spark.tables import write_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]
 
 WRITES = [
     "INSERT INTO {view} VALUES {row}",

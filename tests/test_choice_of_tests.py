@@ -1,0 +1,76 @@
+"""Which tests a run is for, by its options and the tests' marks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.conftest import pytest_collection_modifyitems, pytest_ignore_collect
+
+_SPARK = {
+    "plain": {},
+    "many": {},
+    "of the mode": {"modes"},
+    "shared": {"shared"},
+    "classic": {"classic"},
+    "long": {"long"},
+}
+_MARKS: dict[str, set[str]] = {name: {"spark", *marks} for name, marks in _SPARK.items()} | {"kernel": set()}
+_VARIATIONS = {"many": 21, "of the mode": 2}
+_ALL = ["plain", *(f"many[{n}]" for n in range(21)), "of the mode[0]", "of the mode[1]", "shared"]
+
+
+class _Config:
+    """What a run was told."""
+
+    def __init__(self, *options: str) -> None:
+        self._options = options
+        self.hook = SimpleNamespace(pytest_deselected=lambda items: None)
+
+    def getoption(self, name: str) -> Any:
+        return name in self._options or ("spark" if name == "markexpr" and "-m spark" in self._options else False)
+
+
+def _items() -> list[Any]:
+    names = [
+        name if count is None else f"{name}[{n}]"
+        for name, count in ((name, _VARIATIONS.get(name)) for name in _MARKS)
+        for n in range(count or 1)
+    ]
+    return [
+        SimpleNamespace(
+            nodeid=name,
+            iter_markers=lambda name=name: [SimpleNamespace(name=mark) for mark in _MARKS[name.partition("[")[0]]],
+        )
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        ([], [*_ALL, "classic", "kernel"]),
+        (["--long"], [*_ALL, "classic", "long", "kernel"]),
+        (["--connect"], ["plain", "many[0]", "many[20]", "of the mode[0]", "of the mode[1]", "kernel"]),
+        (["--connect", "--long"], [*_ALL, "long", "kernel"]),
+    ],
+)
+def test_options_choose_by_marks(options: list[str], chosen: list[str]) -> None:
+    items, config = _items(), _Config(*options)
+    pytest_collection_modifyitems(config, items)  # type: ignore[arg-type]
+    assert [item.nodeid for item in items] == chosen
+
+
+def test_files_without_spark_tests_are_not_read_for_a_run_of_spark_tests(tmp_path: Path) -> None:
+    texts = {"test_spark.py": "pytestmark = pytest.mark.spark", "test_kernel.py": "", "conftest.py": ""}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+
+    def unread(*options: str) -> list[str]:
+        return [name for name in texts if pytest_ignore_collect(tmp_path / name, _Config(*options))]  # type: ignore[arg-type]
+
+    assert unread("-m spark") == ["test_kernel.py"]
+    assert unread() == []
