@@ -11,8 +11,8 @@ import orjson
 
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectExists, ObjectNotFound, UnsupportedFeature
 from slackwater.log.reconciliation import STATEFUL, Action, reconcile
+from slackwater.log.segment import LOG
 from slackwater.protocol.actions import parse_commit
-from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.file_names import commit_name, compacted_name
 from slackwater.storage.store import ObjectStore
 

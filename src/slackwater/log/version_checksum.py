@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 
 from slackwater.errors import CorruptLog, ObjectExists, ObjectNotFound
+from slackwater.log.segment import LOG
 from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.file_names import crc_name
 from slackwater.storage.store import ObjectStore
 

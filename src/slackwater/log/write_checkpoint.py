@@ -29,6 +29,7 @@ from slackwater.log.checkpoint_schema import (
 )
 from slackwater.log.last_checkpoint import CheckpointInfo
 from slackwater.log.live_files import live_batches, tombstone_batches
+from slackwater.log.segment import LOG
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.log.write_sidecars import (
     Sidecar,
@@ -37,7 +38,6 @@ from slackwater.log.write_sidecars import (
     missing_sidecars,
     reusable_sidecars,
 )
-from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.features import supported_features
 from slackwater.protocol.file_names import checkpoint_name, commit_name, uuid_checkpoint_name
 from slackwater.protocol.properties import CHECKPOINT_POLICY, DELETED_FILE_RETENTION, SET_TRANSACTION_RETENTION

@@ -15,7 +15,7 @@ from typing import Any, overload
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.protocol.actions.file_names import LOG
+from slackwater.log.segment import LOG
 from slackwater.spark.modes import frame_of_writer, is_connect
 from slackwater.spark.names import table_path
 from slackwater.spark.read import load

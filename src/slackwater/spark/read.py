@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.commit.committers import require_not_past_transaction
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.actions.file_names import LOG
+from slackwater.log.segment import LOG
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change_feed import ChangeFeed
 from slackwater.spark.options import Options, TimeTravel, split_path, time_travel
