@@ -27,7 +27,7 @@ from benchmarks.harness import Row, agree, interleaved, middle, timed
 from benchmarks.scales import Scale
 from slackwater import DeltaTable
 from slackwater.spark.enable import enable
-from slackwater.spark.read import load
+from slackwater.spark.read.load import load
 from tests.interop.install_delta_spark import HOW_TO_INSTALL, find
 
 SETTINGS = {

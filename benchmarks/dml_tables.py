@@ -19,8 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from benchmarks.scales import Scale, once
 from slackwater import DeltaTable
-from slackwater.spark.read import load
-from slackwater.spark.write import save
+from slackwater.spark.read.load import load
+from slackwater.spark.write.save import save
 
 BUCKETS = 1_000
 """`bucket < n` is true for about n in so many rows, at random places."""

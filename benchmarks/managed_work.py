@@ -21,9 +21,9 @@ from benchmarks.log_tables import METADATA
 from benchmarks.write_work import actions_of
 from slackwater import AddFile, Snapshot, Transaction
 from slackwater.lake.lake import LogLake
-from slackwater.owner import places
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.server import Binding, OwnerServer
+from slackwater.owner.state import roots as places
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.transaction.transaction import CommitResult
 

@@ -22,7 +22,7 @@ from benchmarks.spark_tables import (
     with_deletion_vectors,
 )
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.read import load
+from slackwater.spark.read.load import load
 
 SHARES = (0.0001, 0.01, 0.3)
 _SCHEMA = "k long, v long, s string"

@@ -17,16 +17,16 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from benchmarks.log_tables import FIRST_MS, METADATA, PROTOCOL, write_commit
-from slackwater.protocol.column_mapping import NONE
-from slackwater.protocol.deletion_vectors import (
+from slackwater.protocol.actions.deletion_vectors import (
     ON_DISK_RELATIVE,
     DeletionVectorDescriptor,
     serialize_bitmap,
     write_file,
 )
-from slackwater.protocol.schema import PrimitiveType, StructField, StructType
-from slackwater.protocol.z85 import encode_uuid
-from slackwater.transaction.file_stats import stats_leaves, stats_of_footer
+from slackwater.protocol.actions.z85 import encode_uuid
+from slackwater.protocol.features.column_mapping import NONE
+from slackwater.protocol.schema.schema import PrimitiveType, StructField, StructType
+from slackwater.stats.footers import stats_leaves, stats_of_footer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

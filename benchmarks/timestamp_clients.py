@@ -14,10 +14,10 @@ import orjson
 from benchmarks.timestamp_history import Committed
 from benchmarks.timestamp_workload import Access, Granule, Work
 from slackwater.errors import TimestampConflict
-from slackwater.owner.api import CommitOwner
-from slackwater.owner.granules import granule, written_granules
-from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.granules import granule, written_granules
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import (
     WHOLE,
     Item,
     TableRead,

@@ -29,7 +29,7 @@ from benchmarks.timestamp_policies import EXACT, Policy
 from benchmarks.timestamp_workload import Work, Workload, works
 from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.read_timestamps import DEFAULT_SLOTS
+from slackwater.owner.state.read_timestamps import DEFAULT_SLOTS
 
 _PAGE = "timestamp-curves.md"
 STRETCH = 4

@@ -22,8 +22,8 @@ from benchmarks.write_work import actions_of
 from slackwater import AddFile
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
-from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import TableWrite, TransactionRequest, TransactionResponse
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import TableWrite, TransactionRequest, TransactionResponse
 
 TABLES = tuple(f"t{number}" for number in range(8))
 RETRIES = 50

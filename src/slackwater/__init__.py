@@ -22,14 +22,14 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.forgotten import watch
 
 if TYPE_CHECKING:
-    from slackwater.commit.transaction import Transaction
-    from slackwater.protocol.data_file_actions import AddFile, RemoveFile
+    from slackwater.protocol.actions.files import AddFile, RemoveFile
+    from slackwater.spark.change.merge.builder import DeltaMergeBuilder
     from slackwater.spark.enable import enable
-    from slackwater.spark.lake import Lake
-    from slackwater.spark.merge_builder import DeltaMergeBuilder
-    from slackwater.spark.read import refresh
-    from slackwater.spark.table import DeltaTable
-    from slackwater.spark.table_builder import DeltaTableBuilder, IdentityGenerator
+    from slackwater.spark.lake.lake import Lake
+    from slackwater.spark.read.load import refresh
+    from slackwater.spark.table.builder import DeltaTableBuilder, IdentityGenerator
+    from slackwater.spark.table.table import DeltaTable
+    from slackwater.transaction.without_spark import Transaction
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -50,16 +50,16 @@ __all__ = [
 
 # Imported when it is asked for: logs can be read where no Spark is installed, and without what only writers need.
 _ON_DEMAND = {
-    "AddFile": "slackwater.protocol.data_file_actions",
-    "RemoveFile": "slackwater.protocol.data_file_actions",
-    "Transaction": "slackwater.commit.transaction",
+    "AddFile": "slackwater.protocol.actions.files",
+    "RemoveFile": "slackwater.protocol.actions.files",
+    "Transaction": "slackwater.transaction.without_spark",
     "enable": "slackwater.spark.enable",
-    "refresh": "slackwater.spark.read",
-    "Lake": "slackwater.spark.lake",
-    "DeltaMergeBuilder": "slackwater.spark.merge_builder",
-    "DeltaTable": "slackwater.spark.table",
-    "DeltaTableBuilder": "slackwater.spark.table_builder",
-    "IdentityGenerator": "slackwater.spark.table_builder",
+    "refresh": "slackwater.spark.read.load",
+    "Lake": "slackwater.spark.lake.lake",
+    "DeltaMergeBuilder": "slackwater.spark.change.merge.builder",
+    "DeltaTable": "slackwater.spark.table.table",
+    "DeltaTableBuilder": "slackwater.spark.table.builder",
+    "IdentityGenerator": "slackwater.spark.table.builder",
 }
 
 

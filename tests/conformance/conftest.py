@@ -26,7 +26,7 @@ def _golden_tables() -> None:
 @pytest.fixture(scope="session")
 def our_answer(spark: SparkSession) -> Callable[[GoldenTable], OurAnswer]:
     """The latest version of a readable table as `spark.read` gives it, read once in a run."""
-    from slackwater.spark.read import load
+    from slackwater.spark.read.load import load
 
     known: dict[str, OurAnswer] = {}
 

@@ -14,7 +14,7 @@ from slackwater import errors
 from slackwater.errors import UnsupportedFeature
 from slackwater.log.file_actions import unique_ids
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.protocol.schema import ArrayType, DataType, MapType, StructType
+from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
 
 from .golden import EXPECTATIONS, ExpectedContent, GoldenTable, each, expected_contents, tables
 

@@ -38,7 +38,7 @@ OurAnswer = Callable[[GoldenTable], tuple["StructType", dict[str, Any]]]
 
 
 def _load(spark: SparkSession, root: Path, **options: Any) -> DataFrame:
-    from slackwater.spark.read import load
+    from slackwater.spark.read.load import load
 
     return load(spark, str(root), options)
 

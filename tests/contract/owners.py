@@ -18,21 +18,20 @@ from typing import Any
 
 import orjson
 
-from slackwater.owner.api import (
+from slackwater.owner.api.commits import (
     CommitConflict,
     CommitOwner,
     CommitRequest,
     CommitResponse,
     OwnershipProposal,
 )
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.commit_files import backfilled_path, staged_path
-from slackwater.owner.database import Database
+from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.places import Places
-from slackwater.owner.served.client import HttpOwner
-from slackwater.owner.served.patience import ClientClock
-from slackwater.protocol.file_names import COMMITS_DIRECTORY
+from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.served.client.patience import ClientClock
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.roots import Places
+from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, backfilled_path, staged_path
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 from tests.contract.postgres import shared_server

@@ -17,9 +17,8 @@ from slackwater.errors import (
     StorageRefused,
     TableNotFound,
 )
-from slackwater.owner.api import CommitConflict, CommitOwner, CommitResponse
-from slackwater.owner.commit_files import backfilled_path
-from slackwater.protocol.file_names import LogFileKind, parse_log_file
+from slackwater.owner.api.commits import CommitConflict, CommitOwner, CommitResponse
+from slackwater.protocol.actions.file_names import LogFileKind, backfilled_path, parse_log_file
 from slackwater.storage.open import open_store
 from tests.contract.owners import (
     FakeClock,
@@ -365,7 +364,7 @@ def test_commits_are_backfilled_soon_without_being_asked_for(lake: OwnedLake) ->
 
 
 def test_a_backfill_that_failed_is_tried_again(lake: OwnedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slackwater.owner.backfill._RETRY_S", 0.001)
+    monkeypatch.setattr("slackwater.owner.publish.backfill._RETRY_S", 0.001)
     failures = [1, 2, 3]
 
     def step(when: str, operation: str, path: str) -> None:

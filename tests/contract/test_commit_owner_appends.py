@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from slackwater.errors import ProtocolChangedException
-from slackwater.owner.api import CommitConflict, CommitOwner, CommitResponse
+from slackwater.owner.api.commits import CommitConflict, CommitOwner, CommitResponse
 from tests.contract.owners import (
     PROTOCOL,
     OwnedLake,

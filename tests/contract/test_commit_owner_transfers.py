@@ -27,10 +27,10 @@ from slackwater.errors import (
     TableNotFound,
     UnratifiedCommit,
 )
-from slackwater.owner.api import CommitConflict, CommitOwner, CommitResponse
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.commit_files import backfilled_path, staged_path
-from slackwater.owner.garbage import GRACE_MS
+from slackwater.owner.api.commits import CommitConflict, CommitOwner, CommitResponse
+from slackwater.owner.publish.garbage import GRACE_MS
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.protocol.actions.file_names import backfilled_path, staged_path
 from tests.contract.owners import (
     FakeClock,
     Killed,

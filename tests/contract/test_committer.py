@@ -14,11 +14,11 @@ from typing import Any
 import orjson
 import pytest
 
-from slackwater.commit.filesystem import FilesystemCommitter
 from slackwater.errors import CommitFailed, CommitUnknown, CorruptLog, ObjectExists, StorageError, StorageRefused
 from slackwater.log.commits import commit_path
 from slackwater.storage import ObjectStore, open_store
 from slackwater.transaction.committer import Committed, Committer, Conflict
+from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from tests.contract.s3_server import BUCKET
 
 _names = itertools.count()
@@ -26,7 +26,7 @@ Action = Mapping[str, Any]
 
 _RACER = """
 import sys
-from slackwater.commit.filesystem import FilesystemCommitter
+from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.storage import open_store
 from slackwater.transaction.committer import Committed
 committer = FilesystemCommitter(open_store(sys.argv[1]))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from slackwater.errors import DeadlockDetected, LockTimeout, TimestampConflict
-from slackwater.owner.granules import granule
-from slackwater.owner.transaction_api import TransactionResponse
+from slackwater.owner.api.granules import granule
+from slackwater.owner.api.transactions import TransactionResponse
 from tests.contract.owners import OwnedLake, added, at_once
 from tests.contract.test_transactions import Shelf
 from tests.contract.transactions import Txn

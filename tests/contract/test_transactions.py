@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from slackwater.errors import TimestampConflict, TimestampOutOfRange
-from slackwater.owner import time_slices
-from slackwater.owner.api import CommitOwner
-from slackwater.owner.granules import granule
-from slackwater.owner.read_timestamps import GREATEST_SLOTS
-from slackwater.owner.transaction_api import Cut, TransactionResponse
+from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.granules import granule
+from slackwater.owner.api.transactions import Cut, TransactionResponse
+from slackwater.owner.state.read_timestamps import GREATEST_SLOTS
+from slackwater.owner.time import time_slices
 from tests.contract.owners import PATIENCE_S, START_MS, FakeClock, OwnedLake, added, created, info_in
 from tests.contract.transactions import Txn
 

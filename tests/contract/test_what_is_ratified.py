@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
-from slackwater.owner.database_schema import tables
+from slackwater.owner.database.schema import tables
 from tests.contract.owners import (
     PROTOCOL,
     OwnedLake,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.owner.api import CommitOwner
-from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import (
     WHOLE,
     Item,
     LockRequest,

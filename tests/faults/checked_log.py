@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 
-from slackwater.protocol.file_names import commit_name
+from slackwater.protocol.actions.file_names import commit_name
 from slackwater.scan.snapshot import Snapshot
 
 

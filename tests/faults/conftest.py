@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.owner.waiting import Changes
+from slackwater.owner.state.waiting import Changes
 from tests.contract.owners import DATABASES
 from tests.contract.postgres import shared_server
 from tests.faults.shared_lake import Place

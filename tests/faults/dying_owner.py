@@ -11,19 +11,20 @@ from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
 
-from slackwater.commit.transaction import Transaction
 from slackwater.lake.lake import LogLake
-from slackwater.owner import embedded, ratification, transfers
-from slackwater.owner.allocation import Allocation
-from slackwater.owner.backfill import Backfill
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.commits import Commits
+from slackwater.owner import embedded, transfers
+from slackwater.owner.commit import ratification
+from slackwater.owner.commit.allocation import Allocation
+from slackwater.owner.commit.commits import Commits
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.publish.backfill import Backfill
+from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.transfers import Transfers
-from slackwater.protocol.data_file_actions import AddFile
+from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.transaction.transaction import CommitResult
+from slackwater.transaction.without_spark import Transaction
 
 # Children of a process that has loaded everything: they begin at once.
 processes = multiprocessing.get_context("forkserver")

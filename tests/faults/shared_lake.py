@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.lake.lake import LogLake
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.garbage import GRACE_MS
+from slackwater.owner.publish.garbage import GRACE_MS
+from slackwater.owner.state.clock import OwnerClock
 from slackwater.scan.snapshot import Snapshot
 from tests.faults.dying_owner import SCHEMA, append, kill_while, opened
 from tests.transaction.tables import table

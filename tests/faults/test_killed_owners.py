@@ -15,8 +15,8 @@ import pytest
 
 from slackwater.errors import CommitOwnerRequired, TableNotFound
 from slackwater.lake.lake import LogLake
-from slackwater.owner.clock import OwnerClock, is_dead
-from slackwater.owner.garbage import GRACE_MS
+from slackwater.owner.publish.garbage import GRACE_MS
+from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.scan.snapshot import Snapshot
 from tests.contract.owners import eventually
 from tests.faults.checked_log import check_log
@@ -126,7 +126,9 @@ def test_of_commits_that_are_killed_together_each_is_whole_or_absent(
 
 
 def test_a_killed_process_is_dead_before_anybody_has_fetched_its_status() -> None:
-    program = "import sys; from slackwater.owner.clock import this_process; print(this_process()); sys.stdin.read()"
+    program = (
+        "import sys; from slackwater.owner.state.clock import this_process; print(this_process()); sys.stdin.read()"
+    )
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         holder = process.stdout.readline().decode().strip()

@@ -17,10 +17,10 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from slackwater.lake.lake import LogLake
-from slackwater.owner import ratification
-from slackwater.owner.allocation import Allocation
-from slackwater.owner.backfill import Backfill
-from slackwater.owner.database import Database
+from slackwater.owner.commit import ratification
+from slackwater.owner.commit.allocation import Allocation
+from slackwater.owner.database.database import Database
+from slackwater.owner.publish.backfill import Backfill
 from slackwater.owner.transfers import Transfers
 from slackwater.scan.snapshot import Snapshot
 from tests.contract.owners import at_once, landed, new_lake, proposal, releasing, table_of

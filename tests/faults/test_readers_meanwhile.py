@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.errors import MissingCommit
-from slackwater.protocol.file_names import commit_name
+from slackwater.protocol.actions.file_names import commit_name
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectMeta, ObjectStore
 from tests.faults.dying_owner import append

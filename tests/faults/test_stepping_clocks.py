@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slackwater.owner.clock import OwnerClock
+from slackwater.owner.state.clock import OwnerClock
 from slackwater.scan.snapshot import Snapshot
 from tests.faults.checked_log import check_log
 from tests.faults.dying_owner import append, let

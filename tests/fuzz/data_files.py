@@ -11,9 +11,9 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.protocol.schema import parse_schema
+from slackwater.protocol.schema.schema import parse_schema
+from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_leaves, stats_of_footer
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.file_stats import StatsLeaves, parquet_footer, stats_leaves, stats_of_footer
 
 
 def _delta(name: str, kind: object, number: int) -> dict[str, object]:

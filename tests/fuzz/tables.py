@@ -10,11 +10,11 @@ from uuid import UUID
 
 from pyroaring import BitMap64
 
-from slackwater.log.compaction import compact_log
-from slackwater.log.version_checksum import write_version_checksum
-from slackwater.log.version_totals import checksum_of
-from slackwater.protocol.deletion_vectors import serialize_bitmap, write_file
-from slackwater.protocol.z85 import encode_uuid
+from slackwater.log.files.compaction import compact_log
+from slackwater.log.files.version_checksum import write_version_checksum
+from slackwater.log.files.version_totals import checksum_of
+from slackwater.protocol.actions.deletion_vectors import serialize_bitmap, write_file
+from slackwater.protocol.actions.z85 import encode_uuid
 from tests.fuzz.data_files import SCHEMA_STRING, data_file
 from tests.log.tables import (
     DEFAULT,

@@ -19,10 +19,10 @@ from typing import Any
 import httpx
 
 from slackwater.lake.lake import LogLake
-from slackwater.owner.api import CommitOwner
-from slackwater.owner.clock import OwnerClock
+from slackwater.owner.api.commits import CommitOwner
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.served.client import HttpOwner
+from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.state.clock import OwnerClock
 from slackwater.scan.snapshot import Snapshot
 from tests.faults.dying_owner import processes
 from tests.histories.history import Outcome

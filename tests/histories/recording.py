@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import orjson
 
-from slackwater.protocol.file_names import commit_name
+from slackwater.protocol.actions.file_names import commit_name
 from slackwater.scan.snapshot import Snapshot
 from tests.histories.history import (
     Append,

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from slackwater.protocol.file_names import commit_name
+from slackwater.protocol.actions.file_names import commit_name
 from tests.histories.checker import check
 from tests.histories.history import Outcome
 from tests.histories.recording import Recorder, Run, recorded_history

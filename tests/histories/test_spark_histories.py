@@ -23,7 +23,7 @@ from tests.histories.workload import ms_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from slackwater.spark.lake_transaction import LakeTransaction
+    from slackwater.spark.lake.transaction import LakeTransaction
 
 pytestmark = pytest.mark.spark
 

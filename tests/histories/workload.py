@@ -17,18 +17,18 @@ from typing import Any
 
 import orjson
 
-from slackwater.commit.transaction import Transaction
 from slackwater.errors import CommitError, CommitOwnerUnavailable, CommitUnknown, TimestampOutOfRange
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
-from slackwater.owner.registry import OwnedTable, learn_owner
-from slackwater.owner.timestamp_range import at_ms, instants
-from slackwater.protocol.data_file_actions import AddFile
-from slackwater.scan.predicate import Predicate
+from slackwater.owner.api.registry import OwnedTable, learn_owner
+from slackwater.owner.api.timestamp_range import at_ms, instants
+from slackwater.predicate.predicate import Predicate
+from slackwater.predicate.sql import parse_predicate
+from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
-from slackwater.scan.sql_predicate import parse_predicate
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.transaction import Clock
+from slackwater.transaction.without_spark import Transaction
 from tests.histories.history import Outcome
 from tests.histories.recording import BLIND, Recorder, now
 from tests.transaction.tables import schema

@@ -13,7 +13,7 @@ from .features import FEATURES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from slackwater.spark.merge_builder import DeltaMergeBuilder
+    from slackwater.spark.change.merge.builder import DeltaMergeBuilder
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,6 @@ class Feature:
 def _generator(column: Column) -> Any:
     if column.identity is None:
         return None
-    from slackwater.spark.table_builder import IdentityGenerator
+    from slackwater.spark.table.builder import IdentityGenerator
 
     return IdentityGenerator(*column.identity)

@@ -12,7 +12,6 @@ import orjson
 import pytest
 
 import slackwater
-from slackwater.commit.committers import committer_for
 from slackwater.errors import (
     CommitOwnerRequired,
     CorruptTable,
@@ -26,11 +25,12 @@ from slackwater.errors import (
 )
 from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.protocol.managed_commits import ownership
+from slackwater.protocol.features.managed_commits import ownership
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.alteration import set_properties, unset_properties
+from slackwater.transaction.committers.choice import committer_for
+from slackwater.transaction.table.alteration import set_properties, unset_properties
 from slackwater.transaction.transaction import TableTransaction
 from tests.contract.owners import actions_in, eventually, write_version
 from tests.transaction.tables import add, live, schema
@@ -451,7 +451,7 @@ def test_a_snapshot_from_before_the_take_over_finds_the_owners_commits_when_it_i
     with held(tmp_path / "lake") as other:
         other.adopt("old", tmp_path / "old")
         append(tmp_path / "old", "b")
-    slackwater.owner.registry.forget_owner(before.store.root_url)
+    slackwater.owner.api.registry.forget_owner(before.store.root_url)
     assert before.update().version == 3
 
 

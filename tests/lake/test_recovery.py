@@ -27,14 +27,14 @@ from slackwater.errors import (
 from slackwater.lake import recovery
 from slackwater.lake.lake import LogLake
 from slackwater.lake.recovery import RecoveryChoices
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.commit_content import content
-from slackwater.owner.commit_files import staged_path, versions_after
-from slackwater.owner.database import Database
+from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import DATABASE_FILE, EmbeddedOwner
-from slackwater.owner.fences import fence_path
-from slackwater.owner.garbage import GRACE_MS
-from slackwater.protocol.file_names import version_prefix
+from slackwater.owner.publish.garbage import GRACE_MS
+from slackwater.owner.recovery.fences import fence_path
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.commit_content import content
+from slackwater.owner.state.commit_files import versions_after
+from slackwater.protocol.actions.file_names import staged_path, version_prefix
 from slackwater.storage.open import open_store
 from tests.contract.owners import SteppedPlaces, actions_in, at_once, info_in, new_id
 from tests.contract.postgres import shared_server
@@ -576,7 +576,7 @@ def test_an_owner_that_looked_before_the_fence_ratifies_what_the_recovery_has_se
         if not recovered:
             recovered.append(LogLake.open(root, recover=True))
 
-    monkeypatch.setattr("slackwater.owner.fences.Fences.require_none_after_staging", look)
+    monkeypatch.setattr("slackwater.owner.recovery.fences.Fences.require_none_after_staging", look)
     shutil.copytree(root / "_slackwater", root.parent / "ghost")
     answer = owner.commit(commit_of(table.table_id, table.ratified_version + 1, path))
     owner.close()
@@ -621,7 +621,7 @@ def test_a_fence_is_no_file_of_the_log(lake: LogLake, root: Path) -> None:
 
 
 def commit_of(table_id: str, version: int, path: str) -> Any:
-    from slackwater.owner.api import CommitRequest
+    from slackwater.owner.api.commits import CommitRequest
 
     commit_id = new_id()
     info = {"commitInfo": {"txnId": commit_id, "operation": "WRITE"}}

@@ -20,10 +20,10 @@ from slackwater.errors import (
 )
 from slackwater.lake.lake import LogLake
 from slackwater.lake.several_owners import resolve
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import TableWrite, TransactionRequest
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.locking import Locking
-from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import TableWrite, TransactionRequest
 from tests.contract.owners import SCHEMA, FakeClock, Killed, at_once, new_id
 
 
@@ -185,7 +185,7 @@ def test_a_coordinator_that_dies_at_any_step_leaves_all_or_nothing(
 def test_what_is_in_doubt_stays_locked_until_it_is_settled(lakes: TwoLakes, monkeypatch: pytest.MonkeyPatch) -> None:
     lakes.later()
     tx = both(lakes)
-    monkeypatch.setattr("slackwater.owner.commits.LOCKED_S", 0.0)
+    monkeypatch.setattr("slackwater.owner.commit.commits.LOCKED_S", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(EmbeddedOwner, "finish", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
@@ -209,7 +209,7 @@ def test_a_time_slice_waits_for_what_is_decided(lakes: TwoLakes, monkeypatch: py
         with pytest.raises(Killed):
             tx.commit()
     lakes.later()
-    monkeypatch.setattr("slackwater.owner.time_slices._MOST_WAITS", 3)
+    monkeypatch.setattr("slackwater.owner.time.time_slices._MOST_WAITS", 3)
     with pytest.raises(CommitError, match="ask again"):
         lakes.two.owner.cut(lakes.clocks["two"].now_ms)
     resolve([lakes.one.owner, lakes.two.owner])

@@ -14,10 +14,10 @@ import slackwater
 from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
-from slackwater.log.write_checkpoint import write_checkpoint
-from slackwater.owner.clock import OwnerClock
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.time_slices import TOLD_MS
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.time.time_slices import TOLD_MS
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.transaction import Clock
 from tests.contract.owners import START_MS, FakeClock

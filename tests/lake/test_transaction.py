@@ -25,7 +25,7 @@ from slackwater.errors import (
     TimestampConflict,
     TransactionEnded,
 )
-from slackwater.lake import table_in_transaction
+from slackwater.lake import table_branch as table_in_transaction
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.owner.embedded import EmbeddedOwner

@@ -24,7 +24,8 @@ from slackwater.errors import (
     StorageError,
     TransactionEnded,
 )
-from slackwater.lake import heartbeat, table_in_transaction
+from slackwater.lake import heartbeat
+from slackwater.lake import table_branch as table_in_transaction
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.log import branches

@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 
 from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.protocol.file_names import (
+from slackwater.protocol.actions.file_names import (
     checkpoint_name,
     commit_name,
     compacted_name,
     multipart_name,
     uuid_checkpoint_name,
 )
-from slackwater.protocol.json_checksum import checksum
+from slackwater.protocol.actions.json_checksum import checksum
 from slackwater.storage import ObjectStore, open_store
 
 Action = dict[str, Any]

@@ -20,7 +20,7 @@ from slackwater.errors import (
     CorruptLog,
     SlackwaterError,
 )
-from slackwater.log.checkpoint import Checkpoint
+from slackwater.log.checkpoints.checkpoint import Checkpoint
 from slackwater.log.snapshot import LogSnapshot
 from tests.log.tables import (
     CHECKPOINT_SCHEMA,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from slackwater.errors import CorruptLog, CorruptTable, InvalidArgument, TimestampOutOfRange, VersionNotFound
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.segment import list_log
-from slackwater.protocol.actions import Protocol
-from slackwater.protocol.properties import TableProperties
+from slackwater.protocol.actions.actions import Protocol
+from slackwater.protocol.properties.properties import TableProperties
 from tests.log.tables import DEFAULT, SpyStore, TableLog, add, commit_info, metadata, protocol
 
 T = 1_700_000_000_000

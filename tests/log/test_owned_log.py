@@ -22,9 +22,9 @@ from slackwater.errors import (
 )
 from slackwater.log.owned_log import list_whole_log
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.owner.api import Commit, GetCommitsResponse
-from slackwater.owner.registry import OwnedTable, attach, detach, forget_owner, known_owner, learn_owner
-from slackwater.protocol.file_names import commit_name
+from slackwater.owner.api.commits import Commit, GetCommitsResponse
+from slackwater.owner.api.registry import OwnedTable, attach, detach, forget_owner, known_owner, learn_owner
+from slackwater.protocol.actions.file_names import commit_name
 from tests.log.tables import Action, TableLog, add, commit_info, json_lines, metadata, paths, protocol
 
 T = 1_700_000_000_000

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.log.file_actions import DELETION_VECTOR, unique_ids
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from tests.log.tables import (
     DEFAULT,
     Action,

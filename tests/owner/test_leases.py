@@ -13,12 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import CommitFailed, StorageRefused
-from slackwater.owner.api import CommitConflict, CommitOwner
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.commits import LEASE_MS
-from slackwater.owner.database_schema import commits
+from slackwater.owner.api.commits import CommitConflict, CommitOwner
+from slackwater.owner.commit.commits import LEASE_MS
+from slackwater.owner.database.schema import commits
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.heads import TURN_MS
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.heads import TURN_MS
 from tests.contract.owners import (
     DATABASES,
     PATIENCE_S,

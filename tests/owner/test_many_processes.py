@@ -13,9 +13,9 @@ from tests.contract.owners import DATABASES, Table, actions_in, created, new_lak
 
 _WRITER = """
 import sys
-from slackwater.owner.database import Database
+from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.places import Places
+from slackwater.owner.state.roots import Places
 from tests.contract.owners import Table, landed
 root, database, table_id, count = sys.argv[1:]
 owner = EmbeddedOwner(Database(database), Places(root))

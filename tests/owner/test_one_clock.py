@@ -12,15 +12,15 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import LockTimeout
-from slackwater.owner import clock as clock_module
-from slackwater.owner.allocation import Attempt, Blocked
-from slackwater.owner.clock import OwnerClock, is_dead
-from slackwater.owner.commit_content import facts_of
-from slackwater.owner.database_schema import commits, tables
+from slackwater.owner.commit.allocation import Attempt, Blocked
+from slackwater.owner.database.schema import commits, tables
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.heads import TURN_MS, Turn
-from slackwater.owner.owner_time import owner_now
-from slackwater.owner.promises import live_promises
+from slackwater.owner.state import clock as clock_module
+from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.commit_content import facts_of
+from slackwater.owner.state.heads import TURN_MS, Turn
+from slackwater.owner.state.owner_time import owner_now
+from slackwater.owner.state.promises import live_promises
 from tests.contract.owners import DATABASES, START_MS, FakeClock, OwnedLake, Table, created, foreign_holder, new_lake
 from tests.contract.transactions import Txn
 

@@ -8,9 +8,9 @@ import pytest
 
 from slackwater import errors
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, SlackwaterError
-from slackwater.owner.database import Database
+from slackwater.owner.database.database import Database
 from slackwater.owner.redaction import without_secrets
-from slackwater.owner.served.error_wire import error_to_json
+from slackwater.owner.served.wire.errors import error_to_json
 
 SECRETS = ("s3cr3t", "h1dden")
 URLS = [

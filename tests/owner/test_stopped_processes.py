@@ -16,9 +16,9 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import CommitFailed, CommitOwnerUnavailable
-from slackwater.owner import database as owner_database
-from slackwater.owner.database import Database
-from slackwater.owner.database_schema import owner
+from slackwater.owner.database import database as owner_database
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import owner
 from tests.contract.owners import DATABASES, created, eventually, landed, new_lake
 from tests.contract.postgres import shared_server
 
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processe
 _WRITER = """
 import sys
 import sqlalchemy as sa
-from slackwater.owner.database import Database
-from slackwater.owner.database_schema import owner, tables
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import owner, tables
 def work(connection):
     connection.execute(sa.select(owner.c.owner_id).with_for_update()).all()
     connection.execute(sa.select(tables.c.table_id).with_for_update()).all()
@@ -182,6 +182,6 @@ def test_a_commit_that_could_not_be_ratified_in_time_did_certainly_not_land(
 
 
 def test_processes_are_named_by_their_numbers() -> None:
-    from slackwater.owner.turns import _holders
+    from slackwater.owner.database.turns import _holders
 
     assert "another process" in _holders(Path(f"/nowhere/{os.getpid()}"))

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from slackwater.owner.database_schema import commits, transactions
+from slackwater.owner.commit.joint_attempts import JointAllocated
+from slackwater.owner.commit.transactions import Transactions
+from slackwater.owner.database.schema import commits, transactions
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.joint_attempts import JointAllocated
-from slackwater.owner.transactions import Transactions
 from tests.contract.owners import DATABASES, FakeClock, Killed, OwnedLake, created, dead_holder, new_lake
 from tests.contract.transactions import Txn
 

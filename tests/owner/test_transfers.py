@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from slackwater.errors import CommitOwnerUnavailable, CommitUnknown, TableNotFound
-from slackwater.owner.api import CommitConflict
-from slackwater.owner.backfill import Backfill
+from slackwater.owner.api.commits import CommitConflict
 from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.publish.backfill import Backfill
 from tests.contract.owners import (
     DATABASES,
     OwnedLake,

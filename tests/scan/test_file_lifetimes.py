@@ -15,7 +15,7 @@ import slackwater
 from slackwater.errors import OperationNotAllowed, TimestampOutOfRange
 from slackwater.scan.file_lifetimes import FOREVER_MS, file_lifetimes, row_classes
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.recommit import as_removes
+from slackwater.transaction.rows.recommit import as_removes
 from tests.transaction.tables import START_MS, FakeTime, add, table
 
 TRACKED = {"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"}

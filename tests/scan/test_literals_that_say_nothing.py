@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.protocol.schema import parse_schema
-from slackwater.scan.predicate import Not, Unknown
-from slackwater.scan.sql_predicate import parse_predicate
+from slackwater.predicate.predicate import Not, Unknown
+from slackwater.predicate.sql import parse_predicate
+from slackwater.protocol.schema.schema import parse_schema
 
 SCHEMA = parse_schema(
     '{"type":"struct","fields":[{"name":"l","type":"long","nullable":true,"metadata":{}},'

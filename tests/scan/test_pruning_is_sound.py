@@ -14,7 +14,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.protocol.schema import (
+from slackwater.predicate.predicate import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    Unknown,
+)
+from slackwater.protocol.schema.schema import (
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -28,7 +40,6 @@ from slackwater.protocol.schema import (
     StructField,
     StructType,
 )
-from slackwater.scan.predicate import And, Comparison, Constant, In, IsNull, Not, Or, Predicate, StartsWith, Unknown
 from slackwater.scan.scan import prune
 
 UTC = dt.timezone.utc

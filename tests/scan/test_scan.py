@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.protocol.schema import DATE, LONG, STRING, StructField, StructType
-from slackwater.scan.predicate import Predicate
+from slackwater.predicate.predicate import Predicate
+from slackwater.predicate.sql import parse_predicate
+from slackwater.protocol.schema.schema import DATE, LONG, STRING, StructField, StructType
 from slackwater.scan.scan import PruneReport, plan, prune, prune_report
-from slackwater.scan.sql_predicate import parse_predicate
 
 SCHEMA = StructType((StructField("day", DATE), StructField("id", LONG), StructField("name", STRING)))
 

@@ -8,7 +8,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.protocol.schema import (
+from slackwater.predicate.predicate import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    Unknown,
+)
+from slackwater.protocol.schema.schema import (
     BINARY,
     BOOLEAN,
     DATE,
@@ -21,9 +33,8 @@ from slackwater.protocol.schema import (
     StructField,
     StructType,
 )
-from slackwater.scan.predicate import And, Comparison, Constant, In, IsNull, Not, Or, Predicate, StartsWith, Unknown
 from slackwater.scan.skipping import may_match
-from slackwater.scan.stats import StatsColumns
+from slackwater.stats.columns import StatsColumns
 
 C = ("c",)
 UTC = dt.timezone.utc

@@ -9,10 +9,9 @@ from typing import Any
 import orjson
 
 from slackwater.errors import CommitUnknown, InvalidArgument, SlackwaterError, TimestampOutOfRange
-from slackwater.owner.api import CommitConflict, CommitRequest, CommitResponse
-from slackwater.owner.owner_time import OwnerTime
-from slackwater.owner.timestamp_range import PRECISIONS, TimestampRange, instants
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse
+from slackwater.owner.api.timestamp_range import PRECISIONS, TimestampRange, instants
+from slackwater.owner.api.transactions import (
     WHOLE,
     Cut,
     LockRequest,
@@ -22,7 +21,8 @@ from slackwater.owner.transaction_api import (
     TransactionRequest,
     TransactionResponse,
 )
-from slackwater.owner.transaction_api import Item as OwnedItem
+from slackwater.owner.api.transactions import Item as OwnedItem
+from slackwater.owner.state.owner_time import OwnerTime
 from tests.histories.history import Append, AsOf, Item, Outcome, PartitionRead, Read
 from tests.histories.history import TableRead as ReadOfTable
 from tests.simulation import steps

@@ -8,19 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from slackwater.owner import (
-    abandoned,
-    asked_times,
-    embedded,
-    joint_allocation,
-    read_timestamps,
-)
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.flips import Flip
-from slackwater.owner.joint_allocation import _Work
-from slackwater.owner.joint_attempts import JointAllocated, JointAttempt, read_items, written_items
-from slackwater.owner.owner_time import OwnerTime
-from slackwater.owner.read_timestamps import ReadTimestampTable
+from slackwater.owner import embedded
+from slackwater.owner.commit import joint_allocation
+from slackwater.owner.commit.flips import Flip
+from slackwater.owner.commit.joint_allocation import _Work
+from slackwater.owner.commit.joint_attempts import JointAllocated, JointAttempt, read_items, written_items
+from slackwater.owner.state import abandoned, read_timestamps
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.owner_time import OwnerTime
+from slackwater.owner.state.read_timestamps import ReadTimestampTable
+from slackwater.owner.time import asked_times
 from tests.simulation.world import Process, World
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from slackwater.owner.commit_content import timestamp_of
-from slackwater.owner.commit_files import backfilled_path
+from slackwater.owner.state.commit_content import timestamp_of
+from slackwater.protocol.actions.file_names import backfilled_path
 from tests.histories.checker import check
 from tests.histories.history import AsOf, History, Operation, Outcome, Transaction
 from tests.simulation.world import Lists, World, actions_in, after

@@ -9,10 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from slackwater.errors import SlackwaterError
-from slackwater.owner.api import LATEST
-from slackwater.owner.commits import settle_abandoned
-from slackwater.owner.database_schema import commits
-from slackwater.owner.heads import RATIFIED
+from slackwater.owner.api.commits import LATEST
+from slackwater.owner.commit.commits import settle_abandoned
+from slackwater.owner.database.schema import commits
+from slackwater.owner.state.heads import RATIFIED
 from tests.histories.history import Outcome
 from tests.simulation import steps
 from tests.simulation.clients import Client, slice_at

@@ -23,27 +23,29 @@ from slackwater.errors import (
     SlackwaterError,
     StorageError,
 )
-from slackwater.owner import backfill as backfilling
-from slackwater.owner import joint_ratification, locks, ratification
-from slackwater.owner import time_slices as slicing
-from slackwater.owner.allocation import Attempt, Purged
-from slackwater.owner.api import LATEST, Commit, CommitConflict, CommitRequest, CommitResponse
-from slackwater.owner.commit_content import content, facts_of
-from slackwater.owner.commit_files import stage, staged_path, transaction_at
-from slackwater.owner.commits import settle_abandoned, staging_ms
-from slackwater.owner.heads import Allocated
-from slackwater.owner.joint_attempts import JointAllocated, TooEarly
-from slackwater.owner.joint_ratification import answer_of
-from slackwater.owner.locking import _Patience
-from slackwater.owner.owner_time import owner_now
-from slackwater.owner.ratification import Freed, Pending, Staged
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.commits import LATEST, Commit, CommitConflict, CommitRequest, CommitResponse
+from slackwater.owner.api.transactions import (
     Cut,
     LockRequest,
     TransactionConflict,
     TransactionRequest,
     TransactionResponse,
 )
+from slackwater.owner.commit import joint_ratification, ratification
+from slackwater.owner.commit.allocation import Attempt, Purged
+from slackwater.owner.commit.commits import settle_abandoned, staging_ms
+from slackwater.owner.commit.joint_attempts import JointAllocated, TooEarly
+from slackwater.owner.commit.joint_ratification import answer_of
+from slackwater.owner.commit.ratification import Freed, Pending, Staged
+from slackwater.owner.locking import _Patience
+from slackwater.owner.publish import backfill as backfilling
+from slackwater.owner.state import locks
+from slackwater.owner.state.commit_content import content, facts_of
+from slackwater.owner.state.commit_files import stage, transaction_at
+from slackwater.owner.state.heads import Allocated
+from slackwater.owner.state.owner_time import owner_now
+from slackwater.owner.time import time_slices as slicing
+from slackwater.protocol.actions.file_names import staged_path
 from tests.simulation.world import Process, World
 
 PATIENCE = 60

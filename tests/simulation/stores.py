@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slackwater.errors import ObjectExists, ObjectNotFound, StorageError
-from slackwater.owner.places import Places
+from slackwater.owner.state.roots import Places
 from slackwater.storage.store import ObjectMeta
 
 

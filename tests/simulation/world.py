@@ -20,15 +20,16 @@ import orjson
 from sqlalchemy.exc import OperationalError
 
 from slackwater.errors import CommitOwnerUnavailable, ObjectNotFound
-from slackwater.owner import asked_times, clock
-from slackwater.owner.api import OwnershipProposal
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.commit_content import timestamp_of
-from slackwater.owner.commit_files import backfilled_path
-from slackwater.owner.database import Database
+from slackwater.owner.api.commits import OwnershipProposal
+from slackwater.owner.api.granules import granule
+from slackwater.owner.api.transactions import TableVersion
+from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.granules import granule
-from slackwater.owner.transaction_api import TableVersion
+from slackwater.owner.state import clock
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.commit_content import timestamp_of
+from slackwater.owner.time import asked_times
+from slackwater.protocol.actions.file_names import backfilled_path
 from tests.contract.owners import PROTOCOL, START_MS, metadata
 from tests.histories.history import Item, Values
 from tests.simulation.stores import SimulatedPlaces, SimulatedStore

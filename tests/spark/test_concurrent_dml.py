@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import slackwater
 from slackwater import DeltaTable, Snapshot, errors
-from slackwater.spark.row_change import RowChange
+from slackwater.spark.change.row_change import RowChange
 from tests.spark.written import data_files, listing, read, rows
 
 pytestmark = pytest.mark.spark

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 import slackwater
 from slackwater import DeltaTable, Snapshot, errors
-from slackwater.spark.modes import with_settings
+from slackwater.spark.session.modes import with_settings
 from tests.spark.written import listing, read, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]

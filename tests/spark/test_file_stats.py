@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.protocol.schema import StructType, schema_to_json
-from slackwater.spark.types import from_spark_schema
-from slackwater.transaction.file_stats import stats_leaves, stats_of_footer
+from slackwater.protocol.schema.schema import StructType, schema_to_json
+from slackwater.spark.session.types import from_spark_schema
+from slackwater.stats.footers import stats_leaves, stats_of_footer
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
 

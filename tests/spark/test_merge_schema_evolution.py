@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater import DeltaTable, Snapshot, errors
-from slackwater.spark.merge_builder import DeltaMergeBuilder
+from slackwater.spark.change.merge.builder import DeltaMergeBuilder
 from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, counts, make
 from tests.spark.committed import column_metadata
 from tests.spark.written import actions, changes, listing, read, rows

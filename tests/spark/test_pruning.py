@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from slackwater.spark.read import load
+from slackwater.spark.read.load import load
 from tests.spark.tables import TABLES, write_table
 
 pytestmark = pytest.mark.spark

@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 
 import slackwater
 from slackwater import DeltaTable, Snapshot, errors
-from slackwater.spark.read import load
-from slackwater.spark.sessions import take_back_catalog
+from slackwater.spark.read.load import load
+from slackwater.spark.session.sessions import take_back_catalog
 from tests.spark.written import actions, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
@@ -116,7 +116,7 @@ def test_the_version_serves_one_operation_where_the_session_says_so(
 def test_of_two_that_do_the_same_at_once_one_is_skipped(
     spark: SparkSession, tmp_path: Path, conf: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slackwater.spark import row_change
+    from slackwater.spark.change import row_change
 
     path = tmp_path / "t"
     table = made(spark, path)

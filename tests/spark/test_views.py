@@ -15,9 +15,9 @@ import slackwater
 from slackwater import DeltaTable
 from slackwater.errors import UnsupportedFeature
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.read import load
-from slackwater.spark.scan_frame import TableScan
-from slackwater.spark.write import save
+from slackwater.spark.read.load import load
+from slackwater.spark.read.table_scan import TableScan
+from slackwater.spark.write.save import save
 from tests.spark.tables import write_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]

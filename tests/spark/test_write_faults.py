@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import Snapshot, errors
-from slackwater.commit.filesystem import FilesystemCommitter
-from slackwater.spark import write
+from slackwater.spark.write import save as write
 from slackwater.storage.local_store import LocalObjectStore
+from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from tests.spark.written import Interloper, actions, data_files, listing, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]

@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.commit.filesystem import FilesystemCommitter
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.committers.filesystem import FilesystemCommitter
 
 
 def save(frame: DataFrame, path: str | Path, mode: str = "append", **options: Any) -> None:

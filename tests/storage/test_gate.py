@@ -14,8 +14,8 @@ from pyroaring import BitMap64
 
 import slackwater
 from slackwater.errors import CorruptDeletionVector, PathNotAllowed, SlackwaterError
-from slackwater.protocol.deletion_vectors import DeletionVectorDescriptor, serialize_bitmap, write_file
-from slackwater.protocol.z85 import encode_uuid
+from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor, serialize_bitmap, write_file
+from slackwater.protocol.actions.z85 import encode_uuid
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.storage import ObjectStore, open_store
 from slackwater.storage.gate import file_place, opened_place, vector_place

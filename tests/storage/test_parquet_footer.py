@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.errors import CheckpointFallbackWarning, CorruptCheckpoint
-from slackwater.log.checkpoint import count_rows
+from slackwater.log.checkpoints.checkpoint import count_rows
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.protocol.schema import LONG, StructField, StructType
+from slackwater.protocol.schema.schema import LONG, StructField, StructType
+from slackwater.stats.footers import stats_leaves, stats_of_footer
 from slackwater.storage.parquet_footer import open_parquet, read_footer
-from slackwater.transaction.file_stats import stats_leaves, stats_of_footer
 from tests.log.tables import CHECKPOINT_SCHEMA, DEFAULT, TableLog, add, parquet, remove
 from tests.storage.footers import FLOAT, column, element, footer
 

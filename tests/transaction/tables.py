@@ -11,22 +11,22 @@ from typing import Any
 import orjson
 from pyroaring import BitMap64
 
-from slackwater.commit.filesystem import FilesystemCommitter
-from slackwater.commit.transaction import Transaction
 from slackwater.log.commits import commit_path
-from slackwater.protocol.actions import Metadata
-from slackwater.protocol.data_file_actions import AddFile, RemoveFile
-from slackwater.protocol.deletion_vectors import DeletionVectorDescriptor
+from slackwater.predicate.predicate import Predicate
+from slackwater.predicate.sql import parse_predicate
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
+from slackwater.protocol.actions.files import AddFile, RemoveFile
 from slackwater.scan.deletion_vectors import load_deletion_vectors
-from slackwater.scan.predicate import Predicate
 from slackwater.scan.snapshot import Snapshot
-from slackwater.scan.sql_predicate import parse_predicate
 from slackwater.storage import ObjectStore, open_store
-from slackwater.transaction.alteration import set_properties
+from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.post_commit import PostCommit
-from slackwater.transaction.recommit import REMOVE_COLUMNS, as_removes
-from slackwater.transaction.row_deletion import RowDeletion
+from slackwater.transaction.rows.recommit import REMOVE_COLUMNS, as_removes
+from slackwater.transaction.rows.row_deletion import RowDeletion
+from slackwater.transaction.table.alteration import set_properties
 from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
+from slackwater.transaction.without_spark import Transaction
 
 START_MS = 1_700_000_000_000
 NOTHING_AFTER = PostCommit(checksums=False, checkpoints=False, cleanup=False)

@@ -22,17 +22,17 @@ from pyroaring import BitMap64
 
 from slackwater.errors import DeltaConcurrentModificationException
 from slackwater.log.commits import commit_path
-from slackwater.protocol.actions import Metadata
-from slackwater.protocol.data_file_actions import AddFile
-from slackwater.protocol.properties import ENABLE_DELETION_VECTORS, ENABLE_ROW_TRACKING
-from slackwater.protocol.schema import parse_schema
+from slackwater.predicate.predicate import Predicate
+from slackwater.predicate.sql import parse_predicate
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.properties.properties import ENABLE_DELETION_VECTORS, ENABLE_ROW_TRACKING
+from slackwater.protocol.schema.schema import parse_schema
 from slackwater.scan.deletion_vectors import load_deletion_vectors
-from slackwater.scan.predicate import Predicate
 from slackwater.scan.snapshot import Snapshot
-from slackwater.scan.sql_predicate import parse_predicate
-from slackwater.transaction.alteration import change_metadata, set_properties
-from slackwater.transaction.recommit import as_adds, as_removes
-from slackwater.transaction.row_reads import RowsRead
+from slackwater.transaction.conflicts.row_reads import RowsRead
+from slackwater.transaction.rows.recommit import as_adds, as_removes
+from slackwater.transaction.table.alteration import change_metadata, set_properties
 from slackwater.transaction.transaction import TableTransaction
 from tests.transaction.tables import START_MS, VECTORS, begin, commit_actions, schema, table, vector_files
 

@@ -7,10 +7,10 @@ import random
 import pytest
 from pyroaring import BitMap64
 
-from slackwater.protocol.data_file_actions import AddFile
+from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.joined import joined_actions, joined_reads
-from slackwater.transaction.recommit import REMOVE_COLUMNS, as_removes
+from slackwater.transaction.rows.recommit import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.staged import ReadSet, StagedActions
 from slackwater.transaction.transaction import TableTransaction
 from tests.transaction.tables import VECTORS, begin, table

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.commit.transaction import Transaction
 from slackwater.errors import (
     InvalidArgument,
     MetadataChangedException,
     ProtocolChangedException,
     UnsupportedFeature,
 )
-from slackwater.protocol.actions import Metadata
-from slackwater.protocol.column_mapping_ids import with_mapped_schema
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.features.column_mapping_ids import with_mapped_schema
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.alteration import add_constraint, add_feature
-from slackwater.transaction.feature_removal import drop_feature
+from slackwater.transaction.table.alteration import add_constraint, add_feature
+from slackwater.transaction.table.feature_removal import drop_feature
+from slackwater.transaction.without_spark import Transaction
 from tests.transaction.tables import (
     FakeTime,
     add,

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.protocol.schema import INTEGER, LONG, STRING, ArrayType, MapType, StructField, StructType
+from slackwater.protocol.schema.schema import INTEGER, LONG, STRING, ArrayType, MapType, StructField, StructType
 from slackwater.storage.open import open_store
 from slackwater.storage.parquet_footer import open_parquet
-from slackwater.transaction.nested_field_ids import with_nested_field_ids
+from slackwater.transaction.table.nested_field_ids import with_nested_field_ids
 
 _IDS = "parquet.field.nested.ids"
 _SCHEMA = StructType(

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.commit.filesystem import FilesystemCommitter
 from slackwater.errors import StorageError
-from slackwater.log.version_checksum import read_version_checksum
-from slackwater.log.version_totals import checksum_of
-from slackwater.protocol.actions import DomainMetadata
+from slackwater.log.files.version_checksum import read_version_checksum
+from slackwater.log.files.version_totals import checksum_of
+from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
+from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.post_commit import PostCommit, is_checkpoint_due
 from slackwater.transaction.transaction import CommitResult, TableTransaction
 from tests.transaction.tables import (

@@ -13,20 +13,20 @@ from hypothesis import given
 from hypothesis import settings as example_settings
 from hypothesis import strategies as st
 
-from slackwater.commit.filesystem import FilesystemCommitter
 from slackwater.errors import (
     CommitFailed,
     ConcurrentWriteException,
     DeltaConcurrentModificationException,
     StorageRefused,
 )
-from slackwater.protocol.actions import DomainMetadata
-from slackwater.protocol.row_tracking import DOMAIN, high_water_mark
+from slackwater.protocol.actions.actions import DomainMetadata
+from slackwater.protocol.features.row_tracking import DOMAIN, high_water_mark
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction import race as race_module
-from slackwater.transaction.alteration import set_properties
 from slackwater.transaction.committer import Committed, Conflict
+from slackwater.transaction.committers.filesystem import FilesystemCommitter
+from slackwater.transaction.conflicts import race as race_module
 from slackwater.transaction.post_commit import PostCommit
+from slackwater.transaction.table.alteration import set_properties
 from slackwater.transaction.transaction import CommitResult, TableTransaction
 from tests.transaction.tables import (
     START_MS,

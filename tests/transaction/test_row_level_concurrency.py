@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 
-from slackwater.commit.filesystem import FilesystemCommitter
 from slackwater.errors import (
     CommitFailed,
     CommitUnknown,
@@ -23,13 +22,14 @@ from slackwater.errors import (
     StorageError,
     StorageRefused,
 )
-from slackwater.protocol.data_file_actions import AddFile
+from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Conflict
-from slackwater.transaction.recommit import as_adds, as_removes
-from slackwater.transaction.row_reads import RowsRead
+from slackwater.transaction.committers.filesystem import FilesystemCommitter
+from slackwater.transaction.conflicts.row_reads import RowsRead
+from slackwater.transaction.rows.recommit import as_adds, as_removes
+from slackwater.transaction.rows.vector_files import write_deletion_vectors
 from slackwater.transaction.transaction import TableTransaction
-from slackwater.transaction.vector_files import write_deletion_vectors
 from tests.transaction.tables import (
     START_MS,
     VECTORS,
@@ -622,8 +622,8 @@ def test_vectors_of_a_winner_are_read_once_and_only_of_files_that_matter() -> No
 
 
 def test_the_checksum_of_a_version_is_right_after_a_rebase() -> None:
-    from slackwater.log.version_checksum import read_version_checksum
-    from slackwater.log.version_totals import checksum_of
+    from slackwater.log.files.version_checksum import read_version_checksum
+    from slackwater.log.files.version_totals import checksum_of
     from slackwater.transaction.post_commit import PostCommit
 
     before = _table()

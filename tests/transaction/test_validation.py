@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.commit.transaction import Transaction
 from slackwater.errors import (
     InvalidArgument,
     MetadataChangedException,
@@ -15,13 +14,14 @@ from slackwater.errors import (
     SlackwaterError,
     UnsupportedFeature,
 )
-from slackwater.protocol.actions import DomainMetadata, Format, Protocol
-from slackwater.protocol.data_file_actions import AddCDCFile, RemoveFile
+from slackwater.protocol.actions.actions import DomainMetadata, Format, Protocol
+from slackwater.protocol.actions.files import AddCDCFile, RemoveFile
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.alteration import set_properties
 from slackwater.transaction.preparation import effective_table
 from slackwater.transaction.staged import StagedActions
+from slackwater.transaction.table.alteration import set_properties
 from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.without_spark import Transaction
 from tests.transaction.tables import (
     START_MS,
     add,

@@ -8,10 +8,10 @@ from typing import Any
 
 from slackwater.cli.render import counted
 from slackwater.log.describe import to_moment
-from slackwater.protocol.column_mapping import physical_name
+from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.scan.scan import PruneReport
 from slackwater.scan.snapshot import Snapshot
-from slackwater.scan.stats import record_counts
+from slackwater.stats.columns import record_counts
 
 _COLUMNS = (
     "path",

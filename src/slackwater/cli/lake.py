@@ -20,7 +20,7 @@ from slackwater.storage.location import LOCAL, parse_location
 
 if TYPE_CHECKING:
     from slackwater.lake.lake import LogLake
-    from slackwater.owner.api import ManagedTable
+    from slackwater.owner.api.commits import ManagedTable
 
 lake_app = typer.Typer(help="Named tables under a commit owner.", no_args_is_help=True)
 
@@ -216,7 +216,7 @@ def backup(
     database: _Database = None,
 ) -> None:
     """Copies the owner's SQLite database to a new file, while others go on; copy the tables after it."""
-    from slackwater.owner.database import Database
+    from slackwater.owner.database.database import Database
     from slackwater.owner.embedded import database_url
 
     if database is None:

@@ -7,8 +7,8 @@ from rich.tree import Tree
 
 from slackwater.cli.render import visible
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.protocol.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME
-from slackwater.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME
+from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
 
 
 def schema_tree(snapshot: LogSnapshot) -> Tree:

@@ -93,8 +93,8 @@ def serve(
     _require_server()
     from slackwater.lake.recovery import require_none_lost
     from slackwater.owner.embedded import EmbeddedOwner
-    from slackwater.owner.served.access_log import log_to
-    from slackwater.owner.served.addresses import is_in_the_clear
+    from slackwater.owner.served.client.addresses import is_in_the_clear
+    from slackwater.owner.served.http.access_log import log_to
     from slackwater.owner.served.server import Binding, OwnerServer
     from slackwater.owner.served.settings import MIB, ServedSettings
     from slackwater.owner.served.tokens import Tokens
@@ -182,7 +182,7 @@ def revoke(name: _Name, root: _Root = None, database: _Database = None) -> None:
 def _tokens(root: str | None, database: str | None) -> Iterator[Tokens]:
     if root is None and database is None:
         raise typer.BadParameter("say whose tokens: give --root or --database", param_hint="--root / --database")
-    from slackwater.owner.database import Database
+    from slackwater.owner.database.database import Database
     from slackwater.owner.embedded import EmbeddedOwner
     from slackwater.owner.served.tokens import Tokens
 
@@ -202,7 +202,7 @@ def _tokens(root: str | None, database: str | None) -> Iterator[Tokens]:
 
 def _endpoint(binding: Binding, public_url: str | None) -> str:
     """Where clients find the server: tables will name it."""
-    from slackwater.owner.served.addresses import checked_url, is_unspecified
+    from slackwater.owner.served.client.addresses import checked_url, is_unspecified
 
     if public_url is not None:
         return checked_url(public_url)

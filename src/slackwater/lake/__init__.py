@@ -1,1 +1,1 @@
-"""See the modules of this package."""
+"""Lakes: tables of one commit owner, transactions over many of them, time slices, without Spark."""

@@ -13,8 +13,8 @@ from contextlib import suppress
 
 from slackwater.errors import SlackwaterError
 from slackwater.lake.heartbeat import Heartbeat
-from slackwater.lake.table_in_transaction import TableInTransaction
-from slackwater.owner.api import CommitOwner
+from slackwater.lake.table_branch import TableInTransaction
+from slackwater.owner.api.commits import CommitOwner
 
 _log = logging.getLogger(__name__)
 

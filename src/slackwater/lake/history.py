@@ -17,8 +17,8 @@ import orjson
 from slackwater.errors import InvalidArgument
 from slackwater.log.history import CommitHistory
 from slackwater.log.owned_log import list_whole_log
-from slackwater.owner.timestamp_range import at_ms
-from slackwater.owner.transaction_api import TableVersion
+from slackwater.owner.api.timestamp_range import at_ms
+from slackwater.owner.api.transactions import TableVersion
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 

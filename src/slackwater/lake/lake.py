@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import Self
 
-from slackwater.commit.managed import ReleasingCommitter, TakingCommitter
 from slackwater.errors import (
     DeltaConcurrentModificationException,
     InvalidArgument,
@@ -29,19 +28,20 @@ from slackwater.lake.several_owners import resolve
 from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.segment import list_log
-from slackwater.owner.api import CommitOwner, ManagedTable
-from slackwater.owner.registry import OwnedTable, attach, attached_owners, detach, forget_owner, learn_owner
-from slackwater.owner.transaction_api import TableVersion
-from slackwater.protocol.actions import Metadata, Protocol
-from slackwater.protocol.column_paths import parse_column_path
-from slackwater.protocol.managed_commits import own_conf, ownership, with_owner, without_owner
-from slackwater.protocol.schema import StructType, parse_schema
+from slackwater.owner.api.commits import CommitOwner, ManagedTable
+from slackwater.owner.api.registry import OwnedTable, attach, attached_owners, detach, forget_owner, learn_owner
+from slackwater.owner.api.transactions import TableVersion
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.features.managed_commits import own_conf, ownership, with_owner, without_owner
+from slackwater.protocol.schema.column_paths import parse_column_path
+from slackwater.protocol.schema.schema import StructType, parse_schema
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committer
-from slackwater.transaction.table_definition import TableDefinition, define_table
+from slackwater.transaction.committers.managed import ReleasingCommitter, TakingCommitter
+from slackwater.transaction.table.definition import TableDefinition, define_table
 from slackwater.transaction.transaction import Clock, TableTransaction
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ class LogLake:
         nothing is done. Raises RecoveryUndecided where the user has to say what counted: `choices`.
         """
         from slackwater.lake.recovery import recover
-        from slackwater.owner.database import Database, sqlite_file
+        from slackwater.owner.database.database import Database, sqlite_file
         from slackwater.owner.embedded import EmbeddedOwner, database_url
-        from slackwater.owner.places import Places
+        from slackwater.owner.state.roots import Places
 
         url = database_url(root, database)
         file = sqlite_file(url)
@@ -158,7 +158,7 @@ class LogLake:
         to trust (PEM), where the server's is signed by none that is known. Raises InvalidArgument, NotAuthorized,
         CommitOwnerUnavailable.
         """
-        from slackwater.owner.served.client import HttpOwner
+        from slackwater.owner.served.client.client import HttpOwner
 
         return cls(HttpOwner(url, token, timeout_s, allow_http=allow_http, ca_file=ca_file), None, storage_options)
 

@@ -31,20 +31,21 @@ from slackwater.lake.recovery_tables import (
     found_table,
     table_places,
 )
-from slackwater.owner.api import TableState
-from slackwater.owner.commit_files import backfilled_path, publish, staged_path, transaction_at
-from slackwater.owner.fences import put_fence
-from slackwater.owner.lake_identity import is_elsewhere, remember
-from slackwater.owner.places import Places
-from slackwater.owner.recovered_state import KnownState, KnownTable, begin_anew, forget_table, known_state
-from slackwater.owner.registry import attached_owners, detach, forget_owner
+from slackwater.owner.api.commits import TableState
+from slackwater.owner.api.registry import attached_owners, detach, forget_owner
+from slackwater.owner.recovery.fences import put_fence
+from slackwater.owner.recovery.lake_identity import is_elsewhere, remember
+from slackwater.owner.recovery.recovered_state import KnownState, KnownTable, begin_anew, forget_table, known_state
+from slackwater.owner.state.commit_files import publish, transaction_at
+from slackwater.owner.state.roots import Places
+from slackwater.protocol.actions.file_names import backfilled_path, staged_path
 from slackwater.storage.location import parse_location
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.transaction import Clock
 
 if TYPE_CHECKING:
-    from slackwater.owner.database import Database
+    from slackwater.owner.database.database import Database
 
 _MOST_TOLD = 20
 

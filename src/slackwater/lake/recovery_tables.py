@@ -15,17 +15,22 @@ from slackwater.errors import CorruptLog, ObjectNotFound, SlackwaterError
 from slackwater.lake.recovery_plan import Candidate
 from slackwater.log.replay import replay
 from slackwater.log.segment import list_log, load_segment
-from slackwater.owner.commit_content import TRANSACTION_TABLES
-from slackwater.owner.commit_files import backfilled_path, staged_path
-from slackwater.protocol.actions import parse_actions
-from slackwater.protocol.file_names import COMMITS_DIRECTORY, LogFileKind, parse_log_file
-from slackwater.protocol.managed_commits import OWNER_NAME, Ownership, ownership
-from slackwater.protocol.paths import is_absolute
+from slackwater.owner.state.commit_content import TRANSACTION_TABLES
+from slackwater.protocol.actions.actions import parse_actions
+from slackwater.protocol.actions.file_names import (
+    COMMITS_DIRECTORY,
+    LOG,
+    LogFileKind,
+    backfilled_path,
+    parse_log_file,
+    staged_path,
+)
+from slackwater.protocol.actions.paths import is_absolute
+from slackwater.protocol.features.managed_commits import OWNER_NAME, Ownership, ownership
 from slackwater.storage.gate import file_place
 from slackwater.storage.location import LOCAL, Location, parse_location
 from slackwater.storage.store import ObjectStore
 
-_LOG = "_delta_log"
 _MOST_FILES = 100
 """So many files of a commit are looked for: whoever deletes those of one that did not land deletes all of them."""
 
@@ -56,7 +61,7 @@ def table_places(root_url: str, store: ObjectStore) -> list[str]:
     if store.local_root is not None:
         found = [Location(LOCAL, "", path.strip("/")).url for path in _directories(store.local_root)]
     else:
-        logs = (meta.path.partition(f"/{_LOG}/") for meta in store.list_from("", recursive=True))
+        logs = (meta.path.partition(f"/{LOG}/") for meta in store.list_from("", recursive=True))
         inside = {path for path, separator, _ in logs if separator}
         found = [Location(root.scheme, root.authority, f"{root.key}/{path}".strip("/")).url for path in inside]
     return sorted(found)
@@ -64,9 +69,9 @@ def table_places(root_url: str, store: ObjectStore) -> list[str]:
 
 def _directories(root: str) -> Iterator[str]:
     for directory, names, _ in os.walk(root):
-        here = [name for name in names if (Path(directory) / name / _LOG).is_dir()]
+        here = [name for name in names if (Path(directory) / name / LOG).is_dir()]
         yield from (str(Path(directory) / name) for name in here)
-        names[:] = sorted(set(names) - set(here) - {_LOG})
+        names[:] = sorted(set(names) - set(here) - {LOG})
 
 
 def found_table(store: ObjectStore) -> FoundTable:

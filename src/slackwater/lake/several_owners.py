@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from slackwater.errors import CommitFailed, CommitUnknown, NotAuthorized, SlackwaterError, TimestampConflict
-from slackwater.owner.api import CommitOwner, CommitResponse
-from slackwater.owner.timestamp_range import TimestampRange, at_ms
-from slackwater.owner.transaction_api import TransactionConflict, TransactionRequest, TransactionResponse, Vote
+from slackwater.owner.api.commits import CommitOwner, CommitResponse
+from slackwater.owner.api.timestamp_range import TimestampRange, at_ms
+from slackwater.owner.api.transactions import TransactionConflict, TransactionRequest, TransactionResponse, Vote
 
 _log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.owned_log import list_whole_log
-from slackwater.owner.timestamp_range import at_ms
-from slackwater.owner.transaction_api import TableVersion
+from slackwater.owner.api.timestamp_range import at_ms
+from slackwater.owner.api.transactions import TableVersion
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 

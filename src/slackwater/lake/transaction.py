@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
-from slackwater.commit.transaction import Transaction
 from slackwater.errors import (
     CommitUnknown,
     ConcurrentWriteException,
@@ -25,12 +24,11 @@ from slackwater.errors import (
     TransactionEnded,
 )
 from slackwater.lake.held import Held, could_not_be_deleted
-from slackwater.lake.places import Places
+from slackwater.lake.lakes_seen import Places
 from slackwater.lake.several_owners import commit_together
-from slackwater.lake.table_in_transaction import TableInTransaction
-from slackwater.owner.open_transactions import enter, leave
-from slackwater.owner.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
-from slackwater.owner.transaction_api import (
+from slackwater.lake.table_branch import TableInTransaction
+from slackwater.owner.api.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
+from slackwater.owner.api.transactions import (
     WHOLE,
     Item,
     LockRequest,
@@ -39,13 +37,15 @@ from slackwater.owner.transaction_api import (
     TransactionRequest,
     TransactionResponse,
 )
-from slackwater.scan.predicate import Predicate
+from slackwater.predicate.predicate import Predicate
+from slackwater.predicate.sql import parse_predicate
 from slackwater.scan.snapshot import Snapshot
-from slackwater.scan.sql_predicate import parse_predicate
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.granule_reads import granules_where
-from slackwater.transaction.isolation import IsolationLevel
-from slackwater.transaction.race import MAX_ATTEMPTS
+from slackwater.transaction.conflicts.granule_reads import granules_where
+from slackwater.transaction.conflicts.isolation import IsolationLevel
+from slackwater.transaction.conflicts.race import MAX_ATTEMPTS
+from slackwater.transaction.open_transactions import enter, leave
+from slackwater.transaction.without_spark import Transaction
 
 if TYPE_CHECKING:
     from slackwater.lake.lake import LogLake

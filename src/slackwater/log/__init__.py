@@ -1,1 +1,1 @@
-"""See the modules of this package."""
+"""A table's log: its files, replayed to the actions that count in a version."""

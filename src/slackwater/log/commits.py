@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from slackwater.errors import ObjectNotFound
-from slackwater.log.segment import LOG, CommitFile
-from slackwater.protocol.actions import parse_commit
-from slackwater.protocol.file_names import commit_name
+from slackwater.log.segment import CommitFile
+from slackwater.protocol.actions.actions import parse_commit
+from slackwater.protocol.actions.file_names import LOG, commit_name
 from slackwater.storage.store import ObjectStore
 
 Action = Mapping[str, Any]

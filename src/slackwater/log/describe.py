@@ -13,14 +13,14 @@ from typing import Any
 import orjson
 
 from slackwater.errors import CorruptTable, VersionNotFound
+from slackwater.log.files.version_totals import file_totals
 from slackwater.log.history import CommitHistory
 from slackwater.log.owned_log import list_whole_log
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.log.version_totals import file_totals
-from slackwater.protocol import clustering
-from slackwater.protocol.column_mapping import physical_name
-from slackwater.protocol.features import supported_features
-from slackwater.protocol.schema import DataType, StructType
+from slackwater.protocol.features import clustering
+from slackwater.protocol.features.column_mapping import physical_name
+from slackwater.protocol.features.table_features import supported_features
+from slackwater.protocol.schema.schema import DataType, StructType
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 

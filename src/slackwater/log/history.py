@@ -13,15 +13,15 @@ from typing import Any
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.log.owned_log import read_commits
 from slackwater.log.segment import LogListing
-from slackwater.protocol.actions import Protocol, parse_commit
-from slackwater.protocol.commit_timestamps import (
+from slackwater.protocol.actions.actions import Protocol, parse_commit
+from slackwater.protocol.actions.commit_timestamps import (
     has_in_commit_timestamp,
     monotonic,
     split_by_enablement,
     version_at,
 )
-from slackwater.protocol.in_commit_timestamps import is_enabled
-from slackwater.protocol.properties import (
+from slackwater.protocol.features.in_commit_timestamps import is_enabled
+from slackwater.protocol.properties.properties import (
     ICT_ENABLEMENT_TIMESTAMP,
     ICT_ENABLEMENT_VERSION,
     TableProperties,

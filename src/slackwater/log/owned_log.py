@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from slackwater.errors import CorruptTable, MissingCommit, ObjectNotFound, TableNotFound, UnratifiedCommit
-from slackwater.log.segment import LOG, CommitFile, LogListing, list_log
-from slackwater.owner.api import Commit, GetCommitsResponse
-from slackwater.owner.foreign_commits import explained
-from slackwater.owner.registry import OwnedTable, find_owner, forget_owner, known_owner, learn_owner
-from slackwater.protocol.actions import Metadata, Protocol
-from slackwater.protocol.file_names import COMMITS_DIRECTORY, commit_name
-from slackwater.protocol.managed_commits import ownership
+from slackwater.log.segment import CommitFile, LogListing, list_log
+from slackwater.owner.api.commits import Commit, GetCommitsResponse
+from slackwater.owner.api.foreign_commits import explained
+from slackwater.owner.api.registry import OwnedTable, find_owner, forget_owner, known_owner, learn_owner
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LOG, commit_name
+from slackwater.protocol.features.managed_commits import ownership
 from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
 

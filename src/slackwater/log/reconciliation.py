@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slackwater.protocol.deletion_vectors import unique_id_of
-from slackwater.protocol.paths import canonical_path
+from slackwater.protocol.actions.deletion_vectors import unique_id_of
+from slackwater.protocol.actions.paths import canonical_path
 
 Action = Mapping[str, Any]
 

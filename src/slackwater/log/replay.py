@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
-from slackwater.log.checkpoint import Checkpoint, open_checkpoint
+from slackwater.log.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import (
     ACTION_SCHEMA,
@@ -27,7 +27,7 @@ from slackwater.log.file_actions import (
 from slackwater.log.owned_log import read_commits
 from slackwater.log.reconciliation import STATEFUL, reconcile
 from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment
-from slackwater.protocol.actions import (
+from slackwater.protocol.actions.actions import (
     DomainMetadata,
     Metadata,
     Protocol,
@@ -35,7 +35,7 @@ from slackwater.protocol.actions import (
     parse_actions,
     parse_commit,
 )
-from slackwater.protocol.features import validate_readable
+from slackwater.protocol.features.table_features import validate_readable
 from slackwater.storage.store import ObjectStore
 
 

@@ -12,11 +12,17 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from slackwater.errors import MissingCommit, TableNotFound, VersionNotFound
-from slackwater.log.last_checkpoint import read_last_checkpoint
-from slackwater.protocol.file_names import COMMITS_DIRECTORY, LogFile, LogFileKind, parse_log_file, version_prefix
+from slackwater.log.checkpoints.last_checkpoint import read_last_checkpoint
+from slackwater.protocol.actions.file_names import (
+    COMMITS_DIRECTORY,
+    LOG,
+    LogFile,
+    LogFileKind,
+    parse_log_file,
+    version_prefix,
+)
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
-LOG = "_delta_log"
 _NAMED_GAPS = 5
 _MOST_LISTINGS = 10
 

@@ -25,21 +25,21 @@ from slackwater.errors import (
 from slackwater.log.branches import branch_of
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import ADD_SCHEMA, file_keys
+from slackwater.log.files.version_checksum import VersionChecksum, contradiction, read_version_checksum
 from slackwater.log.history import CommitHistory, after_last_commit_allowed, to_ms
 from slackwater.log.live_files import CheckpointFiles, LiveFiles, tombstones
 from slackwater.log.owned_log import learns_owner, list_whole_log
-from slackwater.log.parsed_stats import conform_stats, stats_to_json, stats_type
 from slackwater.log.replay import TableState, advance, advance_by, replay, replay_first
-from slackwater.log.segment import LOG, LogSegment, load_segment
 from slackwater.log.segment import CheckpointFiles as CheckpointNames
-from slackwater.log.version_checksum import VersionChecksum, contradiction, read_version_checksum
-from slackwater.owner.registry import known_owner
-from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from slackwater.protocol.column_mapping import column_mapping_mode, data_columns
-from slackwater.protocol.file_names import crc_name
-from slackwater.protocol.in_commit_timestamps import is_enabled
-from slackwater.protocol.properties import TableProperties
-from slackwater.protocol.schema import StructType, parse_schema
+from slackwater.log.segment import LogSegment, load_segment
+from slackwater.owner.api.registry import known_owner
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.actions.file_names import LOG, crc_name
+from slackwater.protocol.features.column_mapping import column_mapping_mode, data_columns
+from slackwater.protocol.features.in_commit_timestamps import is_enabled
+from slackwater.protocol.properties.properties import TableProperties
+from slackwater.protocol.schema.schema import StructType, parse_schema
+from slackwater.stats.parsed import conform_stats, stats_to_json, stats_type
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 

@@ -17,16 +17,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from slackwater.errors import InvalidArgument, LockTimeout, SlackwaterError
-from slackwater.owner import locks, promises
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.database import Database
-from slackwater.owner.database_schema import decisions, prepared
-from slackwater.owner.granules import locked
-from slackwater.owner.joint_replays import committed
-from slackwater.owner.locking import Locking
-from slackwater.owner.owner_time import owner_now
-from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.granules import locked
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import (
     InDoubt,
     Item,
     LockRequest,
@@ -37,7 +30,14 @@ from slackwater.owner.transaction_api import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.transactions import Transactions
+from slackwater.owner.commit.joint_replays import committed
+from slackwater.owner.commit.transactions import Transactions
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import decisions, prepared
+from slackwater.owner.locking import Locking
+from slackwater.owner.state import locks, promises
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.owner_time import owner_now
 
 KEPT_MS = 30 * 86_400_000
 """For how long it is remembered that a transaction was decided not to commit: nobody else can decide it then."""

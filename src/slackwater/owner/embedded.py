@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from slackwater.errors import InvalidArgument, SlackwaterError, StorageError, TableNotFound
-from slackwater.owner.abandoned import free_abandoned
-from slackwater.owner.api import (
+from slackwater.owner.api.commits import (
     LATEST,
     CommitConflict,
     CommitRequest,
@@ -26,26 +25,8 @@ from slackwater.owner.api import (
     OwnershipProposal,
     TableState,
 )
-from slackwater.owner.asked_times import AskedTimes
-from slackwater.owner.backfill import BACKFILL_DELAY_S, ROWS_KEPT, Backfill
-from slackwater.owner.clock import OwnerClock, is_dead
-from slackwater.owner.commits import LEASE_MS, MAX_BACKLOG, Commits
-from slackwater.owner.database import Database
-from slackwater.owner.database_schema import commits, owner, tables
-from slackwater.owner.distributed import Distributed
-from slackwater.owner.fences import Fences
-from slackwater.owner.garbage import GRACE_MS, unrecorded
-from slackwater.owner.heads import locked_table
-from slackwater.owner.lake_identity import require_own
-from slackwater.owner.locking import Locking
-from slackwater.owner.owner_time import last_ms, owner_now
-from slackwater.owner.places import Places
-from slackwater.owner.read_timestamps import resize
-from slackwater.owner.recent_commits import RecentCommits
-from slackwater.owner.recovered_state import UNDER_WAY
-from slackwater.owner.time_slices import TimeSlices
-from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import (
     Cut,
     InDoubt,
     LockRequest,
@@ -55,9 +36,28 @@ from slackwater.owner.transaction_api import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.transactions import Transactions
+from slackwater.owner.commit.commits import LEASE_MS, MAX_BACKLOG, Commits
+from slackwater.owner.commit.transactions import Transactions
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import commits, owner, tables
+from slackwater.owner.distributed import Distributed
+from slackwater.owner.locking import Locking
+from slackwater.owner.publish.backfill import BACKFILL_DELAY_S, ROWS_KEPT, Backfill
+from slackwater.owner.publish.garbage import GRACE_MS, unrecorded
+from slackwater.owner.publish.recent_commits import RecentCommits
+from slackwater.owner.recovery.fences import Fences
+from slackwater.owner.recovery.lake_identity import require_own
+from slackwater.owner.recovery.recovered_state import UNDER_WAY
+from slackwater.owner.state.abandoned import free_abandoned
+from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.heads import locked_table
+from slackwater.owner.state.owner_time import last_ms, owner_now
+from slackwater.owner.state.read_timestamps import resize
+from slackwater.owner.state.roots import Places
+from slackwater.owner.state.waiting import Changes
+from slackwater.owner.time.asked_times import AskedTimes
+from slackwater.owner.time.time_slices import TimeSlices
 from slackwater.owner.transfers import Transfers
-from slackwater.owner.waiting import Changes
 from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
 

@@ -15,15 +15,15 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from slackwater.errors import CommitOwnerUnavailable, DeadlockDetected, InvalidArgument, LockTimeout
-from slackwater.owner import locks
-from slackwater.owner.clock import OwnerClock, is_dead
-from slackwater.owner.commits import settle_abandoned
-from slackwater.owner.database import Database
-from slackwater.owner.database_schema import tables
-from slackwater.owner.locks import Blocker, Waiting
-from slackwater.owner.owner_time import OwnerTime, owner_now
-from slackwater.owner.transaction_api import LockRequest
-from slackwater.owner.waiting import DOUBT_EVERY, FIRST_WAIT_S, Changes
+from slackwater.owner.api.transactions import LockRequest
+from slackwater.owner.commit.commits import settle_abandoned
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import tables
+from slackwater.owner.state import locks
+from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.locks import Blocker, Waiting
+from slackwater.owner.state.owner_time import OwnerTime, owner_now
+from slackwater.owner.state.waiting import DOUBT_EVERY, FIRST_WAIT_S, Changes
 
 LEASE_MS = 30_000
 """For how long nobody doubts that a transaction goes on which says so."""

@@ -30,9 +30,7 @@ from slackwater.errors import (
     TableNotFound,
     UnratifiedCommit,
 )
-from slackwater.owner.abandoned import free_abandoned
-from slackwater.owner.allocation import InFlight
-from slackwater.owner.api import (
+from slackwater.owner.api.commits import (
     Action,
     Commit,
     CommitConflict,
@@ -41,24 +39,26 @@ from slackwater.owner.api import (
     OwnershipProposal,
     TableState,
 )
-from slackwater.owner.backfill import Backfill
-from slackwater.owner.clock import OwnerClock, is_dead
-from slackwater.owner.commit_content import ContentFacts, content, facts_of, timestamp_of
-from slackwater.owner.commit_files import backfilled_path, stage, staged_path, transaction_at
-from slackwater.owner.commit_rules import require_valid
-from slackwater.owner.database import Database
-from slackwater.owner.database_schema import commits, owner, tables
-from slackwater.owner.foreign_commits import explained
-from slackwater.owner.granules import checked
-from slackwater.owner.heads import RATIFIED, TURN_MS, locked_table, why_refused
-from slackwater.owner.kept_settings import kept_by
-from slackwater.owner.locks import in_the_way
-from slackwater.owner.owner_time import OwnerTime, begin_allocation, last_ms
-from slackwater.owner.places import Places
-from slackwater.owner.transaction_api import Item
-from slackwater.protocol.file_names import version_prefix
-from slackwater.protocol.managed_commits import OWNER_NAME
-from slackwater.protocol.properties import MANAGED_COMMIT_OWNER
+from slackwater.owner.api.foreign_commits import explained
+from slackwater.owner.api.granules import checked
+from slackwater.owner.api.transactions import Item
+from slackwater.owner.commit.allocation import InFlight
+from slackwater.owner.commit.commit_rules import require_valid
+from slackwater.owner.commit.kept_settings import kept_by
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import commits, owner, tables
+from slackwater.owner.publish.backfill import Backfill
+from slackwater.owner.state.abandoned import free_abandoned
+from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.commit_content import ContentFacts, content, facts_of, timestamp_of
+from slackwater.owner.state.commit_files import stage, transaction_at
+from slackwater.owner.state.heads import RATIFIED, TURN_MS, locked_table, why_refused
+from slackwater.owner.state.locks import in_the_way
+from slackwater.owner.state.owner_time import OwnerTime, begin_allocation, last_ms
+from slackwater.owner.state.roots import Places
+from slackwater.protocol.actions.file_names import backfilled_path, staged_path, version_prefix
+from slackwater.protocol.features.managed_commits import OWNER_NAME
+from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER
 from slackwater.storage.store import ObjectStore
 
 _FUTURE_MS = 300_000

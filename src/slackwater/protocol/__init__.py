@@ -1,1 +1,1 @@
-"""See the modules of this package."""
+"""What the documents of the protocol say, as values and rules: nothing here reads or writes a file."""

@@ -1,1 +1,1 @@
-"""See the modules of this package."""
+"""What a read of one version needs: the files that may match, their deletion vectors, their lifetimes."""

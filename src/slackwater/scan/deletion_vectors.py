@@ -12,13 +12,13 @@ from typing import Any
 from pyroaring import BitMap64
 
 from slackwater.errors import CorruptDeletionVector, DataFileNotFound, ObjectNotFound
-from slackwater.protocol.deletion_vectors import (
+from slackwater.protocol.actions.deletion_vectors import (
     INLINE,
     DeletionVectorDescriptor,
     parse_file_slice,
     parse_inline,
 )
-from slackwater.protocol.paths import is_absolute
+from slackwater.protocol.actions.paths import is_absolute
 from slackwater.storage.gate import opened_place, vector_place
 from slackwater.storage.store import ObjectStore
 

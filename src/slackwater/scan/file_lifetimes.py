@@ -24,8 +24,8 @@ from slackwater.errors import (
 from slackwater.log.commits import ParsedCommit, parsed_commit
 from slackwater.log.owned_log import list_whole_log, read_commits
 from slackwater.log.segment import CommitFile
-from slackwater.protocol.paths import canonical_path
-from slackwater.protocol.properties import (
+from slackwater.protocol.actions.paths import canonical_path
+from slackwater.protocol.properties.properties import (
     ENABLE_ROW_TRACKING,
 )
 from slackwater.scan.deletion_vectors import load_deletion_vectors

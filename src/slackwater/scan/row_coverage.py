@@ -12,17 +12,17 @@ from slackwater.errors import OperationNotAllowed, VersionNotFound
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.history import format_ms
 from slackwater.log.segment import LogListing
-from slackwater.protocol.actions import Metadata
-from slackwater.protocol.column_mapping import NONE, physical_schema
-from slackwater.protocol.features import is_active
-from slackwater.protocol.properties import (
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.features.column_mapping import NONE, physical_schema
+from slackwater.protocol.features.table_features import is_active
+from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
     ENABLE_ROW_TRACKING,
     ICT_ENABLEMENT_VERSION,
     TableProperties,
 )
-from slackwater.protocol.schema import ArrayType, DataType, MapType, StructType, parse_schema
-from slackwater.protocol.type_widening import can_change_in_place, is_same_type
+from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType, parse_schema
+from slackwater.protocol.schema.type_widening import can_change_in_place, is_same_type
 from slackwater.scan.snapshot import Snapshot
 
 ASKED = "it was asked for from then on"

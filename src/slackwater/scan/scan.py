@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from slackwater.protocol.schema import StructType
-from slackwater.scan.predicate import And, Constant, Not, Or, Predicate, Unknown, columns_of
+from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Unknown, columns_of
+from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.skipping import may_match
-from slackwater.scan.stats import Path, StatsColumns
+from slackwater.stats.columns import Path, StatsColumns
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.scan.bounds import AFTER_PREFIX, Bounds, normalize, prove_bounds
-from slackwater.scan.predicate import (
+from slackwater.predicate.predicate import (
     And,
     Comparison,
     ComparisonOperator,
@@ -31,7 +30,8 @@ from slackwater.scan.predicate import (
     Unknown,
     columns_of,
 )
-from slackwater.scan.stats import ColumnStats, Path, StatsColumns
+from slackwater.stats.bounds import AFTER_PREFIX, Bounds, normalize, prove_bounds
+from slackwater.stats.columns import ColumnStats, Path, StatsColumns
 
 _COMPLEMENT: dict[ComparisonOperator, ComparisonOperator] = {
     "=": "!=",

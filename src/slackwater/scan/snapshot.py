@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.protocol.column_mapping import NONE, physical_name
-from slackwater.protocol.schema import DataType, StructType
-from slackwater.scan.predicate import Predicate, columns_of
+from slackwater.predicate.predicate import Predicate, columns_of
+from slackwater.predicate.sql import parse_predicate
+from slackwater.protocol.features.column_mapping import NONE, physical_name
+from slackwater.protocol.schema.schema import DataType, StructType
 from slackwater.scan.scan import Pruned, PruneReport, plan
-from slackwater.scan.sql_predicate import parse_predicate
 
 Path = tuple[str, ...]
 

@@ -1,1 +1,1 @@
-"""See the modules of this package."""
+"""Everything that is a Spark plan, and the only place that imports PySpark."""

@@ -15,11 +15,11 @@ from typing import Any, overload
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.log.segment import LOG
-from slackwater.spark.modes import frame_of_writer, is_connect
-from slackwater.spark.names import table_path
-from slackwater.spark.read import load
-from slackwater.spark.sessions import (
+from slackwater.protocol.actions.file_names import LOG
+from slackwater.spark.read.load import load
+from slackwater.spark.session.modes import frame_of_writer, is_connect
+from slackwater.spark.session.names import table_path
+from slackwater.spark.session.sessions import (
     ENABLED,
     answers_for,
     enable_process,
@@ -27,7 +27,7 @@ from slackwater.spark.sessions import (
     opts_out,
     take_back_catalog,
 )
-from slackwater.spark.write import save
+from slackwater.spark.write.save import save
 from slackwater.storage.open import open_store
 
 _REQUEST = "_slackwater_request"

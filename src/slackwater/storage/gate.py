@@ -8,8 +8,8 @@ Vector Descriptor Schema", "Sidecar File Information".
 
 from __future__ import annotations
 
-from slackwater.protocol.deletion_vectors import DeletionVectorDescriptor
-from slackwater.protocol.paths import checked_data_path, checked_relative_path, is_absolute
+from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
+from slackwater.protocol.actions.paths import checked_data_path, checked_relative_path, is_absolute
 from slackwater.storage.store import ObjectStore
 
 

@@ -1,1 +1,1 @@
-"""See the modules of this package."""
+"""Transactions of one table: what is staged, what must be checked, how it is committed."""

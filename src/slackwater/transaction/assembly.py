@@ -15,16 +15,16 @@ from typing import Any
 import pyarrow.compute as pc
 
 from slackwater.log.file_actions import ADD_SCHEMA
-from slackwater.protocol import in_commit_timestamps, row_tracking
-from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from slackwater.protocol.commit_info import ROW_TRACKING_PRESERVED, CommitInfo
-from slackwater.protocol.data_file_actions import AddFile, FileAction
-from slackwater.protocol.features import supported_features
-from slackwater.protocol.paths import canonical_path
-from slackwater.protocol.properties import TableProperties
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.actions.commit_info import ROW_TRACKING_PRESERVED, CommitInfo
+from slackwater.protocol.actions.files import AddFile, FileAction
+from slackwater.protocol.actions.paths import canonical_path
+from slackwater.protocol.features import in_commit_timestamps, row_tracking
+from slackwater.protocol.features.table_features import supported_features
+from slackwater.protocol.properties.properties import TableProperties
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.given_row_ids import highest_row_id
-from slackwater.transaction.recommit import as_adds
+from slackwater.transaction.rows.given_row_ids import highest_row_id
+from slackwater.transaction.rows.recommit import as_adds
 from slackwater.transaction.staged import StagedActions
 
 

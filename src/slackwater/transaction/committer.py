@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from slackwater.log.commits import ParsedCommit
 
 if TYPE_CHECKING:
-    from slackwater.protocol.commit_info import CommitInfo
+    from slackwater.protocol.actions.commit_info import CommitInfo
     from slackwater.transaction.transaction import TableTransaction
 
 

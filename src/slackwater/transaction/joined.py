@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from slackwater.protocol.data_file_actions import AddFile, RemoveFile
-from slackwater.protocol.paths import canonical_path
+from slackwater.protocol.actions.files import AddFile, RemoveFile
+from slackwater.protocol.actions.paths import canonical_path
 from slackwater.transaction.staged import ReadSet, StagedActions
 
 

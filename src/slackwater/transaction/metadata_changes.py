@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from slackwater.protocol.actions import Metadata
-from slackwater.protocol.identity_columns import HIGH_WATER_MARK
-from slackwater.protocol.properties import COLUMN_MAPPING_MODE
-from slackwater.protocol.schema import COMMENT, ArrayType, DataType, MapType, StructField, StructType, parse_schema
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK
+from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE
+from slackwater.protocol.schema.schema import (
+    COMMENT,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    parse_schema,
+)
 
 _COLUMN_MAPPING = "delta.columnMapping."
 

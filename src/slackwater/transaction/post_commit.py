@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from slackwater.log.checkpoints.last_checkpoint import read_last_checkpoint
 from slackwater.log.commits import ParsedCommit
-from slackwater.log.last_checkpoint import read_last_checkpoint
-from slackwater.log.version_checksum import VersionChecksum, read_version_checksum, write_version_checksum
-from slackwater.log.version_totals import checksum_of, next_checksum
-from slackwater.protocol.properties import TableProperties
+from slackwater.log.files.version_checksum import VersionChecksum, read_version_checksum, write_version_checksum
+from slackwater.log.files.version_totals import checksum_of, next_checksum
+from slackwater.protocol.properties.properties import TableProperties
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Committer, JoinsCommits
 from slackwater.transaction.log_upkeep import checkpoint, checkpoint_interval, clean_up

@@ -14,25 +14,25 @@ import pyarrow.compute as pc
 
 from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
 from slackwater.log.file_actions import file_keys
-from slackwater.protocol import iceberg_compat, managed_commits, row_tracking
-from slackwater.protocol.actions import Metadata, Protocol
-from slackwater.protocol.column_mapping import NONE, column_mapping_mode, physical_schema
-from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
-from slackwater.protocol.data_format import validate_parquet
-from slackwater.protocol.feature_support import required_features, validate_feature_combination, with_features
-from slackwater.protocol.features import is_active, supported_features, validate_writable
-from slackwater.protocol.partition_values import parse_partition_column
-from slackwater.protocol.paths import canonical_path, canonical_paths
-from slackwater.protocol.properties import (
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
+from slackwater.protocol.actions.partition_values import parse_partition_column
+from slackwater.protocol.actions.paths import canonical_path, canonical_paths
+from slackwater.protocol.features import iceberg_compat, managed_commits, row_tracking
+from slackwater.protocol.features.column_mapping import NONE, column_mapping_mode, physical_schema
+from slackwater.protocol.features.data_format import validate_parquet
+from slackwater.protocol.features.support import required_features, validate_feature_combination, with_features
+from slackwater.protocol.features.table_features import is_active, supported_features, validate_writable
+from slackwater.protocol.properties.properties import (
     APPEND_ONLY,
     COLUMN_MAPPING_MODE,
     ENABLE_CHANGE_DATA_FEED,
     ENABLE_DELETION_VECTORS,
     TableProperties,
 )
-from slackwater.protocol.schema import StructType, parse_schema
+from slackwater.protocol.schema.schema import StructType, parse_schema
 from slackwater.scan.snapshot import Snapshot
-from slackwater.scan.stats import record_counts
+from slackwater.stats.columns import record_counts
 from slackwater.transaction.staged import StagedActions
 
 if TYPE_CHECKING:

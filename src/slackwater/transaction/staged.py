@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
-from slackwater.protocol.paths import canonical_path
-from slackwater.scan.predicate import Constant, Predicate
-from slackwater.transaction.row_deletion import FileDeletion
-from slackwater.transaction.row_reads import Reading, RowsRead
+from slackwater.predicate.predicate import Constant, Predicate
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
+from slackwater.protocol.actions.paths import canonical_path
+from slackwater.transaction.conflicts.row_reads import Reading, RowsRead
+from slackwater.transaction.rows.row_deletion import FileDeletion
 
 
 @dataclass(slots=True)

@@ -15,17 +15,19 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from slackwater.errors import CommitUnknown, InvalidArgument, SlackwaterError
-from slackwater.protocol import row_tracking
-from slackwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from slackwater.protocol.commit_info import CommitInfo
-from slackwater.protocol.data_file_actions import AddCDCFile, AddFile, RemoveFile
-from slackwater.protocol.properties import TableProperties
-from slackwater.scan.predicate import Predicate
+from slackwater.predicate.predicate import Predicate
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.actions.commit_info import CommitInfo
+from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
+from slackwater.protocol.features import row_tracking
+from slackwater.protocol.properties.properties import TableProperties
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committer
-from slackwater.transaction.isolation import IsolationLevel, isolation_level
+from slackwater.transaction.conflicts.isolation import IsolationLevel, isolation_level
+from slackwater.transaction.conflicts.race import CommitRace
+from slackwater.transaction.conflicts.row_reads import RowsRead
 from slackwater.transaction.post_commit import PostCommit
 from slackwater.transaction.preparation import (
     effective_table,
@@ -33,11 +35,9 @@ from slackwater.transaction.preparation import (
     validate_not_append_only,
     validate_vectors_enabled,
 )
-from slackwater.transaction.race import CommitRace
-from slackwater.transaction.row_deletion import FileDeletion, RowDeletion, file_deletions, summary
-from slackwater.transaction.row_reads import RowsRead
+from slackwater.transaction.rows.row_deletion import FileDeletion, RowDeletion, file_deletions, summary
+from slackwater.transaction.rows.vector_files import delete_vector_files, write_deletion_vectors
 from slackwater.transaction.staged import ReadSet, StagedActions
-from slackwater.transaction.vector_files import delete_vector_files, write_deletion_vectors
 
 ENGINE_INFO = "Slackwater/0.1.0"
 

@@ -11,7 +11,7 @@ import sys
 
 import orjson
 
-from slackwater.owner.served.access_log import log_to
+from slackwater.owner.served.http.access_log import log_to
 from slackwater.owner.served.server import Binding, OwnerServer
 from slackwater.owner.served.settings import ServedSettings
 from tests.owner.served.memory_owner import MemoryOwner

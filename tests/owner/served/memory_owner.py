@@ -16,7 +16,7 @@ from slackwater.errors import (
     TimestampConflict,
     TimestampOutOfRange,
 )
-from slackwater.owner.api import (
+from slackwater.owner.api.commits import (
     LATEST,
     Commit,
     CommitConflict,
@@ -27,8 +27,8 @@ from slackwater.owner.api import (
     OwnershipProposal,
     TableState,
 )
-from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import (
     Cut,
     InDoubt,
     Item,

@@ -9,9 +9,9 @@ import httpx
 import orjson
 
 from slackwater.errors import CommitUnknown, SlackwaterError
-from slackwater.owner.served.client import HttpOwner
-from slackwater.owner.served.error_wire import error_to_json, status_of
-from slackwater.owner.served.patience import ClientClock
+from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.served.client.patience import ClientClock
+from slackwater.owner.served.wire.errors import error_to_json, status_of
 
 TOKEN = "slw_" + "s" * 43
 Step = Callable[[httpx.Request], httpx.Response] | Exception | httpx.Response

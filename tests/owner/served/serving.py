@@ -13,7 +13,7 @@ import anyio
 import httpx
 from starlette.types import ASGIApp
 
-from slackwater.owner.api import CommitOwner, CommitRequest, CommitResponse, OwnershipProposal
+from slackwater.owner.api.commits import CommitOwner, CommitRequest, CommitResponse, OwnershipProposal
 from slackwater.owner.served.server import Binding, OwnerServer
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from slackwater.owner.served.access_log import log_to
+from slackwater.owner.served.http.access_log import log_to
 from slackwater.owner.served.server import Binding, OwnerServer
 from tests.owner.served.memory_owner import MemoryOwner
 

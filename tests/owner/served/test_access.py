@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slackwater.errors import CommitOwnerUnavailable
-from slackwater.owner.database import Database
+from slackwater.owner.database.database import Database
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Scope, Tokens

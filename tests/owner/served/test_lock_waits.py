@@ -9,13 +9,9 @@ import anyio
 import pytest
 
 from slackwater.errors import CommitOwnerBusy, LockTimeout
-from slackwater.owner.api import CommitConflict, CommitRequest, CommitResponse
-from slackwater.owner.served.client import HttpOwner
-from slackwater.owner.served.lock_holders import LockHolders
-from slackwater.owner.served.settings import ServedSettings
-from slackwater.owner.served.workers import Workers
-from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import (
     Item,
     LockRequest,
     TimeRequest,
@@ -23,7 +19,11 @@ from slackwater.owner.transaction_api import (
     TransactionRequest,
     Vote,
 )
-from slackwater.owner.transaction_api import TransactionResponse as Response
+from slackwater.owner.api.transactions import TransactionResponse as Response
+from slackwater.owner.served.client.client import HttpOwner
+from slackwater.owner.served.lock_holders import LockHolders
+from slackwater.owner.served.settings import ServedSettings
+from slackwater.owner.served.workers import Workers
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import commit_request, new_id, served, taken
 

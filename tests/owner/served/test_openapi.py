@@ -11,10 +11,10 @@ from schemathesis import GenerationMode
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.schemas import APIOperation
 
-from slackwater.owner.database import Database
+from slackwater.owner.database.database import Database
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.tokens import Scope, Tokens
-from slackwater.owner.served.wire import GREATEST_VERSION
+from slackwater.owner.served.wire.commits import GREATEST_VERSION
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import commit_request, proposal, taken
 

@@ -13,16 +13,16 @@ import sqlalchemy as sa
 
 from slackwater.errors import CommitUnknown, NotAuthorized
 from slackwater.lake.several_owners import commit_together, resolve
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.database import Database
-from slackwater.owner.database_schema import openers as openers_table
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import Item, LockRequest, TimeRequest, TransactionRequest, TransactionResponse
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import openers as openers_table
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.app import create_app
-from slackwater.owner.served.client import HttpOwner
+from slackwater.owner.served.client.client import HttpOwner
 from slackwater.owner.served.openers import KEPT_MS, Openers, Step
 from slackwater.owner.served.tokens import Granted, Scope, Tokens
-from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import Item, LockRequest, TimeRequest, TransactionRequest, TransactionResponse
+from slackwater.owner.state.clock import OwnerClock
 from tests.contract.owners import OwnedLake, Table, created, new_id, new_lake
 from tests.contract.transactions import Txn
 from tests.owner.served.memory_owner import MemoryOwner

@@ -28,9 +28,9 @@ from slackwater.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
-from slackwater.owner.api import CommitConflict, CommitResponse, TableState
-from slackwater.owner.database import Database
-from slackwater.owner.served.client import HttpOwner
+from slackwater.owner.api.commits import CommitConflict, CommitResponse, TableState
+from slackwater.owner.database.database import Database
+from slackwater.owner.served.client.client import HttpOwner
 from slackwater.owner.served.server import Binding, OwnerServer
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Scope, Tokens

@@ -17,9 +17,8 @@ from slackwater.errors import (
     StorageError,
     TimestampConflict,
 )
-from slackwater.owner.served.client import HttpOwner
-from slackwater.owner.timestamp_range import UNBOUNDED, TimestampRange
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.timestamp_range import UNBOUNDED, TimestampRange
+from slackwater.owner.api.transactions import (
     InDoubt,
     TableRead,
     TableWrite,
@@ -28,6 +27,7 @@ from slackwater.owner.transaction_api import (
     TransactionResponse,
     Vote,
 )
+from slackwater.owner.served.client.client import HttpOwner
 from tests.owner.served.scripted import LOST, NEVER_SENT, Script, Step, answered, failed
 from tests.owner.served.serving import new_id
 

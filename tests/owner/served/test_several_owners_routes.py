@@ -9,11 +9,9 @@ import pytest
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, LockTimeout, StorageError, TimestampConflict
 from slackwater.lake.several_owners import commit_together, resolve
-from slackwater.owner.api import CommitOwner
-from slackwater.owner.served.app import create_app
-from slackwater.owner.served.client import HttpOwner
-from slackwater.owner.timestamp_range import TimestampRange
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import (
     InDoubt,
     TableRead,
     TableWrite,
@@ -22,6 +20,8 @@ from slackwater.owner.transaction_api import (
     TransactionResponse,
     Vote,
 )
+from slackwater.owner.served.app import create_app
+from slackwater.owner.served.client.client import HttpOwner
 from tests.owner.served.memory_owner import NOW_MS, OWNER_ID, MemoryOwner
 from tests.owner.served.serving import AppClient, id_of_a_test, new_id, served, taken
 

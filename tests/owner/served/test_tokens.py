@@ -7,9 +7,9 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import InvalidArgument
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.database import Database
+from slackwater.owner.database.database import Database
 from slackwater.owner.served.tokens import CACHED_S, Granted, Scope, Tokens
+from slackwater.owner.state.clock import OwnerClock
 
 
 class Times:

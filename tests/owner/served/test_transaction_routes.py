@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from slackwater.errors import InvalidArgument, LockTimeout, TableNotFound, TimestampConflict, TimestampOutOfRange
-from slackwater.owner.api import CommitConflict
-from slackwater.owner.served.app import create_app
-from slackwater.owner.served.client import HttpOwner
-from slackwater.owner.timestamp_range import UNBOUNDED, TimestampRange
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.commits import CommitConflict
+from slackwater.owner.api.timestamp_range import UNBOUNDED, TimestampRange
+from slackwater.owner.api.transactions import (
     WHOLE,
     Item,
     LockRequest,
@@ -23,6 +21,8 @@ from slackwater.owner.transaction_api import (
     TransactionRequest,
     TransactionResponse,
 )
+from slackwater.owner.served.app import create_app
+from slackwater.owner.served.client.client import HttpOwner
 from tests.owner.served.memory_owner import NOW_MS, MemoryOwner
 from tests.owner.served.serving import AppClient, commit_request, id_of_a_test, new_id, served, taken
 

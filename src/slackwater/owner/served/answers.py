@@ -9,7 +9,7 @@ import orjson
 from starlette.responses import Response
 
 from slackwater.errors import SlackwaterError
-from slackwater.owner.served.error_wire import error_to_json, status_of
+from slackwater.owner.served.wire.errors import error_to_json, status_of
 
 BUSY_WAIT_S = 1
 """What `Retry-After` says where nobody knows better."""

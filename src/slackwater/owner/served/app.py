@@ -12,19 +12,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from slackwater.errors import UnsupportedFeature
-from slackwater.owner.api import CommitOwner
-from slackwater.owner.served.access_log import log_request
+from slackwater.owner.api.commits import CommitOwner
 from slackwater.owner.served.answers import Refusal
 from slackwater.owner.served.gate import Gate, answered
+from slackwater.owner.served.http.access_log import log_request
 from slackwater.owner.served.metrics import Metrics
 from slackwater.owner.served.observation import Observed
 from slackwater.owner.served.openers import Openers
 from slackwater.owner.served.routes import BEARER, Service, owner_router
-from slackwater.owner.served.schemas import LOG_VALUE, LOG_VALUE_SCHEMA
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens
 from slackwater.owner.served.transaction_routes import add_transactions
-from slackwater.owner.served.wire import API_VERSION, GREATEST_VERSION
+from slackwater.owner.served.wire.commits import API_VERSION, GREATEST_VERSION
+from slackwater.owner.served.wire.schemas import LOG_VALUE, LOG_VALUE_SCHEMA
 from slackwater.owner.served.workers import Workers
 
 _METHOD_NOT_ALLOWED = 405

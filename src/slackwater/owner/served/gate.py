@@ -15,14 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, NotAuthorized, SlackwaterError
-from slackwater.owner.served.addresses import is_loopback
 from slackwater.owner.served.answers import Refusal, error_response
-from slackwater.owner.served.bodies import BodyParser
-from slackwater.owner.served.error_wire import INTERNAL
-from slackwater.owner.served.limits import BodyLimits, RateLimits
+from slackwater.owner.served.client.addresses import is_loopback
+from slackwater.owner.served.http.bodies import BodyParser
+from slackwater.owner.served.http.limits import BodyLimits, RateLimits
 from slackwater.owner.served.observation import observation
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Granted, Scope, Tokens
+from slackwater.owner.served.wire.errors import INTERNAL
 
 SCOPE = "x-required-scope"
 """The key in a route's OpenAPI entry that names the scope it needs; a route without it needs no token."""

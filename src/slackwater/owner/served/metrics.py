@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from slackwater.errors import SlackwaterError
-from slackwater.owner.api import ManagedTable
+from slackwater.owner.api.commits import ManagedTable
 from slackwater.owner.served.observation import Observation
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

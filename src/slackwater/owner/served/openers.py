@@ -19,13 +19,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from starlette.requests import Request
 
 from slackwater.errors import NotAuthorized
-from slackwater.owner.batches import Batches
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.database import Database
-from slackwater.owner.database_schema import decisions, locks, openers, prepared, promises, transactions
-from slackwater.owner.heads import RATIFIED
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import decisions, locks, openers, prepared, promises, transactions
 from slackwater.owner.served.gate import granted_to
 from slackwater.owner.served.tokens import Granted, Scope
+from slackwater.owner.state.batches import Batches
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.heads import RATIFIED
 
 P = ParamSpec("P")
 T = TypeVar("T")

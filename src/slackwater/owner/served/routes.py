@@ -10,13 +10,14 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from slackwater.owner.api import CommitConflict, CommitOwner, CommitRequest, CommitResponse, OwnershipProposal
-from slackwater.owner.served import schemas, wire
+from slackwater.owner.api.commits import CommitConflict, CommitOwner, CommitRequest, CommitResponse, OwnershipProposal
 from slackwater.owner.served.answers import json_response
 from slackwater.owner.served.gate import SCOPE, Gate, guarded_route
 from slackwater.owner.served.metrics import CONTENT_TYPE, Metrics
 from slackwater.owner.served.openers import Openers
 from slackwater.owner.served.tokens import Scope
+from slackwater.owner.served.wire import commits as wire
+from slackwater.owner.served.wire import schemas
 from slackwater.owner.served.workers import Workers
 
 BEARER = "bearer"

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import uvicorn
 
 from slackwater.errors import InvalidArgument
-from slackwater.owner.api import CommitOwner
-from slackwater.owner.served.addresses import is_loopback
+from slackwater.owner.api.commits import CommitOwner
 from slackwater.owner.served.app import create_app
-from slackwater.owner.served.connections import Connections, Listening
-from slackwater.owner.served.http_protocol import bounded_protocol
+from slackwater.owner.served.client.addresses import is_loopback
+from slackwater.owner.served.http.connections import Connections, Listening
+from slackwater.owner.served.http.http_protocol import bounded_protocol
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens
 

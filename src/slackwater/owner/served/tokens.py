@@ -18,10 +18,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from slackwater.errors import InvalidArgument
-from slackwater.owner.clock import OwnerClock
-from slackwater.owner.database import Database
-from slackwater.owner.database_schema import tokens as tokens_table
-from slackwater.owner.served.wire import checked_name
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import tokens as tokens_table
+from slackwater.owner.served.wire.commits import checked_name
+from slackwater.owner.state.clock import OwnerClock
 
 CACHED_S = 3.0
 """For so long a token that was revoked may still be taken for good."""

@@ -10,17 +10,8 @@ from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from slackwater.owner.served import transaction_schemas as schemas
-from slackwater.owner.served import transaction_wire, wire
-from slackwater.owner.served.answers import json_response
-from slackwater.owner.served.lock_holders import LockHolders
-from slackwater.owner.served.openers import Step
-from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, described
-from slackwater.owner.served.schemas import ErrorAnswer
-from slackwater.owner.served.tokens import Scope
-from slackwater.owner.served.transaction_wire import LONGEST_LOCK_WAIT_S
-from slackwater.owner.timestamp_range import UNBOUNDED, TimestampRange
-from slackwater.owner.transaction_api import (
+from slackwater.owner.api.timestamp_range import UNBOUNDED, TimestampRange
+from slackwater.owner.api.transactions import (
     Item,
     LockRequest,
     TableRead,
@@ -30,6 +21,16 @@ from slackwater.owner.transaction_api import (
     TransactionResponse,
     Vote,
 )
+from slackwater.owner.served.answers import json_response
+from slackwater.owner.served.lock_holders import LockHolders
+from slackwater.owner.served.openers import Step
+from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, described
+from slackwater.owner.served.tokens import Scope
+from slackwater.owner.served.wire import commits as wire
+from slackwater.owner.served.wire import transaction_schemas as schemas
+from slackwater.owner.served.wire import transactions as transaction_wire
+from slackwater.owner.served.wire.schemas import ErrorAnswer
+from slackwater.owner.served.wire.transactions import LONGEST_LOCK_WAIT_S
 
 TxnId = Annotated[str, Path(pattern=wire.ID_PATTERN, description="The transaction's UUID.")]
 

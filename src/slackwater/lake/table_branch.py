@@ -1,0 +1,198 @@
+"""One table in a transaction over many: the version it is seen as, what was done to it, what was read of it.
+
+Source: paper §3.1 (V_R, V_I, V_D); design §6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from slackwater.errors import SlackwaterError
+from slackwater.log.branches import Branch, begin_branch
+from slackwater.owner.api.commits import CommitOwner, CommitResponse
+from slackwater.owner.api.registry import OwnedTable
+from slackwater.owner.api.transactions import Item, TableRead, TableWrite
+from slackwater.predicate.predicate import Predicate
+from slackwater.protocol.actions.commit_info import CommitInfo
+from slackwater.protocol.actions.paths import canonical_path
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.committer import Committed
+from slackwater.transaction.committers.branch import JoinedCommit
+from slackwater.transaction.committers.managed import ManagedCommitter, committed_by
+from slackwater.transaction.conflicts.granule_reads import granules_read
+from slackwater.transaction.conflicts.isolation import IsolationLevel
+from slackwater.transaction.conflicts.race import CommitRace
+from slackwater.transaction.joined import joined_actions, joined_reads
+from slackwater.transaction.staged import ReadSet
+from slackwater.transaction.transaction import ENGINE_INFO, Clock, TableTransaction
+
+OPERATION = "TRANSACTION"
+"""The operation of a commit that holds several changes."""
+
+
+class TableInTransaction:
+    """A table as a transaction has it; whatever commits through `store` becomes part of the transaction."""
+
+    def __init__(
+        self, name: str, owned: OwnedTable, store: ObjectStore, base: Snapshot, clock: Clock, transaction: object
+    ) -> None:
+        """`transaction` is known to whoever has the store, and not kept alive."""
+        self.name = name
+        self.store = store
+        self.base = base
+        self.reads = ReadSet()
+        self.is_locked_exclusively = False
+        self._owned = owned
+        self._clock = clock
+        self._branch = Branch(base, transaction)
+        self._race: CommitRace | None = None
+        begin_branch(store, self._branch)
+
+    @property
+    def owner(self) -> CommitOwner:
+        """The table's owner."""
+        return self._owned.owner
+
+    @property
+    def table_id(self) -> str:
+        """The owner's id of the table."""
+        return self._owned.table_id
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The table as the transaction sees it, its own changes included. Raises TransactionEnded."""
+        newest: Snapshot = self._branch.newest
+        return newest
+
+    def read(self, predicate: Predicate | None = None) -> None:
+        """Declare that the transaction depends on the rows that `predicate` may be true for, or on all."""
+        if predicate is None:
+            self.reads.read_all()
+        else:
+            self.reads.read(predicate)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self._joined)
+
+    @property
+    def written_items(self) -> list[Item]:
+        """What was written so far."""
+        return [Item(self.table_id)] if self.is_written else []
+
+    def close(self) -> None:
+        """Nothing is read or done through it any more."""
+        self._branch.close()
+
+    def prepare(self, txn_id: str, isolation: IsolationLevel) -> None:
+        """Make one commit of all that was done, to be tried. Raises as `TableTransaction.commit` before it tries."""
+        transaction, info = self._one_commit(txn_id)
+        transaction.committer = ManagedCommitter(self.store, self._owned)
+        transaction.txn_id = txn_id
+        if info is None:
+            said = self._user_metadata()
+            self._race = transaction.prepared(OPERATION, self._parameters(), user_metadata=said, isolation=isolation)
+        else:
+            self._race = CommitRace(transaction, info, isolation)
+
+    def table_read(self) -> TableRead | None:
+        """What was read, as of the version up to which it is known to be so; None where nothing was."""
+        reads = self._all_reads()
+        if not (reads.readings or reads.app_ids):
+            return None
+        granules = granules_read(self.base, reads)
+        return TableRead(self.table_id, self._ready.version - 1, granules) if granules else None
+
+    def table_write(self) -> TableWrite | None:
+        """The commit of the next attempt; None where nothing was done."""
+        if not self.is_written:
+            return None
+        race = self._ready
+        may_move = race.transaction.may_move and not self.reads.readings
+        return TableWrite(self.table_id, race.version, race.actions(), may_move)
+
+    def follow(self, latest_version: int) -> bool:
+        """Go behind what others committed, where that is possible; whether our own commit is among it.
+
+        Raises the DeltaConcurrentModificationException that says why it is not.
+        """
+        race = self._ready
+        commits = race.transaction.committer.commits_after(race.version - 1)
+        own = race.follow(commits, latest_version)
+        return own is not None
+
+    def landed(self, response: CommitResponse, attempts: int) -> CommitResult:
+        """The result, after the upkeep that is due."""
+        commit = response.commit
+        try:
+            return self._ready.landed(Committed(committed_by(self.store, response)), attempts)
+        except SlackwaterError as error:
+            # It counts, whatever cannot be read back.
+            told = f"reading the version back failed: {error}"
+            return CommitResult(self.store, commit.version, commit.timestamp_ms, attempts, upkeep_errors=(told,))
+
+    def staged_paths(self) -> list[str]:
+        """The data files that were written for the transaction, relative to the table's root."""
+        found: list[str] = []
+        live = {canonical_path(path) for path in self.base.live_files(["path"])["path"].to_pylist()}
+        for part in self._joined:
+            staged = part.transaction.staged
+            found += [canonical_path(add.path) for add in staged.adds]
+            found += [canonical_path(change.path) for change in staged.change_files]
+            found += part.transaction.vector_paths
+        return [path for path in dict.fromkeys(found) if path not in live]
+
+    def discard(self) -> None:
+        """Delete what was written for the transaction, which certainly did not land."""
+        paths = self.staged_paths() if self.is_written else []
+        if paths:
+            self.store.delete(paths)
+
+    @property
+    def _ready(self) -> CommitRace:
+        if self._race is None:
+            raise ValueError("the commit was not prepared")
+        return self._race
+
+    @property
+    def _joined(self) -> Sequence[JoinedCommit]:
+        return self._branch.joined
+
+    def _all_reads(self) -> ReadSet:
+        return joined_reads([self.reads, *(part.transaction.reads for part in self._joined)])
+
+    def _one_commit(self, txn_id: str) -> tuple[TableTransaction, CommitInfo | None]:
+        """The transaction that commits it all; its `commitInfo` where it is the one that was joined."""
+        parts = self._joined
+        if len(parts) == 1:
+            only = parts[0]
+            only.transaction.reads = self._all_reads()
+            return only.transaction, replace(only.info, txn_id=txn_id)
+        transaction = TableTransaction(self.store, ManagedCommitter(self.store, self._owned), self.base, self._clock)
+        transaction.reads = self._all_reads()
+        if not parts:
+            return transaction, CommitInfo(timestamp=0, operation=OPERATION, txn_id=txn_id, engine_info=ENGINE_INFO)
+        transaction.zone = parts[0].transaction.zone
+        transaction.staged = joined_actions([part.transaction.staged for part in parts])
+        transaction.rows_preserved = all(part.transaction.rows_preserved for part in parts)
+        transaction.vector_paths = [path for part in parts for path in part.transaction.vector_paths]
+        return transaction, None
+
+    def _user_metadata(self) -> str | None:
+        """What the operations say for the history, one line for each text; None where none says anything."""
+        texts = [part.info.user_metadata for part in self._joined if part.info.user_metadata is not None]
+        return "\n".join(dict.fromkeys(texts)) if texts else None
+
+    def _parameters(self) -> Mapping[str, str]:
+        told: list[Mapping[str, Any]] = [
+            {"operation": part.info.operation, "operationParameters": dict(part.info.operation_parameters or {})}
+            for part in self._joined
+        ]
+        return {"operations": orjson.dumps(told).decode()}

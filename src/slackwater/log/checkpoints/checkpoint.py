@@ -1,0 +1,323 @@
+"""Reading checkpoints: V1 and V2, classic, multi-part and UUID-named, with and without sidecars.
+
+Source: delta-protocol.md "Checkpoints", "Checkpoint Specs", "Checkpoint Schema", "Sidecar File Information".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
+from slackwater.log.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, file_actions, select_rows
+from slackwater.log.segment import CheckpointFiles
+from slackwater.protocol.actions.actions import parse_actions
+from slackwater.protocol.actions.file_names import LOG
+from slackwater.storage.parquet_footer import RowGroup, open_parquet
+from slackwater.storage.store import ObjectStore
+
+SIDECARS = f"{LOG}/_sidecars"
+_SMALL_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "checkpointMetadata", "sidecar")
+_SCHEMAS = {"add": ADD_SCHEMA, "remove": REMOVE_SCHEMA}
+_NO_SPARES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint whose small actions are read and whose file actions wait to be asked for.
+
+    `actions`: everything but file actions, as in a commit. `files`: the Parquet files that hold file actions;
+    `inline`: file actions of a JSON checkpoint, as ACTION_SCHEMA.
+    """
+
+    version: int
+    actions: tuple[dict[str, Any], ...]
+    files: tuple[str, ...]
+    inline: pa.Table | None = None
+
+    def read(self, store: ObjectStore, action: str, columns: Sequence[str]) -> pa.Table:
+        """Columns of all `add` or `remove` actions, one row each, in an order that is the same at every call.
+
+        `columns` are of ADD_SCHEMA or REMOVE_SCHEMA, or `stats_parsed` / `partitionValues_parsed` and paths below
+        them (`stats_parsed.minValues.id`), which come as the checkpoint has them. Memory O(rows × columns).
+        Raises CorruptCheckpoint.
+        """
+        tables = list(self.batches(store, action, columns))
+        if not tables:
+            return pa.schema([f for f in _SCHEMAS[action] if f.name in columns]).empty_table()
+        return pa.concat_tables(tables, promote_options="permissive")
+
+    def batches(
+        self, store: ObjectStore, action: str, columns: Sequence[str], spares: Mapping[str, str] = _NO_SPARES
+    ) -> Iterator[pa.Table]:
+        """As `read`, in pieces of some ten thousand rows: memory O(one piece), whatever the checkpoint's size.
+
+        `spares` maps a column to one that makes it needless: it is read only where the other one has gaps, and absent
+        from the pieces in between. Raises CorruptCheckpoint.
+        """
+        for path in self.files:
+            yield from _read_parquet_actions(store, path, action, columns, spares)
+        if self.inline is not None:
+            rows = self.inline.filter(pa.compute.equal(self.inline["is_add"], action == "add"))
+            yield rows.select([c for c in columns if c in _SCHEMAS[action].names])
+
+
+_BATCH_ROWS = 131_072
+_MIN_BATCH_ROWS = 1_024
+_BATCH_BYTES = 64 * 1024 * 1024
+_Gate = Callable[[Sequence[dict[str, Any]]], None]
+
+
+def open_checkpoint(store: ObjectStore, checkpoint: CheckpointFiles, gate: _Gate) -> Checkpoint:
+    """Read the small actions of `checkpoint` and find out where its file actions are.
+
+    `gate` sees the small actions before any of them is trusted, and raises where the table may not be read. Raises
+    CorruptCheckpoint where a file is gone or unreadable, a sidecar is missing, or a V2 checkpoint's version
+    contradicts its name.
+    """
+    if checkpoint.paths[0].endswith(".json"):
+        data, where = _read(store, checkpoint.paths[0]), f"{store.root_url}/{checkpoint.paths[0]}"
+        try:
+            actions = parse_actions(data, where)
+            if not actions:
+                raise CorruptLog(f"{where} is empty")
+            gate(actions)
+            inline = file_actions([(checkpoint.version, where, actions)])
+        except CorruptLog as error:
+            raise CorruptCheckpoint(str(error)) from error
+        small = [a for a in actions if a.get("add") is None and a.get("remove") is None]
+        return _with_sidecars(store, checkpoint, small, (), inline if inline.num_rows else None)
+    small = [a for path in checkpoint.paths for a in _small_parquet_actions(store, path)]
+    gate(small)
+    return _with_sidecars(store, checkpoint, small, checkpoint.paths, None)
+
+
+def sidecar_paths(store: ObjectStore, checkpoint: CheckpointFiles) -> tuple[str, ...]:
+    """The sidecars that `checkpoint` refers to, as paths in the store; whether they are there is not looked up.
+
+    Raises CorruptCheckpoint where the checkpoint cannot be read.
+    """
+    actions: list[dict[str, Any]] = []
+    for path in checkpoint.paths:
+        if path.endswith(".json"):
+            try:
+                actions += parse_actions(_read(store, path), f"{store.root_url}/{path}")
+            except CorruptLog as error:
+                raise CorruptCheckpoint(str(error)) from error
+        else:
+            actions += _small_parquet_actions(store, path, ("sidecar",))
+    return tuple(f"{SIDECARS}/{_sidecar_name(a['sidecar'], checkpoint)}" for a in actions if a.get("sidecar"))
+
+
+def add_type(store: ObjectStore, path: str) -> pa.StructType | None:
+    """The type of the column `add` in a Parquet file of a checkpoint, None where it has none.
+
+    Raises CorruptCheckpoint.
+    """
+    file, _ = open_parquet_of(store, path)
+    with closing(file):
+        return _action_type(store, file, path, "add")
+
+
+def count_rows(store: ObjectStore, path: str) -> int:
+    """The actions in a Parquet file of a checkpoint, by its footer. Raises CorruptCheckpoint."""
+    file, _ = open_parquet_of(store, path)
+    with closing(file):
+        return int(file.metadata.num_rows)
+
+
+def _with_sidecars(
+    store: ObjectStore,
+    checkpoint: CheckpointFiles,
+    small: Sequence[dict[str, Any]],
+    files: tuple[str, ...],
+    inline: pa.Table | None,
+) -> Checkpoint:
+    sidecars = [f"{SIDECARS}/{_sidecar_name(a['sidecar'], checkpoint)}" for a in small if a.get("sidecar") is not None]
+    for path in sidecars:
+        if store.head(path) is None:
+            raise CorruptCheckpoint(f"{store.root_url}: {checkpoint.paths[0]} refers to {path}, which is missing")
+    for action in small:
+        node = action.get("checkpointMetadata")
+        declared = node.get("version") if isinstance(node, dict) else node
+        if declared is not None and declared != checkpoint.version:
+            raise CorruptCheckpoint(f"{store.root_url}: {checkpoint.paths[0]} says that it is of version {declared}")
+    kept = tuple(a for a in small if a.get("sidecar") is None and a.get("checkpointMetadata") is None)
+    return Checkpoint(checkpoint.version, kept, (*files, *sidecars), inline)
+
+
+def _sidecar_name(node: Any, checkpoint: CheckpointFiles) -> str:
+    path = node.get("path") if isinstance(node, dict) else None
+    # Sidecars always are in the table's own directory, whatever an absolute path says.
+    name = unquote(path).rpartition("/")[2] if isinstance(path, str) else ""
+    if name in ("", ".", "..") or "\0" in name:
+        raise CorruptCheckpoint(f"{checkpoint.paths[0]}: a sidecar without the path of a file: {node}")
+    return name
+
+
+def _read(store: ObjectStore, path: str) -> bytes:
+    try:
+        return store.read(path)
+    except ObjectNotFound as error:
+        raise CorruptCheckpoint(f"{store.root_url}: {path} is gone") from error
+
+
+# Damaged text shows as UnicodeDecodeError, which is a ValueError.
+_UNREADABLE = (pa.ArrowException, OSError, ValueError)
+
+
+def _damaged(store: ObjectStore, path: str, how: str, error: Exception) -> CorruptCheckpoint:
+    return CorruptCheckpoint(f"{store.root_url}: {path} {how}: {' '.join(str(error).split())}")
+
+
+def open_parquet_of(store: ObjectStore, path: str) -> tuple[pq.ParquetFile, tuple[RowGroup, ...]]:
+    """The Parquet file of a checkpoint at `path`, and its row groups. Raises CorruptCheckpoint."""
+    try:
+        return open_parquet(store.open_file(path))
+    except ObjectNotFound as error:
+        raise CorruptCheckpoint(f"{store.root_url}: {path} is gone") from error
+    except _UNREADABLE as error:
+        raise _damaged(store, path, "is not a readable Parquet file", error) from error
+
+
+def _small_parquet_actions(
+    store: ObjectStore, path: str, names: Sequence[str] = _SMALL_ACTIONS
+) -> list[dict[str, Any]]:
+    actions: list[dict[str, Any]] = []
+    file, groups = open_parquet_of(store, path)
+    with closing(file):
+        for name in names:
+            if _action_type(store, file, path, name) is None:
+                continue
+            for group in _groups_with(file, groups, name):
+                column = _read_group(store, file, path, group, [name])[name].combine_chunks()
+                try:
+                    nodes = [_plain(node) for node in column.drop_null().to_pylist()]
+                except _UNREADABLE as error:
+                    raise _damaged(store, path, f"is damaged in {name}", error) from error
+                # Some writers leave a struct of nulls where the action is absent.
+                actions += [{name: node} for node in nodes if node]
+    return actions
+
+
+def _action_type(store: ObjectStore, file: pq.ParquetFile, path: str, action: str) -> pa.StructType | None:
+    """The type of the action's column, None where the file has none."""
+    if action not in file.schema_arrow.names:
+        return None
+    found = file.schema_arrow.field(action).type
+    if not pa.types.is_struct(found) or (action in _SCHEMAS and found.get_field_index("path") < 0):
+        raise CorruptCheckpoint(f"{store.root_url}: {path} must hold {action} as a struct, found {found}")
+    return found
+
+
+def _groups_with(file: pq.ParquetFile, groups: Sequence[RowGroup], action: str) -> list[int]:
+    """The row groups that may hold an action of the kind, by the null counts in the footer."""
+    leaves = _leaves(file, action)
+    found = []
+    for number, group in enumerate(groups):
+        counts = [-1 if (nulls := group.columns[leaf].null_count) is None else nulls for leaf in leaves]
+        # A leaf below a list or a map counts its own slots, hence only plain leaves prove an absence.
+        if any(count < group.num_rows for count in counts):
+            found.append(number)
+    return found
+
+
+def _read_group(store: ObjectStore, file: pq.ParquetFile, path: str, group: int, columns: list[str]) -> pa.Table:
+    try:
+        return file.read_row_group(group, columns=columns)
+    except _UNREADABLE as error:
+        raise _damaged(store, path, "is damaged", error) from error
+
+
+def _read_parquet_actions(
+    store: ObjectStore, path: str, action: str, columns: Sequence[str], spares: Mapping[str, str]
+) -> Iterator[pa.Table]:
+    file, groups = open_parquet_of(store, path)
+    with closing(file):
+        struct = _action_type(store, file, path, action)
+        if struct is None:
+            return
+        present = [c for c in columns if struct.get_field_index(c.split(".")[0]) >= 0]
+        for group in _groups_with(file, groups, action):
+            wanted = [c for c in present if c not in spares or _has_gaps(file, groups[group], action, spares[c])]
+            read = [f"{action}.{c}" for c in dict.fromkeys([*wanted, "path"])]
+            # In batches: decoding a whole row group at once costs twice its size while it grows.
+            batches = file.iter_batches(_batch_rows(file, groups[group], read), [group], read)
+            try:
+                for batch in batches:
+                    yield _unnested(batch.column(action), action, columns)
+            except _UNREADABLE as error:
+                raise _damaged(store, path, f"is damaged in {action}", error) from error
+
+
+def _has_gaps(file: pq.ParquetFile, group: RowGroup, action: str, column: str) -> bool:
+    """Whether some action of the row group may lack `column`, by the null counts in the footer."""
+    absent = set()
+    for name in ("path", column):
+        nulls = [group.columns[leaf].null_count for leaf in _leaves(file, f"{action}.{name}")]
+        if len(nulls) != 1 or nulls[0] is None:
+            return True
+        absent.add(nulls[0])
+    return len(absent) > 1
+
+
+def _batch_rows(file: pq.ParquetFile, group: RowGroup, columns: Sequence[str]) -> int:
+    """How many rows of the row group to decode at once: fewer where they are wide."""
+    leaves = [leaf for column in columns for leaf in _leaves(file, column)]
+    size = sum(group.columns[leaf].uncompressed_bytes for leaf in leaves)
+    row_bytes = size // max(1, group.num_rows)
+    return min(_BATCH_ROWS, max(_MIN_BATCH_ROWS, _BATCH_BYTES // max(1, row_bytes)))
+
+
+def _leaves(file: pq.ParquetFile, path: str) -> list[int]:
+    """The numbers of the leaf columns at `path` and below it."""
+    schema = file.metadata.schema
+    return [i for i in range(file.metadata.num_columns) if f"{schema.column(i).path}.".startswith(f"{path}.")]
+
+
+def _unnested(chunk: pa.StructArray, action: str, columns: Sequence[str]) -> pa.Table:
+    """The fields of the rows that hold the action, as columns; what the file lacks is null."""
+    present = {chunk.type.field(i).name: chunk.field(i) for i in range(chunk.type.num_fields)}
+    schema = _SCHEMAS[action]
+    arrays: dict[str, pa.Array] = {}
+    for name in dict.fromkeys(c.split(".")[0] for c in columns):
+        wanted = schema.field(name).type if name in schema.names else None
+        if name not in present:
+            if wanted is not None:
+                arrays[name] = pa.nulls(len(chunk), wanted)
+        else:
+            arrays[name] = present[name] if wanted is None else _conform(present[name], wanted)
+    # Parquet does not see to it that text is UTF-8; what is not would only fail later, far from its file.
+    for array in (present["path"], *arrays.values()):
+        array.validate(full=True)
+    keep = np.asarray(chunk.is_valid()) & np.asarray(present["path"].is_valid())
+    return select_rows(pa.table(arrays), keep)
+
+
+def _conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if array.type == wanted:
+        return array
+    if pa.types.is_struct(wanted) and pa.types.is_struct(array.type):
+        fields = [
+            _conform(array.field(array.type.get_field_index(f.name)), f.type)
+            if array.type.get_field_index(f.name) >= 0
+            else pa.nulls(len(array), f.type)
+            for f in wanted
+        ]
+        return pa.StructArray.from_arrays(fields, fields=list(wanted), mask=array.is_null())
+    return array.cast(wanted)
+
+
+def _plain(node: Any) -> Any:
+    """An Arrow struct value without its nulls, maps as objects: the same as the action in JSON."""
+    if isinstance(node, dict):
+        return {key: _plain(value) for key, value in node.items() if value is not None}
+    return node

@@ -1,0 +1,68 @@
+"""Log compaction files: many commits in one, for readers that would open each.
+
+Source: delta-protocol.md "Log Compaction Files", "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import orjson
+
+from slackwater.errors import CorruptLog, InvalidArgument, ObjectExists, ObjectNotFound, UnsupportedFeature
+from slackwater.log.reconciliation import STATEFUL, Action, reconcile
+from slackwater.protocol.actions.actions import parse_commit
+from slackwater.protocol.actions.file_names import LOG, commit_name, compacted_name
+from slackwater.storage.store import ObjectStore
+
+# What says how a commit came about, or is not allowed in one, is no part of the table's state.
+_WITHOUT_STATE = frozenset({"commitInfo", "cdc", "checkpointMetadata", "sidecar"})
+
+
+def compact_log(store: ObjectStore, start_version: int, end_version: int) -> str:
+    """Write the compaction of the commits `[start_version, end_version]`; the path of its file, relative to the root.
+
+    It holds the newest reference to every file, tombstones of any age among them, the newest protocol, metadata and
+    transaction identifiers, and the newest metadata domains, removed ones too: what came before the range may have to
+    be overridden. One that exists already stays as it is. Raises InvalidArgument for a range of fewer than two
+    versions or with a commit that is not in the log, CorruptLog, UnsupportedFeature for an action of a kind that is
+    not known here, StorageError.
+    """
+    if start_version >= end_version:
+        raise InvalidArgument(f"a compaction is of two versions at least, found {start_version} to {end_version}")
+    path = f"{LOG}/{compacted_name(start_version, end_version)}"
+    names = [f"{LOG}/{commit_name(version)}" for version in range(start_version, end_version + 1)]
+    try:
+        contents = store.read_many(names)
+    except ObjectNotFound as error:
+        raise InvalidArgument(
+            f"{store.root_url}: versions {start_version} to {end_version} cannot be compacted, a commit is not in the "
+            f"log: {error}"
+        ) from error
+    commits = [(f"{store.root_url}/{name}", data) for name, data in zip(names, contents, strict=True)]
+    reconciled = reconcile(action for where, data in commits for action in _stateful(data, where))
+    with suppress(ObjectExists):
+        store.put_if_absent(path, b"".join(orjson.dumps(action) + b"\n" for action in reconciled))
+    return path
+
+
+def _stateful(data: bytes, where: str) -> list[Action]:
+    """The actions that make up the table's state. Raises CorruptLog, UnsupportedFeature."""
+    found: list[Action] = []
+    for line in parse_commit(data, where):
+        action = {kind: node for kind, node in line.items() if node is not None}
+        if len(action) > 1:
+            raise CorruptLog(f"{where}: one action in each line was expected, found {', '.join(action)} in one")
+        kind = next(iter(action), None)
+        if kind is None or kind in _WITHOUT_STATE:
+            continue
+        if kind not in STATEFUL:
+            raise UnsupportedFeature(
+                f"{where}: an action {kind!r} is not known here, so the commit is not compacted; upgrade Slackwater"
+            )
+        found.append(action)
+    try:
+        reconcile(found)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CorruptLog(f"{where}: an action lacks what names it: {error!r}") from error
+    return found

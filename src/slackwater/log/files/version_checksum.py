@@ -1,0 +1,151 @@
+"""The version checksum `<version>.crc`: what a version amounts to, for readers and writers that want to be sure.
+
+Written once beside its commit and never changed; a table is whole without it. Source: the public protocol's
+"Version Checksum File"; names as delta-spark writes them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from slackwater.errors import CorruptLog, ObjectExists, ObjectNotFound
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.actions.file_names import LOG, crc_name
+from slackwater.storage.store import ObjectStore
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChecksum:
+    """What one version of a table amounts to: its logical files and their bytes, its protocol and its metadata.
+
+    `in_commit_timestamp_ms` where the table has them. `transactions` and `domains` are all live ones, None where the
+    writer left them out.
+    """
+
+    version: int
+    table_size_bytes: int
+    num_files: int
+    protocol: Protocol
+    metadata: Metadata
+    txn_id: str | None = None
+    in_commit_timestamp_ms: int | None = None
+    transactions: tuple[SetTransaction, ...] | None = None
+    domains: tuple[DomainMetadata, ...] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of the file; what is not known is left out."""
+        optional = {
+            "txnId": self.txn_id,
+            "inCommitTimestampOpt": self.in_commit_timestamp_ms,
+            "setTransactions": _nodes(self.transactions, "txn"),
+            "domainMetadata": _nodes(self.domains, "domainMetadata"),
+        }
+        return {
+            "tableSizeBytes": self.table_size_bytes,
+            "numFiles": self.num_files,
+            "numMetadata": 1,
+            "numProtocol": 1,
+            **{key: value for key, value in optional.items() if value is not None},
+            "metadata": self.metadata.to_json()["metaData"],
+            "protocol": self.protocol.to_json()["protocol"],
+        }
+
+
+def read_version_checksum(store: ObjectStore, version: int) -> VersionChecksum | None:
+    """The checksum of `version`; None where there is none, or none that can be used, which is logged.
+
+    It tells protocol, metadata and in-commit timestamp of a version without its log. Raises StorageError.
+    """
+    path = f"{LOG}/{crc_name(version)}"
+    try:
+        data = store.read(path)
+    except ObjectNotFound:
+        return None
+    try:
+        return _from_json(orjson.loads(data), version, f"{store.root_url}/{path}")
+    except (ValueError, TypeError, CorruptLog) as error:
+        _log.warning("%s/%s is not used: %s", store.root_url, path, error)
+        return None
+
+
+def write_version_checksum(store: ObjectStore, checksum: VersionChecksum) -> bool:
+    """Write `checksum` beside its commit; False where there is one already, which stays. Raises StorageError."""
+    try:
+        path = f"{LOG}/{crc_name(checksum.version)}"
+        # One that a power cut tore is not used and the next starts anew, so no commit waits for the disk.
+        store.put_if_absent(path, orjson.dumps(checksum.to_json()), durable=False)
+    except ObjectExists:
+        return False
+    return True
+
+
+def contradiction(
+    checksum: VersionChecksum, protocol: Protocol, metadata: Metadata, num_files: int, table_size_bytes: int | None
+) -> str | None:
+    """What `checksum` says otherwise than the log of its version does, in words; None where they agree.
+
+    Only what every writer means alike is compared; `table_size_bytes` is None where it is not known.
+    """
+    if _meaning(checksum.protocol) != _meaning(protocol):
+        return f"its protocol is {checksum.protocol}, the log's is {protocol}"
+    for name in ("id", "schema_string", "partition_columns", "configuration"):
+        said, found = getattr(checksum.metadata, name), getattr(metadata, name)
+        if said != found:
+            return f"it has the metadata {name} {str(said)[:200]!r}, the log has {str(found)[:200]!r}"
+    if checksum.num_files != num_files:
+        return f"it counts {checksum.num_files} files, the log {num_files}"
+    if table_size_bytes is not None and checksum.table_size_bytes != table_size_bytes:
+        return f"it counts {checksum.table_size_bytes} bytes of files, the log {table_size_bytes}"
+    return None
+
+
+def _meaning(protocol: Protocol) -> tuple[int, int, frozenset[str], frozenset[str]]:
+    features = frozenset(protocol.reader_features or ()), frozenset(protocol.writer_features or ())
+    return (protocol.min_reader_version, protocol.min_writer_version, *features)
+
+
+def _from_json(node: Any, version: int, where: str) -> VersionChecksum:
+    if not isinstance(node, Mapping) or node.get("numMetadata") != 1 or node.get("numProtocol") != 1:
+        raise CorruptLog(f"{where}: expected an object that counts one metadata and one protocol")
+    metadata = node.get("metadata")
+    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("schemaString"), str):
+        raise CorruptLog(f"{where}: expected a metadata with a schemaString, found {str(metadata)[:120]}")
+    sizes = node.get("tableSizeBytes"), node.get("numFiles")
+    if not all(is_size(size) for size in sizes):
+        raise CorruptLog(f"{where}: expected tableSizeBytes and numFiles that are counts, found {sizes}")
+    timestamp_ms = node.get("inCommitTimestampOpt")
+    if timestamp_ms is not None and not is_size(timestamp_ms):
+        raise CorruptLog(f"{where}: expected inCommitTimestampOpt in ms, found {timestamp_ms!r}")
+    transactions, domains = node.get("setTransactions"), node.get("domainMetadata")
+    return VersionChecksum(
+        version,
+        node["tableSizeBytes"],
+        node["numFiles"],
+        Protocol.from_json(node.get("protocol") or {}, where),
+        Metadata.from_json(metadata, where),
+        text_or_none(node.get("txnId")),
+        timestamp_ms,
+        None if transactions is None else tuple(SetTransaction.from_json(t, where) for t in transactions),
+        None if domains is None else tuple(DomainMetadata.from_json(d, where) for d in domains),
+    )
+
+
+def _nodes(actions: Sequence[SetTransaction | DomainMetadata] | None, kind: str) -> list[Any] | None:
+    return None if actions is None else [action.to_json()[kind] for action in actions]
+
+
+def is_size(value: Any) -> bool:
+    """Whether `value`, of JSON, is a count of something."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def text_or_none(value: Any) -> str | None:
+    """`value`, of JSON, where it is text."""
+    return value if isinstance(value, str) else None

@@ -1,0 +1,146 @@
+"""What a version amounts to: counted from its files, or carried on from the version before.
+
+Source: the public protocol's "Version Checksum File".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import CorruptLog, InvalidArgument
+from slackwater.log.file_actions import file_actions, file_keys, not_among
+from slackwater.log.files.version_checksum import VersionChecksum, is_size, read_version_checksum, text_or_none
+from slackwater.log.reconciliation import Action, file_key
+from slackwater.log.snapshot import LogSnapshot
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.features.in_commit_timestamps import is_enabled
+from slackwater.protocol.properties.properties import TableProperties
+
+# Longer lists stay out: the file is written and read with every commit.
+_MOST_LISTED = 100
+
+
+def file_totals(snapshot: LogSnapshot) -> tuple[int, int]:
+    """How many live files the snapshot has, and their bytes; by its checksum where that spares reading a checkpoint.
+
+    A checksum counts only where it names the snapshot's own protocol and metadata. Raises CorruptCheckpoint.
+    """
+    if snapshot.segment.checkpoint is not None:
+        found = read_version_checksum(snapshot.store, snapshot.version)
+        if found is not None and (found.protocol, found.metadata) == (snapshot.protocol, snapshot.metadata):
+            return found.num_files, found.table_size_bytes
+    sizes = snapshot.live_files(["size"])["size"]
+    return len(sizes), pc.sum(sizes, min_count=0).as_py()
+
+
+def checksum_of(snapshot: LogSnapshot) -> VersionChecksum:
+    """The checksum of the version that `snapshot` is, from its live files; reads their sizes.
+
+    Raises CorruptCheckpoint, and VersionNotFound where the table has in-commit timestamps and the commit is gone.
+    """
+    sizes = snapshot.live_files(["size"])["size"]
+    info = snapshot.state.last_commit_info or {}
+    has_times = is_enabled(snapshot.protocol, snapshot.properties)
+    return VersionChecksum(
+        version=snapshot.version,
+        table_size_bytes=pc.sum(sizes, min_count=0).as_py(),
+        num_files=len(sizes),
+        protocol=snapshot.protocol,
+        metadata=snapshot.metadata,
+        txn_id=text_or_none(info.get("txnId")),
+        in_commit_timestamp_ms=snapshot.timestamp_ms if has_times else None,
+        transactions=_listed(snapshot.transactions),
+        domains=_listed(snapshot.domain_metadata),
+    )
+
+
+def next_checksum(
+    previous: VersionChecksum, actions: Iterable[Action], before: LogSnapshot | None = None
+) -> VersionChecksum | None:
+    """The checksum of the version that `actions` make out of `previous`; None where that cannot be known.
+
+    `actions` are all of one commit, as JSON has them. Without `before`, the caller vouches that adds are of files that
+    are not live and removes of files that are; adds that change no data where nothing is removed may restate live
+    files, hence give None. With `before`, the snapshot of the version of `previous`, that is looked up. Sizes that are
+    missing give None. Raises InvalidArgument for a `before` of another version, CorruptLog, CorruptCheckpoint.
+    """
+    actions = list(actions)
+    if before is not None and before.version != previous.version:
+        raise InvalidArgument(f"expected the snapshot of version {previous.version}, found {before.version}")
+    where = f"the commit of version {previous.version + 1}"
+    totals = _totals_after(previous, actions, before, where)
+    if totals is None:
+        return None
+    info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if isinstance(a.get("commitInfo"), Mapping)), {})
+    protocol, metadata = previous.protocol, previous.metadata
+    transactions = {t.app_id: t for t in previous.transactions or ()}
+    domains = {d.domain: d for d in previous.domains or ()}
+    for action in actions:
+        if action.get("protocol") is not None:
+            protocol = Protocol.from_json(action["protocol"], where)
+        elif action.get("metaData") is not None:
+            metadata = Metadata.from_json(action["metaData"], where)
+        elif action.get("txn") is not None:
+            transaction = SetTransaction.from_json(action["txn"], where)
+            transactions[transaction.app_id] = transaction
+        elif action.get("domainMetadata") is not None:
+            domain = DomainMetadata.from_json(action["domainMetadata"], where)
+            domains[domain.domain] = domain
+    live_domains = {name: domain for name, domain in domains.items() if not domain.removed}
+    has_times = is_enabled(protocol, TableProperties(metadata.configuration))
+    timestamp_ms = info.get("inCommitTimestamp") if has_times else None
+    if has_times and not is_size(timestamp_ms):
+        return None
+    return VersionChecksum(
+        version=previous.version + 1,
+        table_size_bytes=totals[0],
+        num_files=totals[1],
+        protocol=protocol,
+        metadata=metadata,
+        txn_id=text_or_none(info.get("txnId")),
+        in_commit_timestamp_ms=timestamp_ms,
+        transactions=None if previous.transactions is None else _listed(transactions),
+        domains=None if previous.domains is None else _listed(live_domains),
+    )
+
+
+def _totals_after(
+    previous: VersionChecksum, actions: Sequence[Action], before: LogSnapshot | None, where: str
+) -> tuple[int, int] | None:
+    """Bytes and logical files after `actions`."""
+    nodes = {kind: [a[kind] for a in actions if a.get(kind) is not None] for kind in ("add", "remove")}
+    try:
+        adds, removes = ({file_key(node): node.get("size") for node in nodes[kind]} for kind in ("add", "remove"))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CorruptLog(f"{where}: a file action lacks what names its file: {error!r}") from error
+    if adds.keys() & removes.keys() or len(adds) + len(removes) < len(nodes["add"]) + len(nodes["remove"]):
+        return None
+    if before is not None:
+        live = _live_among(before, actions, where)
+        adds = {key: size for key, size in adds.items() if key not in live}
+        removes = {key: size for key, size in removes.items() if key in live}
+    elif not removes and any(node.get("dataChange") is False for node in nodes["add"]):
+        return None
+    if not all(is_size(size) for size in (*adds.values(), *removes.values())):
+        return None
+    num_bytes = previous.table_size_bytes + sum(adds.values()) - sum(removes.values())
+    num_files = previous.num_files + len(adds) - len(removes)
+    return (num_bytes, num_files) if num_bytes >= 0 and num_files >= 0 else None
+
+
+def _live_among(before: LogSnapshot, actions: Sequence[Action], where: str) -> set[str]:
+    """The keys of those files of `actions` that are live in `before`."""
+    touched = file_actions([(before.version + 1, where, actions)])
+    files = before.live_files(["path", "deletionVector"])
+    return set(file_keys(files.filter(pa.array(~not_among(files, touched)))).to_pylist())
+
+
+_Named = TypeVar("_Named", SetTransaction, DomainMetadata)
+
+
+def _listed(actions: Mapping[str, _Named]) -> tuple[_Named, ...] | None:
+    return tuple(actions.values()) if len(actions) <= _MOST_LISTED else None

@@ -1,0 +1,83 @@
+"""Granules: what of a partitioned table a read or a write can be confined to.
+
+A granule is one value of one partition column. Texts that may mean the same value give the same granule, so a reader
+and a writer of one partition always meet. Source: paper §4.1 ("d's mapped to an identifier for the set"); design §6.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from slackwater.owner.api.commits import Action
+from slackwater.owner.api.transactions import WHOLE, Item
+
+ANY = "*"
+"""Stamped by every read of a granule, for writers that do not say which they write."""
+MOST_GRANULES = 64
+"""A read or write of more is one of the whole table."""
+
+_LONGEST = 400
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,18}")
+_DATE = re.compile(r"(\d{1,6})-(\d{1,2})-(\d{1,2})")
+
+
+def granule(column: str, value: str | None) -> str:
+    """The granule of a partition column, by its physical name, and a value as `partitionValues` have it."""
+    text = orjson.dumps([column, _canonical(value)]).decode()
+    return text if len(text) <= _LONGEST else hashlib.sha256(text.encode()).hexdigest()
+
+
+def written_granules(actions: Iterable[Action]) -> Sequence[str] | None:
+    """The granules whose rows `actions` add or remove, none where they change no rows; None for all of the table."""
+    found: set[str] = set()
+    for action in actions:
+        if "metaData" in action or "protocol" in action:
+            return None
+        node: Mapping[str, Any] | None = action.get("add") or action.get("remove")
+        if node is None or node.get("dataChange") is False:
+            continue
+        values = node.get("partitionValues")
+        if values is None:
+            return None
+        found.update(granule(column, value) for column, value in values.items())
+        if len(found) > MOST_GRANULES:
+            return None
+    return sorted(found)
+
+
+def stamped(table_id: str, granules: Sequence[str]) -> list[Item]:
+    """The items whose read timestamp a read of `granules` moves forward."""
+    if WHOLE in granules or len(granules) > MOST_GRANULES:
+        return [Item(table_id)]
+    return [*(Item(table_id, g) for g in granules), Item(table_id, ANY)]
+
+
+def checked(table_id: str, granules: Sequence[str] | None) -> list[Item]:
+    """The items whose read timestamp a write of `granules` must exceed; None: of the whole table."""
+    if granules is None or WHOLE in granules or len(granules) > MOST_GRANULES:
+        return [Item(table_id), Item(table_id, ANY)]
+    return [Item(table_id), *(Item(table_id, g) for g in granules)]
+
+
+def locked(table_id: str, granules: Sequence[str] | None) -> list[Item]:
+    """The items that somebody who reads or writes `granules` needs locks of."""
+    if granules is None or not granules or WHOLE in granules or len(granules) > MOST_GRANULES:
+        return [Item(table_id)]
+    return [Item(table_id, g) for g in granules]
+
+
+def _canonical(value: str | None) -> str | None:
+    if not value:
+        # The empty text is null to the protocol.
+        return None
+    if _WHOLE_NUMBER.fullmatch(value):
+        return str(int(value))
+    date = _DATE.fullmatch(value)
+    if date is not None:
+        return "-".join(str(int(part)) for part in date.groups())
+    return value.lower() if value.lower() in ("true", "false") else value

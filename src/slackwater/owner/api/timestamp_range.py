@@ -1,0 +1,139 @@
+"""The range that a transaction's timestamp must be in, and how a request for the current time narrows it.
+
+Source: paper §3.1 (bounds by reads and writes), §3.2 (ranges).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.actions.time_zones import time_zone
+
+UNBOUNDED = 2**62
+"""The upper bound of a transaction that never asked what time it is: none."""
+
+PRECISIONS = ("day", "hour", "minute", "second", "decisecond", "centisecond", "millisecond")
+"""What a time can be truncated to, from coarse to full precision."""
+
+_UNIT_MS = {
+    "hour": 3_600_000,
+    "minute": 60_000,
+    "second": 1000,
+    "decisecond": 100,
+    "centisecond": 10,
+    "millisecond": 1,
+}
+_DIGITS = ("second", "decisecond", "centisecond", "millisecond")
+_ALIASES = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day"}
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampRange:
+    """The timestamp t satisfies `low_ms < t <= high_ms`; ms since the epoch."""
+
+    low_ms: int
+    high_ms: int = UNBOUNDED
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no timestamp is left."""
+        return self.low_ms >= self.high_ms
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether exactly one timestamp is left."""
+        return self.high_ms == self.low_ms + 1
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether there is an upper bound."""
+        return self.high_ms < UNBOUNDED
+
+    def above(self, timestamp_ms: int) -> TimestampRange:
+        """The timestamps of this range after `timestamp_ms`."""
+        return self if timestamp_ms <= self.low_ms else TimestampRange(timestamp_ms, self.high_ms)
+
+    def up_to(self, timestamp_ms: int) -> TimestampRange:
+        """The timestamps of this range that are not after `timestamp_ms`."""
+        return self if timestamp_ms >= self.high_ms else TimestampRange(self.low_ms, timestamp_ms)
+
+    def narrowed(self, now_ms: int, precision: str, zone: str = "UTC") -> TimestampRange:
+        """The timestamps of this range that share with `now_ms` its value, truncated to `precision` in `zone`.
+
+        What is asked more coarsely than before is known already, so the range stays; the answer may be empty. Source:
+        paper §3.2.1.
+        """
+        here = self.low_ms + 1
+        if self.was_asked and not self.is_empty:
+            first, last = instants(here, precision, zone)
+            if first <= here and self.high_ms <= last:
+                return self
+        first, last = instants(now_ms, precision, zone)
+        return self.above(first - 1).up_to(last)
+
+    def choose(self, want_ms: int) -> int:
+        """`want_ms` where the range has it, else the least timestamp of the range, which is not empty.
+
+        Source: paper §3.2.2; design §6.
+        """
+        return max(want_ms, self.low_ms + 1) if want_ms <= self.high_ms else self.low_ms + 1
+
+
+def instants(timestamp_ms: int, precision: str, zone: str = "UTC") -> tuple[int, int]:
+    """The first and the last instant, in ms, whose value truncated to `precision` is that of `timestamp_ms`.
+
+    Days and hours are those of `zone`. Raises InvalidArgument for a precision or a zone that there is none of.
+    """
+    if precision not in PRECISIONS:
+        raise InvalidArgument(f"a precision is one of {', '.join(PRECISIONS)}, found {precision!r}")
+    tz = time_zone(zone)
+    if precision == "day":
+        day = at_ms(timestamp_ms).astimezone(tz).date()
+        return _midnight(day, tz), _midnight(day + dt.timedelta(days=1), tz) - 1
+    unit = _UNIT_MS[precision]
+    offset = at_ms(timestamp_ms).astimezone(tz).utcoffset() or dt.timedelta()
+    shift = round(offset.total_seconds() * 1000) % unit
+    first = timestamp_ms - (timestamp_ms + shift) % unit
+    return first, first + unit - 1
+
+
+def precision_named(precision: int | str) -> str:
+    """One of PRECISIONS, from its name, or SQL's number of fractional digits of a second (0 to 3).
+
+    Raises InvalidArgument, also for what is finer than a millisecond.
+    """
+    if isinstance(precision, int) and not isinstance(precision, bool):
+        if 0 <= precision < len(_DIGITS):
+            return _DIGITS[precision]
+        raise InvalidArgument(
+            f"a time has 0 to 3 fractional digits of a second, for timestamps are whole milliseconds; found {precision}"
+        )
+    name = str(precision).lower()
+    name = _ALIASES.get(name, name.removesuffix("s") if len(name) > 2 else name)
+    if name in PRECISIONS:
+        return name
+    raise InvalidArgument(
+        f"a precision is one of {', '.join(PRECISIONS)}, or 0 to 3 fractional digits of a second; timestamps are whole "
+        f"milliseconds, so there is none finer; found {precision!r}"
+    )
+
+
+def at_ms(timestamp_ms: int) -> dt.datetime:
+    """The instant as a datetime in UTC."""
+    return _EPOCH + dt.timedelta(milliseconds=timestamp_ms)
+
+
+def cut_off(range_: TimestampRange, unit: str, zone: str = "UTC") -> dt.datetime:
+    """What the timestamps of a range that was narrowed to `unit` have in common, in `zone`."""
+    first, _ = instants(range_.low_ms + 1, unit, zone)
+    found = at_ms(first)
+    return found if zone == "UTC" else found.astimezone(time_zone(zone))
+
+
+def _midnight(day: dt.date, tz: dt.tzinfo) -> int:
+    # The first instant of a day whose midnight the clocks skip is the one that they skip to.
+    start = dt.datetime.combine(day, dt.time(), tz)
+    return round((start - _EPOCH) / dt.timedelta(milliseconds=1))

@@ -1,0 +1,329 @@
+"""Versions of several tables given out at once, with the one timestamp of the transaction that they are of.
+
+This is where a transaction's timestamp is chosen: as late as possible, within its range, after everything that it read
+or overwrites and after every read of what it writes. Source: paper §3.1.2, §3.2.2, §4.1.1; design §6.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row
+from sqlalchemy.dialects import postgresql, sqlite
+
+from slackwater.errors import LockTimeout, SlackwaterError, TableNotFound, TimestampConflict
+from slackwater.owner.api.granules import locked
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import (
+    LONGEST_AHEAD_MS,
+    TableRead,
+    TransactionConflict,
+    TransactionRequest,
+    TransactionResponse,
+)
+from slackwater.owner.commit.allocation import Blocked, InFlight
+from slackwater.owner.commit.joint_attempts import (
+    JointAllocated,
+    JointAttempt,
+    Outcome,
+    TooEarly,
+    read_items,
+    tables_of,
+    written_items,
+)
+from slackwater.owner.commit.joint_replays import earlier_results, purged
+from slackwater.owner.database.schema import commits, transactions
+from slackwater.owner.state import locks, promises
+from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.heads import ALLOCATED, OPEN, Author, Head, Turn, locked_tables, why_not_next, why_refused
+from slackwater.owner.state.locks import Blocker
+from slackwater.owner.state.owner_time import OwnerTime, begin_allocation, raise_last
+from slackwater.owner.state.promises import Promise, live_promises
+
+_INSERT_COMMIT = sa.insert(commits)
+_NEXT_COMMIT = sa.select(commits.c.timestamp_ms).where(
+    commits.c.table_id == sa.bindparam("of_table"), commits.c.version == sa.bindparam("at_version")
+)
+_FORGET_OPEN = sa.delete(transactions).where(
+    transactions.c.txn_id == sa.bindparam("of_txn"), transactions.c.state == OPEN
+)
+_ROW = ("state", "timestamp_ms", "low_ms", "high_ms", "pending", "holder", "until_ms")
+
+
+@dataclass(frozen=True)
+class JointAllocation:
+    """Gives out versions; `max_backlog` commits of a table may wait for their backfill."""
+
+    clock: OwnerClock
+    max_backlog: int
+    is_dead: Callable[[str], bool] = is_dead
+
+    def allocate(
+        self, connection: Connection, attempts: Sequence[JointAttempt], is_rerun: bool = False
+    ) -> list[Outcome]:
+        """An outcome for each of `attempts`, in order. Earlier results are looked for as in `Allocation.allocate`."""
+        begin_allocation(connection)
+        rows = locked_tables(connection, {t for attempt in attempts for t in tables_of(attempt.request)})
+        items = [item for attempt in attempts for item in written_items(attempt)]
+        items += [item for attempt in attempts for read in attempt.request.reads for item in read_items(read)]
+        time = OwnerTime.of(connection, self.clock, items)
+        work = _Work(self, connection, rows, time, live_promises(connection, rows, time.now_ms, self.is_dead))
+        earlier: Mapping[str, Outcome] = {}
+        if is_rerun or any(attempt.request.is_replay for attempt in attempts):
+            earlier = earlier_results(connection, attempts)
+        # Equal requests may come together: the second waits for the first.
+        counts: Counter[str] = Counter()
+        outcomes = []
+        for attempt in attempts:
+            txn_id = attempt.request.txn_id
+            counts[txn_id] += 1
+            known = InFlight() if counts[txn_id] > 1 else earlier.get(txn_id) or purged(rows, attempt)
+            outcomes.append(known or work.outcome(attempt))
+        work.save()
+        return outcomes
+
+    def vote(
+        self, connection: Connection, attempt: JointAttempt
+    ) -> tuple[TimestampRange | TransactionConflict | SlackwaterError, int]:
+        """The range within which the transaction can commit while nothing changes, and the owner's time."""
+        begin_allocation(connection)
+        rows = locked_tables(connection, tables_of(attempt.request))
+        time = OwnerTime.of(connection, self.clock, written_items(attempt))
+        promised = live_promises(connection, rows, time.now_ms, self.is_dead)
+        return _Work(self, connection, rows, time, promised).vote(attempt), time.now_ms
+
+
+@dataclass
+class _Work:
+    """One batch: the state of its tables, as each attempt leaves it to the next."""
+
+    settings: JointAllocation
+    connection: Connection
+    rows: Mapping[str, Row[Any]]
+    time: OwnerTime
+    promises: Sequence[Promise]
+    new_commits: list[dict[str, Any]] = field(default_factory=list)
+    new_transactions: list[dict[str, Any]] = field(default_factory=list)
+    read_at_ms: int = 0
+
+    def __post_init__(self) -> None:
+        self.heads = {table_id: Head.of(row) for table_id, row in self.rows.items()}
+        self.turns = {table_id: Turn.of(row) for table_id, row in self.rows.items()}
+
+    def outcome(self, attempt: JointAttempt) -> Outcome:
+        refusal = self._refusal(attempt)
+        if refusal is not None:
+            return refusal
+        if attempt.is_decided:
+            # Its locks have kept everything as it was when that was promised.
+            moved = [w.table_id for w in attempt.request.writes if w.version != self.heads[w.table_id].version + 1]
+            return InFlight() if moved else self._given(attempt, attempt.request.range.high_ms)
+        if attempt.request.has_locks and not self._keeps_locks(attempt):
+            return LockTimeout(
+                f"transaction {attempt.request.txn_id} has lost its locks: its lease had ended and others wanted them; "
+                "nothing was committed: run it again"
+            )
+        blocker = self._blocker(attempt)
+        if blocker is not None:
+            return Blocked(blocker)
+        behind = self._behind(attempt)
+        if behind:
+            return self._conflict(attempt, behind)
+        return self._timestamped(attempt)
+
+    def vote(self, attempt: JointAttempt) -> TimestampRange | TransactionConflict | SlackwaterError:
+        """The range within which the transaction can commit, as long as its locks keep everything as it is."""
+        refusal = self._refusal(attempt)
+        if refusal is not None:
+            return refusal
+        behind = self._behind(attempt)
+        outcome = self._conflict(attempt, behind) if behind else self._bounded(attempt)
+        if isinstance(outcome, InFlight):
+            return TransactionConflict({})
+        if isinstance(outcome, TimestampRange) and self._among_promises(attempt.request, outcome)[1] is not None:
+            return TransactionConflict({})
+        assert isinstance(outcome, TimestampRange | TransactionConflict | SlackwaterError)  # noqa: S101  (nothing else)
+        return outcome
+
+    def save(self) -> None:
+        """Write what the batch changed."""
+        connection = self.connection
+        if self.new_commits:
+            connection.execute(_INSERT_COMMIT, self.new_commits)
+            connection.execute(_UPSERT_TRANSACTION[connection.dialect.name], self.new_transactions)
+        for table_id, row in self.rows.items():
+            if self.heads[table_id] != Head.of(row):
+                self.heads[table_id].save(connection, table_id)
+            if self.turns[table_id] != Turn.of(row):
+                self.turns[table_id].save(connection, table_id)
+        self.time.reads.save(connection)
+        if self.read_at_ms:
+            raise_last(connection, self.read_at_ms)
+        elif not self.new_commits and any(self.turns[t] != Turn.of(row) for t, row in self.rows.items()):
+            self.time.pass_on(connection)
+
+    def _until_ms(self, attempt: JointAttempt) -> int:
+        return self.time.now_ms + attempt.lease_ms
+
+    def _refusal(self, attempt: JointAttempt) -> SlackwaterError | None:
+        for table_id in tables_of(attempt.request):
+            if table_id not in self.rows:
+                return TableNotFound(f"the commit owner has no table {table_id}")
+        for write in attempt.request.writes:
+            row = self.rows[write.table_id]
+            refusal = why_not_next(row, self.heads[write.table_id], write.version, self.settings.max_backlog)
+            if refusal is not None:
+                return refusal
+        refusals = (why_refused(self.rows[read.table_id]) for read in attempt.request.reads)
+        return next((refusal for refusal in refusals if refusal is not None), None)
+
+    def _keeps_locks(self, attempt: JointAttempt) -> bool:
+        return locks.keep(self.connection, attempt.request.txn_id, self._until_ms(attempt), self.time.now_ms)
+
+    def _blocker(self, attempt: JointAttempt) -> Blocker | None:
+        request = attempt.request
+        reads = [item for read in request.reads for item in locked(read.table_id, read.granules)]
+        writes = [item for table_id, granules in attempt.granules.items() for item in locked(table_id, granules)]
+        return locks.in_the_way(self.connection, request.txn_id, reads, writes, self.time.now_ms, self.settings.is_dead)
+
+    def _behind(self, attempt: JointAttempt) -> set[str]:
+        """The written tables whose version is another's, and those whose turn it is not."""
+        txn_id, now_ms = attempt.request.txn_id, self.time.now_ms
+        # Two that have a turn in one table each would wait for each other.
+        has_turn = any(self.turns[w.table_id].is_now_of(txn_id, now_ms) for w in attempt.request.writes)
+        # Whoever has the turn may wait for the promised time to be used: then nobody would go on.
+        was_promised = any(promise.txn_id == txn_id for promise in self.promises)
+        found = set()
+        for write in attempt.request.writes:
+            head, turn = self.heads[write.table_id], self.turns[write.table_id]
+            facts = attempt.facts[write.table_id]
+            is_passed = write.version <= head.version
+            goes_first = was_promised or (has_turn and txn_id < str(turn.commit_id))
+            gives_way = turn.is_of_another(txn_id, now_ms) and not goes_first
+            if gives_way or (is_passed and not head.may_be_followed(write.version, facts, write.may_move)):
+                found.add(write.table_id)
+        return found
+
+    def _conflict(self, attempt: JointAttempt, behind: Iterable[str]) -> Outcome:
+        """The tables whose newer versions are to be looked at, once one of them counts."""
+        based_on = {read.table_id: read.version for read in attempt.request.reads}
+        based_on |= {write.table_id: write.version - 1 for write in attempt.request.writes}
+        for table_id in behind:
+            self.turns[table_id].passes_by(attempt.request.txn_id, self.time.now_ms)
+        ratified = {t: self.rows[t].ratified_version for t in behind if self.rows[t].ratified_version > based_on[t]}
+        return TransactionConflict(ratified) if ratified else InFlight()
+
+    def _timestamped(self, attempt: JointAttempt) -> Outcome:
+        """Choose the timestamp. Source: paper §3.2.2 (choice)."""
+        request, time = attempt.request, self.time
+        bounded = self._bounded(attempt)
+        if not isinstance(bounded, TimestampRange):
+            return bounded
+        timestamp_ms, promise = self._among_promises(request, bounded)
+        if promise is not None:
+            return Blocked(promise.blocker())
+        early_ms = timestamp_ms - time.now_ms
+        # Further away is no promise, but a clock that stepped back.
+        if request.range.was_asked and 0 < early_ms <= LONGEST_AHEAD_MS and not attempt.has_waited:
+            return TooEarly(early_ms)
+        return self._given(attempt, timestamp_ms)
+
+    def _bounded(self, attempt: JointAttempt) -> TimestampRange | Outcome:
+        """The timestamps that are left, or why there are none. Source: paper §3.1.2 (constraints)."""
+        request, time = attempt.request, self.time
+        low_ms = 0
+        if request.writes:
+            written = time.reads.vector(written_items(attempt))
+            newest_ms = max(self.heads[write.table_id].timestamp_ms for write in request.writes)
+            low_ms = max(time.served_ms, time.reads.lower_bound(written), newest_ms)
+        allowed = request.range.above(low_ms)
+        if allowed.is_empty:
+            return TimestampConflict(_why_empty(request.range, low_ms))
+        overtaken = self._overtaken(request.reads)
+        bounded = allowed
+        for bound_ms in overtaken.values():
+            bounded = bounded.up_to(bound_ms)
+        if bounded.is_empty:
+            return self._conflict(attempt, [t for t, bound_ms in overtaken.items() if allowed.up_to(bound_ms).is_empty])
+        return bounded
+
+    def _among_promises(self, request: TransactionRequest, bounded: TimestampRange) -> tuple[int, Promise | None]:
+        """The timestamp, and the promise that has to be waited for; who only reads goes before it where that can be."""
+        # Whoever was promised a time waits for the locks of others: who has some would wait for it in turn.
+        others = [] if request.has_locks else [p for p in self.promises if p.txn_id != request.txn_id]
+        tables = tables_of(request)
+        written = {write.table_id for write in request.writes}
+        read_only = [p.timestamp_ms for p in others if p.table_id in tables and p.table_id not in written]
+        before = bounded.up_to(min(read_only) - 1) if read_only else bounded
+        timestamp_ms = (bounded if before.is_empty else before).choose(self.time.now_ms)
+        own = (timestamp_ms, request.txn_id)
+        earlier = [promise for promise in others if promise.table_id in tables and promise.order < own]
+        return timestamp_ms, min(earlier, key=lambda promise: promise.order, default=None)
+
+    def _overtaken(self, reads: Sequence[TableRead]) -> dict[str, int]:
+        """The last instant as of which what was read was current, by table, where there are newer versions."""
+        found = {}
+        for read in reads:
+            if self.heads[read.table_id].version > read.version:
+                found[read.table_id] = self._timestamp_of(read.table_id, read.version + 1) - 1
+        return found
+
+    def _timestamp_of(self, table_id: str, version: int) -> int:
+        """When the version was, or is to be, committed; 0 for one so old that its row is gone."""
+        fresh = (c["timestamp_ms"] for c in self.new_commits if c["table_id"] == table_id and c["version"] == version)
+        found = next(fresh, None)
+        if found is None:
+            found = self.connection.execute(_NEXT_COMMIT, {"of_table": table_id, "at_version": version}).scalar()
+        return found or 0
+
+    def _given(self, attempt: JointAttempt, timestamp_ms: int) -> Outcome:
+        request = attempt.request
+        for read in request.reads:
+            self.time.reads.record(self.time.reads.vector(read_items(read)), timestamp_ms)
+        if not request.writes:
+            self.read_at_ms = max(self.read_at_ms, timestamp_ms)
+            # Nothing is to be ratified: this is its end.
+            if request.has_locks:
+                locks.release(self.connection, request.txn_id)
+            if request.range.was_asked:
+                promises.release(self.connection, request.txn_id)
+                forget_open(self.connection, request.txn_id)
+            return TransactionResponse(timestamp_ms, {})
+        author = Author(request.txn_id, attempt.file_id, attempt.holder, self._until_ms(attempt), request.txn_id)
+        parts = {}
+        for write in request.writes:
+            head, facts = self.heads[write.table_id], attempt.facts[write.table_id]
+            parts[write.table_id] = head.give(write.version, facts, attempt.file_id, timestamp_ms)
+            self.new_commits.append(head.advance(write.table_id, author, facts, parts[write.table_id]))
+            self.turns[write.table_id].is_used_by(request.txn_id)
+        values = (ALLOCATED, timestamp_ms, None, None, len(parts), attempt.holder, self._until_ms(attempt))
+        self.new_transactions.append({"txn_id": request.txn_id, **dict(zip(_ROW, values, strict=True))})
+        return JointAllocated(timestamp_ms, parts)
+
+
+def _why_empty(asked: TimestampRange, low_ms: int) -> str:
+    if not asked.was_asked:
+        return f"no timestamp after {low_ms} is left: repeat the transaction"
+    return (
+        f"the transaction was told a time that allows timestamps from {asked.low_ms + 1} to {asked.high_ms} (ms since "
+        f"the epoch), but what it writes was read or written by others at {low_ms}: repeat the transaction, which will "
+        "be told a later time; a coarser precision, or `writes` declared where it begins, makes this rarer"
+    )
+
+
+def forget_open(connection: Connection, txn_id: str) -> None:
+    """Forget what a transaction that did not commit was told of the time."""
+    connection.execute(_FORGET_OPEN, {"of_txn": txn_id})
+
+
+def _upsert(insert: Any) -> Any:
+    statement = insert(transactions)
+    changed = {column: statement.excluded[column] for column in _ROW}
+    return statement.on_conflict_do_update(index_elements=[transactions.c.txn_id], set_=changed)
+
+
+_UPSERT_TRANSACTION = {"sqlite": _upsert(sqlite.insert), "postgresql": _upsert(postgresql.insert)}

@@ -1,0 +1,1 @@
+"""The owner's database: connections, tables, migrations, whose turn it is to write."""

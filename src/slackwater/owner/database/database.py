@@ -1,0 +1,331 @@
+"""The database that holds the owner's state: SQLite or PostgreSQL, short transactions, migrations.
+
+Source: design §5.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
+
+from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, UnsupportedFeature
+from slackwater.owner.database.private_files import create_private, create_private_directory
+from slackwater.owner.database.turns import Turns
+from slackwater.owner.redaction import without_secrets
+
+T = TypeVar("T")
+
+HEAD = "0004"
+"""The newest revision in `migrations/`."""
+PATIENCE_S = 10.0
+"""For how long a database that does not answer is asked again."""
+
+TURN_S = 20.0
+"""For how long a write to a SQLite database waits for others'."""
+
+_SCHEMA = "slackwater"
+_FIRST_WAIT_S = 0.02
+_LONGEST_WAIT_S = 0.5
+_BUSY_MS = 10_000
+# PostgreSQL: serialization failure, deadlock, a lock or a statement that took too long.
+_TRY_AGAIN = frozenset({"40001", "40P01", "55P03", "57014"})
+_TOO_LONG = frozenset({"55P03", "57014"})
+# What PostgreSQL does to a process that stops in the middle of a transaction, and to those that wait for it.
+_SERVER_LIMITS = {
+    "lock_timeout": 8_000,
+    "statement_timeout": 60_000,
+    "idle_in_transaction_session_timeout": 5_000,
+}
+# The cluster, and the database in it; one that was restored from a dump is another.
+_POSTGRES_MARK = sa.text(
+    "SELECT (SELECT system_identifier FROM pg_control_system()) || ':' || oid FROM pg_database "
+    "WHERE datname = current_database()"
+)
+_IN_TRANSACTIONS = sa.text(
+    "SELECT application_name || ', server process ' || pid AS who, coalesce(host(client_addr), 'local') AS place, "
+    "xact_start AS since FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
+    "AND xact_start < now() - interval '1 second' ORDER BY xact_start LIMIT 5"
+)
+# Alembic keeps what it works at in its modules: two threads that open a database of theirs must not meet there.
+_MIGRATING = threading.Lock()
+_log = logging.getLogger(__name__)
+
+
+class Database:
+    """Runs transactions; every one must be such that running it again, where nobody knows whether it counted, is right.
+
+    Reads see one state. Writes exclude each other as far as they touch the same rows: wholly on SQLite, where a queue
+    of the operating system keeps the order fair.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        patience_s: float = PATIENCE_S,
+        sleep: Callable[[float], None] = time.sleep,
+        group: str | None = None,
+        turn_s: float = TURN_S,
+    ) -> None:
+        """`url` is SQLAlchemy's: `sqlite:////data/lake/owner.db`, `postgresql://user@host/database`.
+
+        The file of a SQLite database is for this user alone, or also for `group`. A write to it waits at most `turn_s`
+        seconds for those of others. Raises InvalidArgument for another database, UnsupportedFeature where a newer
+        version has migrated it, CommitOwnerUnavailable.
+        """
+        self._patience_s = patience_s
+        self._sleep = sleep
+        self._engine = _engine(url)
+        self.is_sqlite = self._engine.dialect.name == "sqlite"
+        self._turns: Turns | None = None
+        try:
+            if self.is_sqlite:
+                file = Path(self._engine.url.database or "")
+                create_private_directory(file.parent, group)
+                os.close(create_private(file, group))
+                self._turns = Turns(file, turn_s)
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """The database for messages, without user, password and what its query says."""
+        return without_secrets(self._engine.url.render_as_string(hide_password=True))
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """What `work` answers in a transaction that changes nothing. Raises CommitOwnerUnavailable."""
+        return self._patiently(lambda: self._run(work, "BEGIN", durable=False))
+
+    def write(self, work: Callable[[Connection], T], durable: bool = True) -> T:
+        """What `work` answers in a transaction that then counts, all or nothing; an error of it undoes everything.
+
+        Without `durable` a power cut may undo it, a killed process does not. It is run again where its outcome is not
+        known. Raises CommitOwnerUnavailable: then that stays open, unless the error `changed_nothing`.
+        """
+
+        def once() -> T:
+            with self._turns or contextlib.nullcontext():
+                return self._run(work, "BEGIN IMMEDIATE", durable)
+
+        return self._patiently(once)
+
+    def mark(self) -> str:
+        """What tells this database from every copy of it. Raises CommitOwnerUnavailable."""
+        if self.is_sqlite:
+            return str(Path(self._engine.url.database or "").stat().st_ino)
+        return self.read(lambda c: str(c.execute(_POSTGRES_MARK).scalar_one()))
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Write a copy of a SQLite database to the file `path`, which is not there: one state, while others write.
+
+        Raises InvalidArgument for PostgreSQL, which has tools of its own, and for a file that is there.
+        """
+        if not self.is_sqlite:
+            raise InvalidArgument(f"{self.name} is backed up by what PostgreSQL has for that: pg_dump, or its archive")
+        target = Path(path)
+        if target.exists():
+            raise InvalidArgument(f"{target} is there already: a backup is written to a new file")
+        part = target.with_name(f"{target.name}.part")
+        os.close(create_private(part))
+        with self._engine.connect() as connection, contextlib.closing(sqlite3.connect(part)) as copy:
+            source: Any = connection.connection.driver_connection
+            source.backup(copy)
+            # Whoever opens it as the lake's database looks whether the tables have gone on.
+            copy.execute("UPDATE owner SET database_mark = 'copy'")
+            copy.commit()
+        part.rename(target)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+        if self._turns is not None:
+            self._turns.close()
+
+    def _run(self, work: Callable[[Connection], T], begin: str, durable: bool) -> T:
+        with self._engine.connect() as connection:
+            connection.execution_options(slackwater_begin=begin, slackwater_durable=durable)
+            if begin == "BEGIN" and not self.is_sqlite:
+                # Statements of one transaction would each see what others have committed since.
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                return work(connection)
+
+    def _patiently(self, once: Callable[[], T]) -> T:
+        started, failed, waited, wait = time.monotonic(), 0.0, 0.0, _FIRST_WAIT_S
+        is_certain = True
+        while True:
+            try:
+                return once()
+            except SQLAlchemyError as error:
+                if not _may_pass(error):
+                    raise
+                is_certain = is_certain and _is_lock(error)
+                failed = failed or time.monotonic()
+                # What a server, or SQLite, waited for a lock counts as well; what a transaction did until it was cut
+                # off does not: it is tried again.
+                since = started if _is_lock(error) else failed
+                if max(waited, time.monotonic() - since) >= self._patience_s:
+                    raise self._unavailable(error, is_certain) from error
+                _log.debug("asking %s again: %s", self.name, _cause(error))
+            self._sleep(wait)
+            waited, wait = waited + wait, min(2 * wait, _LONGEST_WAIT_S)
+
+    def _unavailable(self, error: SQLAlchemyError, is_certain: bool) -> CommitOwnerUnavailable:
+        if not is_certain:
+            return CommitOwnerUnavailable(
+                f"the commit owner's database {self.name} does not answer: {_cause(error)}; check that it runs and can "
+                "be reached"
+            )
+        found = CommitOwnerUnavailable(
+            f"others kept locks of the commit owner's database {self.name} for too long: {_cause(error)}; "
+            f"{self._lock_holders()}; nothing was changed, try again when these go on or have ended"
+        )
+        found.changed_nothing = True
+        return found
+
+    def _lock_holders(self) -> str:
+        """Who may be in the way, as far as the database tells."""
+        unknown = "look for processes that have it open and are stopped"
+        if self.is_sqlite:
+            return unknown
+        try:
+            with self._engine.connect() as connection:
+                rows = connection.execute(_IN_TRANSACTIONS).all()
+        except SQLAlchemyError:
+            return unknown
+        return "; ".join(f"{row.who} ({row.place}) is in a transaction since {row.since}" for row in rows) or unknown
+
+    def _migrate(self) -> None:
+        found = self.read(_revision)
+        if found == HEAD:
+            return
+        if found is not None and found > HEAD:
+            raise UnsupportedFeature(
+                f"the commit owner's database {self.name} is of a newer version of Slackwater (revision {found}, this "
+                f"one knows {HEAD}): upgrade Slackwater"
+            )
+        self.write(self._upgrade)
+
+    def _upgrade(self, connection: Connection) -> None:
+        # Only whoever migrates pays for loading it.
+        from alembic import command
+        from alembic.config import Config
+
+        if not self.is_sqlite:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(7303014)"))
+            connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}"))
+        if _revision(connection) == HEAD:
+            return
+        config = Config()
+        config.set_main_option("script_location", str(resources.files("slackwater.owner.database") / "migrations"))
+        config.attributes["connection"] = connection
+        with _MIGRATING:
+            command.upgrade(config, "head")
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of a SQLite database, None for another. Raises InvalidArgument."""
+    engine = _engine(url)
+    return Path(engine.url.database or "") if engine.dialect.name == "sqlite" else None
+
+
+def _engine(url: str) -> Engine:
+    try:
+        parsed = sa.make_url(url)
+    except ArgumentError as error:
+        # The text may hold a password.
+        raise InvalidArgument(
+            "the database's URL cannot be read: expected sqlite:////path or postgresql://host/database"
+        ) from error
+    name = parsed.get_backend_name()
+    if name == "sqlite":
+        if not parsed.database or parsed.database == ":memory:":
+            raise InvalidArgument("an owner's SQLite database is a file that other processes can open, not memory")
+        engine = sa.create_engine(parsed, connect_args={"timeout": _BUSY_MS / 1000, "check_same_thread": False})
+        event.listen(engine, "connect", _configure_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    if name != "postgresql":
+        raise InvalidArgument(f"a commit owner's database is SQLite or PostgreSQL, found {name!r}")
+    if parsed.drivername == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    limits = "".join(f" -c {name}={ms}" for name, ms in _SERVER_LIMITS.items())
+    arguments = {
+        "options": f"-c search_path={_SCHEMA}{limits}",
+        "connect_timeout": 10,
+        "application_name": f"slackwater {socket.gethostname()[:40]}:{os.getpid()}",
+    }
+    try:
+        return sa.create_engine(parsed, connect_args=arguments, pool_size=10, max_overflow=20)
+    except (NoSuchModuleError, ModuleNotFoundError) as error:
+        raise InvalidArgument(
+            f"PostgreSQL needs the driver psycopg, which is not installed: pip install 'slackwater[postgres]' ({error})"
+        ) from error
+
+
+def _configure_sqlite(connection: Any, record: Any) -> None:
+    del record
+    # Transactions are begun by hand: the driver would only begin them at the first write, as readers.
+    connection.isolation_level = None
+    for statement in ("PRAGMA journal_mode = WAL", f"PRAGMA busy_timeout = {_BUSY_MS}", "PRAGMA foreign_keys = ON"):
+        connection.execute(statement).close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    wanted = "FULL" if options.get("slackwater_durable", True) else "NORMAL"
+    if connection.info.get("synchronous") != wanted:
+        connection.exec_driver_sql(f"PRAGMA synchronous = {wanted}")
+        connection.info["synchronous"] = wanted
+    connection.exec_driver_sql(options.get("slackwater_begin", "BEGIN"))
+
+
+def _revision(connection: Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return found
+
+
+def _may_pass(error: SQLAlchemyError) -> bool:
+    """Whether the same may go well a moment later: no connection, a lock, a deadlock."""
+    if not isinstance(error, DBAPIError):
+        return isinstance(error, sa.exc.TimeoutError)
+    if error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _TRY_AGAIN:
+        return True
+    return isinstance(error, (OperationalError, InterfaceError))
+
+
+def _is_lock(error: SQLAlchemyError) -> bool:
+    """Whether the transaction ended since it waited for others for too long: it has changed nothing."""
+    original = getattr(error, "orig", None)
+    if isinstance(original, sqlite3.Error):
+        # Python 3.10 does not tell the code.
+        return "is locked" in str(original)
+    return getattr(original, "sqlstate", None) in _TOO_LONG
+
+
+def _cause(error: SQLAlchemyError) -> str:
+    """The driver's words, without the statement and its values, and without secrets."""
+    return without_secrets(str(getattr(error, "orig", None) or type(error).__name__).strip().partition("\n")[0])

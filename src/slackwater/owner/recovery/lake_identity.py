@@ -1,0 +1,114 @@
+"""Which lake an owner's state is of: its root, and the database itself, told from copies of them.
+
+A directory that is moved keeps its inode, and one that is copied has another; so does a file. A copy has a history of
+its own from then on, and does not go on as the same lake; a database that was restored may be older than the tables.
+Source: design §5.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+import sqlalchemy as sa
+
+from slackwater.errors import OperationNotAllowed
+from slackwater.owner.api.commits import TableState
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import commits, owner, tables
+from slackwater.owner.state.commit_files import versions_after
+from slackwater.owner.state.roots import Places
+from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LogFileKind, parse_log_file, staged_path
+from slackwater.storage.location import LOCAL, S3_SCHEMES, parse_location
+from slackwater.storage.store import ObjectStore
+
+_STATE = sa.select(owner.c.root_url, owner.c.root_mark, owner.c.database_mark)
+
+
+def require_own(database: Database, places: Places) -> None:
+    """Return where the database's state is of this root, and not older than the tables as far as that can be seen.
+
+    Raises OperationNotAllowed, which says what to do; StorageError.
+    """
+    root_url = _plain(places.root_url)
+    elsewhere = is_elsewhere(database, root_url)
+    if elsewhere:
+        raise OperationNotAllowed(
+            f"{database.name} is of the lake at {elsewhere}, and {root_url} is not that directory: it is a copy, or "
+            "was moved to another disk; `slackwater lake recover` makes it a lake of its own, to whose tables no other "
+            "lake commits"
+        )
+    now = {"root_url": root_url, "root_mark": _root_mark(root_url), "database_mark": database.mark()}
+    before = database.read(lambda c: c.execute(_STATE).one())._asdict()
+    if now == before:
+        return
+    changed = [key for key in ("root_mark", "database_mark") if before[key] and now[key] != before[key]]
+    if changed:
+        found = _newer_than_known(database, places)
+        if found:
+            raise OperationNotAllowed(
+                f"{database.name} was restored from a copy, or the tables were, and is older than they are: {found}; "
+                "`slackwater lake recover` takes into account what it does not know"
+            )
+    remember(database, root_url)
+
+
+def remember(database: Database, root_url: str) -> None:
+    """Let the database's state be that of the lake at `root_url`."""
+    plain = _plain(root_url)
+    values = {"root_url": plain, "root_mark": _root_mark(plain), "database_mark": database.mark()}
+    database.write(lambda c: c.execute(sa.update(owner).values(**values)))
+
+
+def is_elsewhere(database: Database, root_url: str) -> str:
+    """The root that the state is of, where that is not the one at `root_url`; '' where it is, or nobody knows."""
+    plain = _plain(root_url)
+    row = database.read(lambda c: c.execute(_STATE).first())
+    if row is None or row.root_url in ("", plain) or row.root_mark == _root_mark(plain) != "":
+        return ""
+    return str(row.root_url)
+
+
+def _root_mark(root_url: str) -> str:
+    """What a directory keeps when it is moved; '' for none that is there."""
+    location = parse_location(root_url)
+    if location.scheme == LOCAL:
+        with suppress(OSError):
+            return str(Path(f"/{location.key}").stat().st_ino)
+    return ""
+
+
+def _plain(root_url: str) -> str:
+    """The URL with one of several names that a store has."""
+    location = parse_location(root_url)
+    return location.url.replace(f"{location.scheme}:", "s3:", 1) if location.scheme in S3_SCHEMES else location.url
+
+
+def _newer_than_known(database: Database, places: Places) -> str:
+    """A commit in a table that the database knows nothing of; '' where there is none."""
+    rows = database.read(lambda c: c.execute(sa.select(tables).where(tables.c.state == TableState.ACTIVE.value)).all())
+    for row in rows:
+        store = places.store(row.location)
+        names = set(
+            database.read(
+                lambda c, of=row.table_id: c.execute(  # type: ignore[misc]
+                    sa.select(commits.c.file_name).where(commits.c.table_id == of)
+                ).scalars()
+            )
+        )
+        if versions_after(store, row.ratified_version):
+            return f"the log of {store.root_url} goes on after version {row.ratified_version}"
+        for name in _staged_after(store, row.ratified_version):
+            if name not in names:
+                return f"{store.root_url}/{staged_path(name)} may be a commit that counts"
+    return ""
+
+
+def _staged_after(store: ObjectStore, version: int) -> list[str]:
+    names = [PurePosixPath(meta.path).name for meta in store.list_from(staged_path("").rstrip("/"))]
+    files = {name: parse_log_file(f"{COMMITS_DIRECTORY}/{name}") for name in names}
+    return [
+        name
+        for name, file in files.items()
+        if file is not None and file.kind is LogFileKind.STAGED_COMMIT and file.version > version
+    ]

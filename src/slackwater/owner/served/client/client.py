@@ -1,0 +1,349 @@
+"""A commit owner that answers over HTTP."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import httpx
+
+from slackwater.errors import CommitOwnerUnavailable, CommitUnknown, InvalidArgument
+from slackwater.owner.api.commits import (
+    LATEST,
+    CommitConflict,
+    CommitRequest,
+    CommitResponse,
+    GetCommitsResponse,
+    ManagedTable,
+    OwnershipProposal,
+)
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import (
+    Cut,
+    InDoubt,
+    LockRequest,
+    TimeRequest,
+    TransactionConflict,
+    TransactionRequest,
+    TransactionResponse,
+    Vote,
+)
+from slackwater.owner.served.client.addresses import checked_url, is_in_the_clear, is_loopback
+from slackwater.owner.served.client.exchange import Answer, Exchange, Question
+from slackwater.owner.served.client.patience import ClientClock, in_shares
+from slackwater.owner.served.wire import commits as wire
+from slackwater.owner.served.wire import transactions as transaction_wire
+from slackwater.owner.served.wire.transactions import LONGEST_LOCK_WAIT_S, LONGEST_PREPARE_WAIT_S
+
+TIMEOUT_S = 30.0
+"""For how long an answer is waited for, attempts together."""
+
+_LONG = 10
+# So much longer a call has patience than the owner may wait: the first attempt takes two thirds of the time.
+_MORE = 1.5
+_CONNECT_S = 5.0
+_LIMITS = httpx.Limits(max_connections=128, max_keepalive_connections=64, keepalive_expiry=20.0)
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+T = TypeVar("T")
+
+
+class HttpOwner:
+    """The CommitOwner that `slackwater serve` serves at a URL; thread-safe, with one pool of connections.
+
+    A commit whose answer is lost is asked for again, marked as a replay, until the time is up; a decision too.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        client: httpx.Client | None = None,
+        *,
+        allow_http: bool = False,
+        ca_file: str | None = None,
+        clock: ClientClock | None = None,
+    ) -> None:
+        """`timeout_s` bounds each call, backfills, releases, repairs and cuts of the past ten times it; for how long
+        locks are waited for comes to it. `ca_file` holds certificates.
+
+        A `client` that is given stays the caller's to close. Raises InvalidArgument for a URL that is not http or
+        https, holds a user or a query, or would carry the token in the clear to another machine without `allow_http`.
+        """
+        self._url = checked_url(url)
+        if token is not None and not allow_http and is_in_the_clear(self._url):
+            raise InvalidArgument(
+                f"the token would travel to {self._url} in the clear: use https, or allow_http=True in a network that "
+                "nobody listens to"
+            )
+        self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if token is not None:
+            if not _TOKEN.fullmatch(token):
+                raise InvalidArgument("the token is empty or holds characters that no token has")
+            self._headers["Authorization"] = f"Bearer {token}"
+        if not timeout_s > 0:
+            raise InvalidArgument(f"the timeout is to be greater than 0 s, found {timeout_s!r}")
+        self._timeout_s = timeout_s
+        self._given = client
+        self._ca_file = ca_file
+        self._own = None if client is not None else self._pool()
+        self._pid = os.getpid()
+        self._owner_id: str | None = None
+        self._clock = clock or ClientClock()
+        self._exchange = Exchange(self._url, self._send, self._clock)
+        self._most_ahead_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"HttpOwner({self._url!r})"
+
+    @property
+    def owner_id(self) -> str:
+        """The identity of the owner, asked for once."""
+        if self._owner_id is None:
+            self._owner_id = self._look("/v1/owner", lambda found: wire.string_from_json(found, "ownerId"))
+        return self._owner_id
+
+    @property
+    def endpoint(self) -> str | None:
+        """The URL that the owner is served at."""
+        return self._url
+
+    def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
+        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        return self._ratify(_path(request.table_id, "commits"), request, self._timeout_s)
+
+    def get_commits(
+        self, table_id: str, start_version: int, end_version: int = LATEST, with_data: bool = False
+    ) -> GetCommitsResponse:
+        """See CommitOwner."""
+        query = wire.range_to_json(start_version, end_version, with_data)
+        return self._look(_path(table_id, "commits"), wire.commits_from_json, query)
+
+    def backfill_to_version(self, table_id: str, version: int = LATEST) -> int:
+        """See CommitOwner."""
+        body = {"version": wire.checked_version(version, LATEST)}
+        return self._settle(_path(table_id, "backfill"), body, lambda found: wire.number_from_json(found, "version"))
+
+    def tables(self) -> list[ManagedTable]:
+        """See CommitOwner."""
+        return self._look("/v1/tables", wire.tables_from_json)
+
+    def table(self, name: str) -> ManagedTable:
+        """See CommitOwner. Raises InvalidArgument for what can be no table's name."""
+        return self._look(f"/v1/tables/{wire.checked_name(name)}", wire.table_from_json)
+
+    def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
+        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        wire.checked_id(proposal.table_id, "table's id")
+        wire.checked_id(proposal.commit_id, "commit's id")
+        wire.checked_name(proposal.name)
+        wire.checked_version(proposal.version)
+        content = wire.commit_content(proposal.actions)
+        question = Question(
+            "POST",
+            "/v1/tables",
+            body=lambda _: wire.proposal_to_json(proposal, content),
+            is_commit=True,
+            patience_s=self._timeout_s,
+        )
+        return _ratified(self._exchange.ask(question))
+
+    def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
+        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        return self._ratify(_path(request.table_id, "release"), request, self._timeout_s * _LONG)
+
+    def repair(self, table_id: str | None = None) -> list[str]:
+        """See CommitOwner."""
+        body = {"tableId": None if table_id is None else wire.checked_id(table_id, "table's id")}
+        return self._settle("/v1/repair", body, lambda found: wire.strings_from_json(found, "done"))
+
+    def cut(self, timestamp_ms: int | None = None) -> Cut:
+        """See CommitOwner. Raises InvalidArgument for an instant before the epoch or after the year 9999."""
+        if timestamp_ms is None:
+            return self._look("/v1/cut", transaction_wire.cut_from_json)
+        query = {"timestampMs": str(transaction_wire.checked_timestamp(timestamp_ms))}
+        return self._look("/v1/cut", transaction_wire.cut_from_json, query, _LONG)
+
+    def narrow(self, request: TimeRequest) -> TimestampRange:
+        """See CommitOwner."""
+        self._most_ahead_s = max(self._most_ahead_s, request.ahead_ms / 1000)
+        answer = self._wait(
+            _transaction_path(request.txn_id, "/time"), transaction_wire.time_request_to_json(request), 0.0
+        )
+        return self._understood(answer, transaction_wire.range_from_json)
+
+    def lock(self, request: LockRequest) -> None:
+        """See CommitOwner. What is waited for long is asked for several times."""
+        path = _transaction_path(request.txn_id, "/locks")
+        total_s = transaction_wire.checked_timeout(request.timeout_s)
+
+        def ask(timeout_s: float) -> None:
+            self._wait(path, transaction_wire.lock_request_to_json(request, timeout_s), timeout_s)
+
+        in_shares(ask, total_s, LONGEST_LOCK_WAIT_S, self._clock)
+
+    def keep_alive(self, txn_id: str) -> None:
+        """See CommitOwner."""
+        self._exchange.ask(Question("POST", _transaction_path(txn_id, "/keep-alive"), patience_s=self._timeout_s))
+
+    def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
+        """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
+        wire.checked_id(request.txn_id, "transaction's id")
+        contents = [wire.commit_content(write.actions) for write in request.writes]
+        question = Question(
+            "POST",
+            "/v1/transactions",
+            body=lambda in_doubt: transaction_wire.transaction_to_json(request, contents, in_doubt),
+            is_commit=True,
+            is_replay=request.is_replay,
+            patience_s=self._timeout_s + _MORE * self._most_ahead_s,
+        )
+        return _together(self._exchange.ask(question))
+
+    def end(self, txn_id: str) -> None:
+        """See CommitOwner."""
+        self._exchange.ask(Question("DELETE", _transaction_path(txn_id), patience_s=self._timeout_s))
+
+    def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
+        """See CommitOwner. After CommitOwnerUnavailable it may be promised all the same: `finish` ends that."""
+        path = _transaction_path(request.txn_id, "/prepare")
+        contents = [wire.commit_content(write.actions) for write in request.writes]
+        body = transaction_wire.prepare_to_json(request, contents, coordinator_id)
+        answer = self._wait(path, body, LONGEST_PREPARE_WAIT_S)
+        if answer.is_conflict:
+            return self._understood(answer, transaction_wire.transaction_conflict_from_json)
+        return self._understood(answer, transaction_wire.vote_from_json)
+
+    def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
+        """See CommitOwner. Raises CommitUnknown where the answer is lost for good: it may be decided."""
+        path = _transaction_path(txn_id, "/decision")
+        body = transaction_wire.decision_to_json(timestamp_ms, participants)
+        question = Question("POST", path, body=lambda _: body, is_commit=True, patience_s=self._timeout_s)
+        return _decided(self._exchange.ask(question))
+
+    def decision(self, txn_id: str) -> int | None:
+        """See CommitOwner."""
+        question = Question("POST", _transaction_path(txn_id, "/decision/ask"), patience_s=self._timeout_s)
+        return self._understood(self._exchange.ask(question), transaction_wire.decided_from_json)
+
+    def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
+        """See CommitOwner. None too where the answer to the request that did it was lost."""
+        body = transaction_wire.finish_to_json(timestamp_ms)
+        answer = self._wait(_transaction_path(txn_id, "/finish"), body, 0.0)
+        return self._understood(answer, transaction_wire.finished_from_json)
+
+    def acknowledge(self, txn_id: str, participant_id: str) -> None:
+        """See CommitOwner."""
+        body = {"participantId": wire.checked_id(participant_id, "participant's id")}
+        self._wait(_transaction_path(txn_id, "/acknowledge"), body, 0.0)
+
+    def in_doubt(self) -> list[InDoubt]:
+        """See CommitOwner."""
+        return self._look("/v1/in-doubt", transaction_wire.in_doubt_from_json)
+
+    def close(self) -> None:
+        """Let go of the connections; the server's owner backfills by itself."""
+        if self._own is not None:
+            self._own.close()
+
+    def _ratify(self, path: str, request: CommitRequest, patience_s: float) -> CommitResponse | CommitConflict:
+        wire.checked_id(request.commit_id, "commit's id")
+        wire.checked_version(request.version)
+        content = wire.commit_content(request.actions)
+        question = Question(
+            "POST",
+            path,
+            body=lambda in_doubt: wire.request_to_json(request, content, in_doubt),
+            is_commit=True,
+            is_replay=request.is_replay,
+            patience_s=patience_s,
+        )
+        return _ratified(self._exchange.ask(question))
+
+    def _look(self, path: str, read: Callable[[Any], T], query: Mapping[str, str] | None = None, times: int = 1) -> T:
+        question = Question("GET", path, query=query, patience_s=self._timeout_s * times)
+        return self._understood(self._exchange.ask(question), read)
+
+    def _wait(self, path: str, body: Mapping[str, Any], wait_s: float) -> Answer:
+        patience_s = self._timeout_s + _MORE * wait_s
+        return self._exchange.ask(Question("POST", path, body=lambda _: body, patience_s=patience_s))
+
+    def _settle(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
+        question = Question("POST", path, body=lambda _: body, patience_s=self._timeout_s * _LONG)
+        return self._understood(self._exchange.ask(question), read)
+
+    def _understood(self, answer: Answer, read: Callable[[Any], T]) -> T:
+        try:
+            return read(answer.value)
+        except ValueError as error:
+            raise CommitOwnerUnavailable(
+                f"{self._url} answers not as a commit owner does: {error}; compare the versions of client and server"
+            ) from error
+
+    def _send(self, question: Question, content: bytes | None, timeout_s: float) -> httpx.Response:
+        client = self._client()
+        request = client.build_request(
+            question.method,
+            self._url + question.path,
+            params=question.query,
+            content=content,
+            headers=self._headers,
+            timeout=httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s)),
+        )
+        # The token goes to this server alone.
+        return client.send(request, auth=None, follow_redirects=False)
+
+    def _client(self) -> httpx.Client:
+        if self._given is not None:
+            return self._given
+        if self._own is None or self._pid != os.getpid():
+            # After a fork both processes would read answers from the same connections.
+            self._own, self._pid = self._pool(), os.getpid()
+        return self._own
+
+    def _pool(self) -> httpx.Client:
+        verify: ssl.SSLContext | bool = True
+        if self._ca_file is not None:
+            try:
+                verify = ssl.create_default_context(cafile=self._ca_file)
+            except OSError as error:
+                raise InvalidArgument(f"the certificates in {self._ca_file} cannot be read: {error}") from error
+        # A proxy of the environment has no business between processes of one machine.
+        trust_env = not is_loopback(httpx.URL(self._url).host)
+        return httpx.Client(verify=verify, limits=_LIMITS, follow_redirects=False, trust_env=trust_env)
+
+
+def _ratified(answer: Answer) -> CommitResponse | CommitConflict:
+    try:
+        if answer.is_conflict:
+            return CommitConflict(wire.number_from_json(answer.value, "latestVersion"))
+        return wire.response_from_json(answer.value)
+    except ValueError as error:
+        raise CommitUnknown(f"the answer to a commit cannot be understood: {error}; read the log") from error
+
+
+def _together(answer: Answer) -> TransactionResponse | TransactionConflict:
+    try:
+        if answer.is_conflict:
+            return transaction_wire.transaction_conflict_from_json(answer.value)
+        return transaction_wire.transaction_response_from_json(answer.value)
+    except ValueError as error:
+        raise CommitUnknown(f"the answer to a transaction cannot be understood: {error}; read the log") from error
+
+
+def _decided(answer: Answer) -> int | None:
+    try:
+        return transaction_wire.decided_from_json(answer.value)
+    except ValueError as error:
+        raise CommitUnknown(f"the answer to a decision cannot be understood: {error}; ask for the decision") from error
+
+
+def _transaction_path(txn_id: str, rest: str = "") -> str:
+    return f"/v1/transactions/{wire.checked_id(txn_id, 'transaction id')}{rest}"
+
+
+def _path(table_id: str, noun: str) -> str:
+    return f"/v1/tables/{wire.checked_id(table_id, 'table id')}/{noun}"

@@ -1,0 +1,113 @@
+"""How much a caller may send and how often: the size of bodies, the memory of all of them, requests a second."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from starlette.requests import ClientDisconnect, Request
+
+from slackwater.errors import CommitOwnerBusy, CommitOwnerUnavailable, InvalidArgument
+from slackwater.owner.served.answers import Refusal
+from slackwater.owner.served.http.bodies import ValueCount
+from slackwater.owner.served.settings import ServedSettings
+
+_MEMORY_OF_BYTE = 8
+"""A byte of a body in memory: as it came, as text of up to four bytes a character, and as lines of the log."""
+_MEMORY_OF_VALUE_BYTES = 200
+_BYTES_OF_VALUE = 32
+_FEWEST_VALUES = 1000
+
+
+class RateLimits:
+    """Token buckets, one for each caller: `per_s` requests a second, and as many at once as a second has."""
+
+    def __init__(self, per_s: float | None, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._per_s = per_s
+        self._burst = max(1.0, per_s or 0.0)
+        self._monotonic = monotonic
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, caller: str) -> None:
+        """Count a request of `caller`, a name of a bounded set. Raises Refusal (429) where it has none left."""
+        if self._per_s is None:
+            return
+        now = self._monotonic()
+        left, since = self._left.get(caller, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._per_s)
+        if left < 1.0:
+            self._left[caller] = (left, now)
+            raise Refusal(
+                429,
+                CommitOwnerBusy(f"more than {self._per_s:g} requests a second of one caller: send fewer"),
+                {"Retry-After": str(math.ceil((1.0 - left) / self._per_s))},
+            )
+        self._left[caller] = (left - 1.0, now)
+
+
+class BodyLimits:
+    """Reads bodies that are not too large, as many at once as memory is set aside for."""
+
+    def __init__(self, settings: ServedSettings) -> None:
+        self._max_bytes = settings.max_body_bytes
+        self._max_values = max(_FEWEST_VALUES, settings.max_body_bytes // _BYTES_OF_VALUE)
+        self._max_in_flight = settings.max_bytes_in_flight
+        self._timeout_s = settings.body_timeout_s
+        self._in_flight = 0
+
+    @asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[bytearray]:
+        """The body of `request`, whose memory, parsed, counts as in flight until the context ends.
+
+        Raises Refusal: 413 for one that is too large or has too many values, said or found out; 415 for one that is
+        encoded; 408 for one that does not come; 429 where too many are in flight; 400 for one that breaks off.
+        """
+        self._check_headers(request)
+        held = 0
+        try:
+            # Pieces, if small, would take more memory one by one.
+            body, count = bytearray(), ValueCount()
+            try:
+                with anyio.fail_after(self._timeout_s):
+                    async for chunk in request.stream():
+                        self._check_size(len(body) + len(chunk))
+                        count.add(chunk)
+                        self._check_values(count.values)
+                        body += chunk
+                        before, held = held, _MEMORY_OF_BYTE * len(body) + _MEMORY_OF_VALUE_BYTES * count.values
+                        self._in_flight += held - before
+                        self._check_in_flight()
+            except TimeoutError as error:
+                raise Refusal(
+                    408, CommitOwnerUnavailable(f"the request's body did not come within {self._timeout_s:g} s")
+                ) from error
+            except ClientDisconnect as error:
+                raise Refusal(400, CommitOwnerUnavailable("the request ended before its body did")) from error
+            yield body
+        finally:
+            self._in_flight -= held
+
+    def _check_headers(self, request: Request) -> None:
+        encoding = request.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise Refusal(415, InvalidArgument("the body is to be sent as it is, without a Content-Encoding"))
+        length = request.headers.get("content-length", "")
+        if length.isascii() and length.isdigit():
+            self._check_size(int(length))
+
+    def _check_size(self, size_bytes: int) -> None:
+        if size_bytes > self._max_bytes:
+            raise Refusal(413, InvalidArgument(f"a request has at most {self._max_bytes} bytes: commit less at once"))
+
+    def _check_values(self, values: int) -> None:
+        if values > self._max_values:
+            raise Refusal(
+                413, InvalidArgument(f"a request has at most {self._max_values} JSON values: commit less at once")
+            )
+
+    def _check_in_flight(self) -> None:
+        if self._in_flight > self._max_in_flight:
+            raise Refusal(429, CommitOwnerBusy("the commit owner holds as many requests as it has memory for"))

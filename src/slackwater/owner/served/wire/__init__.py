@@ -1,0 +1,1 @@
+"""Values of the contract as JSON, in requests, answers and errors."""

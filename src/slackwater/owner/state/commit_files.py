@@ -1,0 +1,95 @@
+"""The files of commits in a table's `_delta_log`, staged and backfilled, as the owner writes and reads them.
+
+Source: managed-commits.md "Commit Files", "Commit Backfills".
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from slackwater.errors import ObjectExists, ObjectNotFound, StorageError, StorageRefused
+from slackwater.owner.api.commits import Commit
+from slackwater.owner.state.commit_content import timestamp_of
+from slackwater.protocol.actions.actions import parse_commit
+from slackwater.protocol.actions.file_names import LOG, LogFileKind, backfilled_path, parse_log_file, staged_path
+from slackwater.storage.store import ObjectStore
+
+_MAX_PUTS = 3
+
+
+def stage(store: ObjectStore, file_name: str, data: bytes) -> None:
+    """Write a staged commit; its name is nobody else's, so one that is there is its own. Raises StorageError."""
+    for attempt in range(_MAX_PUTS):
+        try:
+            store.put_if_absent(staged_path(file_name), data)
+        except ObjectExists:
+            return
+        except StorageRefused:
+            raise
+        except StorageError:
+            if attempt == _MAX_PUTS - 1:
+                raise
+        else:
+            return
+
+
+def publish(store: ObjectStore, version: int, file_name: str, commit_id: str) -> bool:
+    """Copy a staged commit to `_delta_log` where no other is; whether it is there now, by whomever.
+
+    False: another commit has that version. Raises StorageError; ObjectNotFound where the staged file is gone and was
+    not backfilled.
+    """
+    try:
+        store.copy_if_absent(staged_path(file_name), backfilled_path(version))
+    except ObjectExists:
+        # By an earlier, or a concurrent, backfill of the same commit; or somebody went around the owner.
+        return is_published(store, version, file_name, commit_id)
+    except ObjectNotFound:
+        # The staged file is cleaned up some time after its backfill.
+        if transaction_at(store, version) is None:
+            raise
+        return is_published(store, version, file_name, commit_id)
+    return True
+
+
+def is_published(store: ObjectStore, version: int, file_name: str, commit_id: str) -> bool:
+    """Whether `_delta_log` holds this commit as `version`, rather than none or another."""
+    try:
+        found = store.read(backfilled_path(version))
+    except ObjectNotFound:
+        return False
+    try:
+        return found == store.read(staged_path(file_name))
+    except ObjectNotFound:
+        return transaction_at(store, version) == commit_id
+
+
+def versions_after(store: ObjectStore, version: int) -> list[int]:
+    """The versions after `version` that `_delta_log` holds, ascending."""
+    found = []
+    for meta in store.list_from(LOG, backfilled_path(version) if version >= 0 else ""):
+        file = parse_log_file(PurePosixPath(meta.path).name)
+        if file is not None and file.kind is LogFileKind.COMMIT:
+            found.append(file.version)
+    return found
+
+
+def backfilled_commit(store: ObjectStore, version: int) -> Commit:
+    """The commit `version` in `_delta_log`; how its staged file was called nobody knows any more."""
+    data = store.read(backfilled_path(version))
+    return Commit(version, "", timestamp_of(data), len(data), data)
+
+
+def transaction_at(store: ObjectStore, version: int) -> str | None:
+    """The `txnId` of the commit `version` in `_delta_log`; None where there is no such commit, or it has none."""
+    path = backfilled_path(version)
+    try:
+        data = store.read(path)
+    except ObjectNotFound:
+        return None
+    for action in parse_commit(data, f"{store.root_url}/{path}"):
+        info = action.get("commitInfo")
+        if isinstance(info, dict):
+            found = info.get("txnId")
+            return found if isinstance(found, str) else None
+    return None

@@ -1,0 +1,1 @@
+"""Times that transactions ask for, and slices of all tables at one time."""

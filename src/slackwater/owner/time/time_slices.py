@@ -1,0 +1,197 @@
+"""Time slices: every table as of one instant, the same answer for ever; and the latest state of all of them.
+
+Source: paper §1 (timeslice); design §6 (as-of reads over many tables).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from slackwater.errors import CommitOwnerBusy, TimestampOutOfRange
+from slackwater.owner.api.commits import TableState
+from slackwater.owner.api.timestamp_range import at_ms
+from slackwater.owner.api.transactions import Cut, TableVersion
+from slackwater.owner.commit.commits import settle_abandoned
+from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import commits, owner, prepared, tables
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.heads import RATIFIED
+from slackwater.owner.state.owner_time import OwnerTime, begin_slice, owner_now, raise_last
+from slackwater.owner.state.roots import Places
+from slackwater.owner.state.waiting import Changes, Waits
+from slackwater.owner.time.asked_times import is_told
+
+_KNOWN = (
+    sa.select(
+        tables.c.table_id,
+        tables.c.name,
+        tables.c.location,
+        tables.c.ratified_version,
+        tables.c.ratified_ms,
+        tables.c.purged_version,
+    )
+    .where(tables.c.state == TableState.ACTIVE.value)
+    .order_by(tables.c.name)
+)
+_RELEASED = sa.select(
+    tables.c.table_id, tables.c.name, tables.c.location, tables.c.purged_version, tables.c.allocated_ms
+).where(tables.c.state == TableState.RELEASED.value, tables.c.allocated_ms > sa.bindparam("at_ms"))
+_SERVE = sa.update(owner).where(owner.c.served_ms < sa.bindparam("at_ms")).values(served_ms=sa.bindparam("at_ms"))
+_UNSETTLED = (
+    sa.select(commits.c.table_id)
+    .where(commits.c.state != RATIFIED, commits.c.timestamp_ms <= sa.bindparam("at_ms"))
+    .join(tables, (tables.c.table_id == commits.c.table_id) & (commits.c.version > tables.c.ratified_version))
+    .distinct()
+)
+# What was promised to commit at a time that is to be decided.
+_VOTED = sa.select(prepared.c.txn_id).where(prepared.c.low_ms < sa.bindparam("at_ms"))
+_IN_TRANSFER = sa.select(tables.c.table_id).where(tables.c.transfer_version.is_not(None))
+# The newest version up to an instant, of the tables that have newer ones.
+_UP_TO = (
+    sa.select(commits.c.table_id, sa.func.max(commits.c.version).label("version"))
+    .join(tables, tables.c.table_id == commits.c.table_id)
+    .where(
+        tables.c.state == TableState.ACTIVE.value,
+        tables.c.ratified_ms > sa.bindparam("at_ms"),
+        commits.c.version <= tables.c.ratified_version,
+        commits.c.timestamp_ms <= sa.bindparam("at_ms"),
+    )
+    .group_by(commits.c.table_id)
+)
+_MOST_WAITS = 6000
+TOLD_MS = 15_000
+"""For how long after it was told a time a transaction is waited for: less than a client waits for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """What may yet count as of an instant: tables with staged commits, transactions voted for, tables in transfer."""
+
+    staged: Sequence[str]
+    voted: Sequence[str]
+    in_transfer: Sequence[str]
+
+
+class TimeSlices:
+    """Answers which version of every table is the latest, or was at an instant.
+
+    `resume` finishes the transfer of a table: whether its version counts is known only then.
+    """
+
+    def __init__(
+        self, database: Database, places: Places, clock: OwnerClock, resume: Callable[[str], object], changes: Changes
+    ) -> None:
+        self._database = database
+        self._places = places
+        self._clock = clock
+        self._resume = resume
+        self._changes = changes
+
+    def cut(self, timestamp_ms: int | None = None) -> Cut:
+        """As `CommitOwner.cut`."""
+        if timestamp_ms is None:
+            return self._database.read(self._latest)
+        served_ms = self._database.read(lambda c: self._served(c, timestamp_ms))
+        if served_ms < timestamp_ms:
+            self._await_told(timestamp_ms)
+        self._settle(timestamp_ms)
+        return self._database.read(lambda c: self._of_past(c, timestamp_ms))
+
+    def _latest(self, connection: Connection) -> Cut:
+        now = OwnerTime.of(connection, self._clock)
+        known = [self._version(row, row.ratified_version, row.ratified_ms) for row in connection.execute(_KNOWN)]
+        return Cut(now.now_ms, known)
+
+    def _served(self, connection: Connection, timestamp_ms: int) -> int:
+        now = OwnerTime.of(connection, self._clock)
+        if timestamp_ms > now.now_ms:
+            raise TimestampOutOfRange(
+                f"{at_ms(timestamp_ms).isoformat()} has not come yet: by the commit owner's clock it is "
+                f"{at_ms(now.now_ms).isoformat()}; what is current is the newest version"
+            )
+        return now.served_ms
+
+    def _await_told(self, timestamp_ms: int) -> None:
+        """Serve the instant, once those who were told a time up to it have ended, or had as long as they get."""
+        waits, ends_s = Waits(self._changes, lambda: None), time.monotonic() + TOLD_MS / 1000
+        waits_for_told = True
+        while not self._database.write(lambda c, waits_on=waits_for_told: self._serve(c, timestamp_ms, waits_on)):  # type: ignore[misc]
+            while waits_for_told and self._database.read(lambda c: self._is_told(c, timestamp_ms)):
+                waits.wait()
+                waits_for_told = time.monotonic() < ends_s
+
+    def _serve(self, connection: Connection, timestamp_ms: int, waits_for_told: bool) -> bool:
+        """From now on no timestamp up to this one is given out; those that were are known when this is done.
+
+        False where somebody was told one who is to be waited for: then others are told later ones only.
+        """
+        begin_slice(connection)
+        if waits_for_told and self._is_told(connection, timestamp_ms):
+            raise_last(connection, timestamp_ms + 1)
+            return False
+        connection.execute(_SERVE, {"at_ms": timestamp_ms})
+        return True
+
+    def _is_told(self, connection: Connection, timestamp_ms: int) -> bool:
+        now_ms = owner_now(connection, self._clock)
+        return is_told(connection, timestamp_ms, now_ms - TOLD_MS, now_ms)
+
+    def _settle(self, timestamp_ms: int) -> None:
+        """Wait until no commit of before then is under way."""
+        under_way = _UnderWay((), (), ())
+
+        def doubt() -> None:
+            for table_id in under_way.staged:
+                settle_abandoned(self._database, self._clock, table_id)
+
+        waits = Waits(self._changes, doubt)
+        for _ in range(1, _MOST_WAITS):
+            under_way = self._database.read(lambda c: _under_way(c, timestamp_ms))
+            for table_id in under_way.in_transfer:
+                self._resume(table_id)
+            if under_way.staged or under_way.voted:
+                waits.wait()
+            elif not under_way.in_transfer:
+                return
+        raise CommitOwnerBusy(
+            f"commits of before {at_ms(timestamp_ms).isoformat()} are being staged all the time: ask again in a moment"
+        )
+
+    def _of_past(self, connection: Connection, timestamp_ms: int) -> Cut:
+        older = {row.table_id: row.version for row in connection.execute(_UP_TO, {"at_ms": timestamp_ms})}
+        found = []
+        for row in connection.execute(_KNOWN):
+            if row.ratified_ms <= timestamp_ms:
+                found.append(self._version(row, row.ratified_version, row.ratified_ms))
+            else:
+                found.append(self._version(row, older.get(row.table_id), None))
+        return Cut(timestamp_ms, self._with_released(connection, timestamp_ms, found))
+
+    def _with_released(
+        self, connection: Connection, timestamp_ms: int, found: Sequence[TableVersion]
+    ) -> Sequence[TableVersion]:
+        """With the tables that were handed back after then, which their logs tell of: they keep their names."""
+        by_name = {table.name: table for table in found}
+        # Of several of one name that one had it then which was handed back first.
+        in_order = sorted(connection.execute(_RELEASED, {"at_ms": timestamp_ms}), key=lambda row: -row.allocated_ms)
+        for row in in_order:
+            by_name[row.name] = replace(self._version(row, None, None), is_released=True)
+        return [by_name[name] for name in sorted(by_name)] if in_order else found
+
+    def _version(self, row: Any, version: int | None, timestamp_ms: int | None) -> TableVersion:
+        known_from = int(row.purged_version) + 1
+        return TableVersion(row.table_id, row.name, self._places.url(row.location), version, timestamp_ms, known_from)
+
+
+def _under_way(connection: Connection, timestamp_ms: int) -> _UnderWay:
+    return _UnderWay(
+        connection.execute(_UNSETTLED, {"at_ms": timestamp_ms}).scalars().all(),
+        connection.execute(_VOTED, {"at_ms": timestamp_ms}).scalars().all(),
+        connection.execute(_IN_TRANSFER).scalars().all(),
+    )

@@ -1,0 +1,1 @@
+"""Conditions on rows, and what they say about files: the tree, literals, columns, SQL text."""

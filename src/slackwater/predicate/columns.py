@@ -1,0 +1,55 @@
+"""Column names of a predicate, resolved against the schema of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType, StructField, StructType
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedColumn:
+    """A column as the schema spells it; `type` is None for what lies inside an array or a map."""
+
+    path: tuple[str, ...]
+    type: DataType | None
+    comparable: bool
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the column holds plain values, which is what statistics speak of."""
+        return isinstance(self.type, (PrimitiveType, DecimalType)) and str(self.type) != "void"
+
+
+def resolve_column(schema: StructType, names: Sequence[str]) -> ResolvedColumn:
+    """The column that `names` leads to, whatever their case; an exact spelling goes first.
+
+    `comparable` is False where equality is not equality of the stored values (collated and CHAR(n) text), so that
+    statistics cannot answer. Raises InvalidArgument for an unknown column, with the names there are.
+    """
+    struct = schema
+    path: list[str] = []
+    for depth, name in enumerate(names):
+        field = struct.get(name)
+        if field is None:
+            parent = f" in {'.'.join(path)}" if path else ""
+            raise InvalidArgument(
+                f"no column {'.'.join(names)}: there is no {name!r}{parent}, only {list(struct.names)}"
+            )
+        path.append(field.name)
+        rest = tuple(names[depth + 1 :])
+        if not rest:
+            return ResolvedColumn(tuple(path), field.type, _is_comparable(field))
+        if not isinstance(field.type, StructType):
+            if isinstance(field.type, (PrimitiveType, DecimalType)):
+                raise InvalidArgument(f"no column {'.'.join(names)}: {'.'.join(path)} is a {field.type}, not a struct")
+            return ResolvedColumn((*path, *rest), None, False)
+        struct = field.type
+    raise InvalidArgument("a column needs a name")
+
+
+def _is_comparable(field: StructField) -> bool:
+    char_type = str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
+    return "__COLLATIONS" not in field.metadata and not char_type.lower().startswith("char")

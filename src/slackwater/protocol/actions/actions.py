@@ -1,0 +1,194 @@
+"""The actions of the log, as values, and their JSON form.
+
+Reading the files of a snapshot does not make one of these per file: see `slackwater.log.file_actions`.
+Source: delta-protocol.md "Actions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from slackwater.errors import CorruptLog
+from slackwater.protocol.actions.action_fields import names, optional, required, string_map
+
+NO_COLUMNS = '{"type":"struct","fields":[]}'
+"""The schema string of a table without columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What a client must implement to read and to write the table. Source: "Protocol Evolution"."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: tuple[str, ...] | None = None
+    writer_features: tuple[str, ...] | None = None
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> Protocol:
+        """The protocol in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        return Protocol(
+            required(node, "minReaderVersion", int, where, "protocol"),
+            required(node, "minWriterVersion", int, where, "protocol"),
+            names(node, "readerFeatures", where, "protocol"),
+            names(node, "writerFeatures", where, "protocol"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of a `protocol` action."""
+        node: dict[str, Any] = {
+            "minReaderVersion": self.min_reader_version,
+            "minWriterVersion": self.min_writer_version,
+        }
+        if self.reader_features is not None:
+            node["readerFeatures"] = list(self.reader_features)
+        if self.writer_features is not None:
+            node["writerFeatures"] = list(self.writer_features)
+        return {"protocol": node}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The encoding of the table's data files. Source: "Format Specification"."""
+
+    provider: str = "parquet"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Schema, partitioning and configuration of the table; `created_time` in ms. Source: "Change Metadata"."""
+
+    id: str
+    schema_string: str
+    partition_columns: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    description: str | None = None
+    format: Format = field(default_factory=Format)
+    created_time: int | None = None
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> Metadata:
+        """The metadata in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        if not isinstance(node, Mapping):
+            raise CorruptLog(f"{where}: metaData must be an object, found {node!r}")
+        encoding = optional(node, "format", Mapping, where, "metaData") or {}
+        if node.get("schemaString") is None:
+            # Tables that were set up without columns exist; the reference implementation reads them so too.
+            node = {**node, "schemaString": NO_COLUMNS}
+        return Metadata(
+            id=str(node.get("id") or ""),
+            schema_string=required(node, "schemaString", str, where, "metaData"),
+            partition_columns=names(node, "partitionColumns", where, "metaData") or (),
+            configuration=string_map(node, "configuration", where, "metaData"),
+            name=optional(node, "name", str, where, "metaData"),
+            description=optional(node, "description", str, where, "metaData"),
+            format=Format(
+                optional(encoding, "provider", str, where, "metaData.format") or "parquet",
+                string_map(encoding, "options", where, "metaData.format"),
+            ),
+            created_time=optional(node, "createdTime", int, where, "metaData"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of a `metaData` action; optional fields without a value are left out."""
+        node: dict[str, Any] = {"id": self.id}
+        if self.name is not None:
+            node["name"] = self.name
+        if self.description is not None:
+            node["description"] = self.description
+        node |= {
+            "format": {"provider": self.format.provider, "options": dict(self.format.options)},
+            "schemaString": self.schema_string,
+            "partitionColumns": list(self.partition_columns),
+            "configuration": dict(self.configuration),
+        }
+        if self.created_time is not None:
+            node["createdTime"] = self.created_time
+        return {"metaData": node}
+
+
+@dataclass(frozen=True, slots=True)
+class SetTransaction:
+    """How far an application has come; `last_updated` in ms. Source: "Transaction Identifiers"."""
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> SetTransaction:
+        """The transaction identifier in `node`; raises CorruptLog, naming `where`."""
+        return SetTransaction(
+            required(node, "appId", str, where, "txn"),
+            required(node, "version", int, where, "txn"),
+            optional(node, "lastUpdated", int, where, "txn"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of a `txn` action."""
+        node: dict[str, Any] = {"appId": self.app_id, "version": self.version}
+        if self.last_updated is not None:
+            node["lastUpdated"] = self.last_updated
+        return {"txn": node}
+
+
+@dataclass(frozen=True, slots=True)
+class DomainMetadata:
+    """The configuration of one metadata domain; `removed` makes it a tombstone. Source: "Domain Metadata"."""
+
+    domain: str
+    configuration: str
+    removed: bool = False
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> DomainMetadata:
+        """The domain metadata in `node`; raises CorruptLog, naming `where`."""
+        return DomainMetadata(
+            required(node, "domain", str, where, "domainMetadata"),
+            optional(node, "configuration", str, where, "domainMetadata") or "",
+            optional(node, "removed", bool, where, "domainMetadata") or False,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of a `domainMetadata` action."""
+        return {"domainMetadata": {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}}
+
+
+def parse_actions(data: bytes, where: str) -> list[dict[str, Any]]:
+    """The actions of one commit, compaction or JSON checkpoint: one object per line, e.g. `{"add": {…}}`.
+
+    Empty lines are skipped. Raises CorruptLog for a line that is not a JSON object, naming `where` and the line.
+    """
+    actions = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line or line.isspace():
+            continue
+        try:
+            action = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise CorruptLog(f"{where}, line {number}: not JSON ({error}); the file may be truncated") from error
+        if not isinstance(action, dict):
+            raise CorruptLog(f"{where}, line {number}: expected one JSON object per line, found {line[:60]!r}")
+        actions.append(action)
+    return actions
+
+
+def parse_commit(data: bytes, where: str) -> list[dict[str, Any]]:
+    """As `parse_actions`, for the file of one commit: one without an action is no version without changes.
+
+    That is what a machine that stops leaves of a file that was not synced to its disk. Raises CorruptLog.
+    """
+    actions = parse_actions(data, where)
+    if not actions:
+        raise CorruptLog(
+            f"{where}: a commit must hold an action, found {len(data)} bytes without any: what was in it is lost, as "
+            "where its writer's machine stopped before the file was on the disk; restore the file, or take it out of "
+            "the log where it is the newest version and its writer was never told that it is committed"
+        )
+    return actions

@@ -1,0 +1,164 @@
+"""The names of the files in `_delta_log`, and what they say.
+
+Source: delta-protocol.md "Delta Log Entries", "Checkpoint Naming Scheme", "Log Compaction Files"; managed-commits.md.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid as uuids
+from dataclasses import dataclass
+from enum import Enum
+
+from slackwater.errors import InvalidArgument
+
+LOG = "_delta_log"
+COMMITS_DIRECTORY = "_commits"
+
+_MAX_VERSION = 2**63 - 1
+_VERSION = r"([0-9]{20})"
+_UUID = r"([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})"
+_VERSIONED = re.compile(rf"{_VERSION}\.(.*)", re.DOTALL)
+_COMPACTED = re.compile(rf"{_VERSION}\.compacted\.json")
+_MULTIPART = re.compile(r"checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
+_UUID_CHECKPOINT = re.compile(rf"checkpoint\.{_UUID}\.(?:parquet|json)")
+_STAGED_COMMIT = re.compile(rf"{COMMITS_DIRECTORY}/{_VERSION}\.{_UUID}\.json")
+# Names of a known shape whose numbers or UUID are none: they are nobody's files, rather than those of a newer writer.
+_MALFORMED = re.compile(r"checkpoint\.[^.]*\.(?:json|parquet)|checkpoint\.[^.]*\.[^.]*\.parquet|[^.]*\.compacted\.json")
+
+
+class LogFileKind(str, Enum):
+    """What a file of the log is; `OTHER` is a versioned file of a kind that a reader must skip."""
+
+    COMMIT = "commit"
+    COMPACTED = "compacted"
+    CHECKPOINT_CLASSIC = "checkpoint_classic"
+    CHECKPOINT_MULTIPART = "checkpoint_multipart"
+    CHECKPOINT_UUID = "checkpoint_uuid"
+    CRC = "crc"
+    STAGED_COMMIT = "staged_commit"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file of the log, by its name alone.
+
+    `name` is relative to `_delta_log`. `end_version` belongs to compacted files, `part` (from 1) and `num_parts` to
+    multi-part checkpoints, `uuid` to UUID-named checkpoints and staged commits.
+    """
+
+    kind: LogFileKind
+    version: int
+    name: str
+    end_version: int | None = None
+    part: int | None = None
+    num_parts: int | None = None
+    uuid: str | None = None
+
+
+_KIND_BY_SUFFIX = {
+    "json": LogFileKind.COMMIT,
+    "crc": LogFileKind.CRC,
+    "checkpoint.parquet": LogFileKind.CHECKPOINT_CLASSIC,
+}
+
+
+def parse_log_file(name: str) -> LogFile | None:
+    """What the file called `name` (relative to `_delta_log`) is; None where it is no file of the log.
+
+    Never raises: a listing may hold anything.
+    """
+    if match := _VERSIONED.fullmatch(name):
+        version, suffix = int(match[1]), match[2]
+        if kind := _KIND_BY_SUFFIX.get(suffix):
+            return LogFile(kind, version, name)
+        return _parse_suffix(name, version, suffix)
+    if match := _STAGED_COMMIT.fullmatch(name):
+        return LogFile(LogFileKind.STAGED_COMMIT, int(match[1]), name, uuid=match[2])
+    return None
+
+
+def version_prefix(version: int) -> str:
+    """The 20 digits that begin the name of every file of `version`, and sort as versions do.
+
+    Raises InvalidArgument for a version that is negative or exceeds 63 bits.
+    """
+    if not 0 <= version <= _MAX_VERSION:
+        raise InvalidArgument(f"a version must lie between 0 and {_MAX_VERSION}, found {version}")
+    return f"{version:020d}"
+
+
+def commit_name(version: int) -> str:
+    """The name of the commit `version`; raises InvalidArgument for a number that is no version."""
+    return f"{version_prefix(version)}.json"
+
+
+def crc_name(version: int) -> str:
+    """The name of the version checksum of `version`; raises InvalidArgument for a number that is no version."""
+    return f"{version_prefix(version)}.crc"
+
+
+def checkpoint_name(version: int) -> str:
+    """The name of the classic checkpoint of `version`; raises InvalidArgument for a number that is no version."""
+    return f"{version_prefix(version)}.checkpoint.parquet"
+
+
+def multipart_name(version: int, part: int, num_parts: int) -> str:
+    """The name of part `part` (from 1) of a checkpoint of `num_parts`; InvalidArgument for a part that is none."""
+    if not 1 <= part <= num_parts < 10**10:
+        raise InvalidArgument(f"a part must lie between 1 and the number of parts, found {part} of {num_parts}")
+    return f"{version_prefix(version)}.checkpoint.{part:010d}.{num_parts:010d}.parquet"
+
+
+def uuid_checkpoint_name(version: int, uuid: uuids.UUID | str, extension: str) -> str:
+    """The name of a UUID-named V2 checkpoint; `extension` is `json` or `parquet`, else InvalidArgument."""
+    if extension not in ("json", "parquet"):
+        raise InvalidArgument(f"a checkpoint is 'json' or 'parquet', found {extension!r}")
+    return f"{version_prefix(version)}.checkpoint.{_canonical(uuid)}.{extension}"
+
+
+def compacted_name(start_version: int, end_version: int) -> str:
+    """The name of the log compaction file for the commits `[start, end]`; raises InvalidArgument for an empty range."""
+    if start_version > end_version:
+        raise InvalidArgument(f"a compaction must not end before it starts, found {start_version} to {end_version}")
+    return f"{version_prefix(start_version)}.{version_prefix(end_version)}.compacted.json"
+
+
+def staged_commit_name(version: int, uuid: uuids.UUID | str) -> str:
+    """The name, relative to `_delta_log`, of a commit that its owner has not backfilled yet.
+
+    Raises InvalidArgument for a number that is no version or a text that is no UUID. Source: managed-commits.md.
+    """
+    return f"{COMMITS_DIRECTORY}/{version_prefix(version)}.{_canonical(uuid)}.json"
+
+
+def staged_path(file_name: str) -> str:
+    """Where the staged commit called `file_name` is, relative to the table's root."""
+    return f"{LOG}/{COMMITS_DIRECTORY}/{file_name}"
+
+
+def backfilled_path(version: int) -> str:
+    """Where the backfilled commit of `version` is, relative to the table's root."""
+    return f"{LOG}/{commit_name(version)}"
+
+
+def _parse_suffix(name: str, version: int, suffix: str) -> LogFile | None:
+    if match := _UUID_CHECKPOINT.fullmatch(suffix):
+        return LogFile(LogFileKind.CHECKPOINT_UUID, version, name, uuid=match[1])
+    if match := _MULTIPART.fullmatch(suffix):
+        part, num_parts = int(match[1]), int(match[2])
+        if not 1 <= part <= num_parts:
+            return None
+        return LogFile(LogFileKind.CHECKPOINT_MULTIPART, version, name, part=part, num_parts=num_parts)
+    if match := _COMPACTED.fullmatch(suffix):
+        end_version = int(match[1])
+        return LogFile(LogFileKind.COMPACTED, version, name, end_version) if version <= end_version else None
+    return None if _MALFORMED.fullmatch(suffix) else LogFile(LogFileKind.OTHER, version, name)
+
+
+def _canonical(uuid: uuids.UUID | str) -> str:
+    try:
+        return str(uuid if isinstance(uuid, uuids.UUID) else uuids.UUID(uuid))
+    except ValueError as error:
+        raise InvalidArgument(f"expected a UUID, found {uuid!r}") from error

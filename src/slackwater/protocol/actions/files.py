@@ -1,0 +1,221 @@
+"""The actions that speak of files, as values: `add`, `remove` and `cdc`.
+
+Writers make these one by one; readers keep file actions in Arrow: see `slackwater.log.file_actions`.
+Source: delta-protocol.md "Add File and Remove File", "Add CDC File".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from slackwater.errors import CorruptDeletionVector, CorruptLog
+from slackwater.protocol.actions.action_fields import nullable_map, optional, required, string_map
+from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
+
+_INT = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class AddFile:
+    """A logical file to add: size in bytes, times in ms since the epoch, `path` URI-encoded, `stats` as JSON.
+
+    `base_row_id` and `default_row_commit_version` are left out where the commit is to assign them.
+    """
+
+    path: str
+    partition_values: Mapping[str, str | None]
+    size: int
+    modification_time: int
+    data_change: bool = True
+    stats: str | None = None
+    tags: Mapping[str, str] | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+    clustering_provider: str | None = None
+
+    @property
+    def num_records(self) -> int | None:
+        """The rows of the data file, deleted ones included, as its statistics say; None where they do not."""
+        return num_records_of(self.stats)
+
+    @property
+    def deletion_vector_id(self) -> str | None:
+        """The unique id of the deletion vector; with the path the key of the logical file."""
+        return self.deletion_vector.unique_id if self.deletion_vector else None
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> AddFile:
+        """The file in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        return AddFile(
+            _path(node, where, "add"),
+            nullable_map(node, "partitionValues", where, "add"),
+            required(node, "size", int, where, "add"),
+            required(node, "modificationTime", int, where, "add"),
+            required(node, "dataChange", bool, where, "add"),
+            optional(node, "stats", str, where, "add"),
+            _tags(node, where, "add"),
+            _deletion_vector(node, where, "add"),
+            optional(node, "baseRowId", int, where, "add"),
+            optional(node, "defaultRowCommitVersion", int, where, "add"),
+            optional(node, "clusteringProvider", str, where, "add"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The `add` action; a null partition value stays null, other fields without a value are left out."""
+        node: dict[str, Any] = {
+            "path": self.path,
+            "partitionValues": dict(self.partition_values),
+            "size": self.size,
+            "modificationTime": self.modification_time,
+            "dataChange": self.data_change,
+        }
+        optional = {
+            "stats": self.stats,
+            "tags": None if self.tags is None else dict(self.tags),
+            "deletionVector": self.deletion_vector.to_json() if self.deletion_vector else None,
+            "baseRowId": self.base_row_id,
+            "defaultRowCommitVersion": self.default_row_commit_version,
+            "clusteringProvider": self.clustering_provider,
+        }
+        return {"add": node | {key: value for key, value in optional.items() if value is not None}}
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFile:
+    """A logical file to remove: size in bytes, `deletion_timestamp` in ms since the epoch, `path` as its `add` had it.
+
+    The fields after `data_change` are those of the last `add` of the file.
+    """
+
+    path: str
+    deletion_timestamp: int
+    data_change: bool = True
+    partition_values: Mapping[str, str | None] | None = None
+    size: int | None = None
+    stats: str | None = None
+    tags: Mapping[str, str] | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+
+    @property
+    def deletion_vector_id(self) -> str | None:
+        """The unique id of the deletion vector; with the path the key of the logical file."""
+        return self.deletion_vector.unique_id if self.deletion_vector else None
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> RemoveFile:
+        """The file in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        values = None if _is_absent(node, "partitionValues") else nullable_map(node, "partitionValues", where, "remove")
+        optional(node, "extendedFileMetadata", bool, where, "remove")
+        return RemoveFile(
+            _path(node, where, "remove"),
+            optional(node, "deletionTimestamp", int, where, "remove") or 0,
+            required(node, "dataChange", bool, where, "remove"),
+            values,
+            optional(node, "size", int, where, "remove"),
+            optional(node, "stats", str, where, "remove"),
+            _tags(node, where, "remove"),
+            _deletion_vector(node, where, "remove"),
+            optional(node, "baseRowId", int, where, "remove"),
+            optional(node, "defaultRowCommitVersion", int, where, "remove"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The `remove` action; `extendedFileMetadata` says whether partition values and size are there."""
+        extended = self.partition_values is not None and self.size is not None
+        node: dict[str, Any] = {
+            "path": self.path,
+            "deletionTimestamp": self.deletion_timestamp,
+            "dataChange": self.data_change,
+            "extendedFileMetadata": extended,
+        }
+        optional = {
+            "partitionValues": None if self.partition_values is None else dict(self.partition_values),
+            "size": self.size,
+            "stats": self.stats,
+            "tags": None if self.tags is None else dict(self.tags),
+            "deletionVector": self.deletion_vector.to_json() if self.deletion_vector else None,
+            "baseRowId": self.base_row_id,
+            "defaultRowCommitVersion": self.default_row_commit_version,
+        }
+        return {"remove": node | {key: value for key, value in optional.items() if value is not None}}
+
+
+@dataclass(frozen=True, slots=True)
+class AddCDCFile:
+    """A change data file: size in bytes, `path` URI-encoded; it never changes data itself."""
+
+    path: str
+    partition_values: Mapping[str, str | None]
+    size: int
+    tags: Mapping[str, str] | None = None
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any], where: str) -> AddCDCFile:
+        """The file in `node`; raises CorruptLog, naming `where`, for a missing or malformed field."""
+        if required(node, "dataChange", bool, where, "cdc"):
+            raise CorruptLog(f"{where}: cdc never changes data, found dataChange true")
+        return AddCDCFile(
+            _path(node, where, "cdc"),
+            nullable_map(node, "partitionValues", where, "cdc"),
+            required(node, "size", int, where, "cdc"),
+            _tags(node, where, "cdc"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The `cdc` action."""
+        node: dict[str, Any] = {
+            "path": self.path,
+            "partitionValues": dict(self.partition_values),
+            "size": self.size,
+            "dataChange": False,
+        }
+        return {"cdc": node if self.tags is None else node | {"tags": dict(self.tags)}}
+
+
+FileAction = AddFile | RemoveFile | AddCDCFile
+
+
+def num_records_of(stats: str | None) -> int | None:
+    """`numRecords` of an `add`'s statistics, None where they do not say."""
+    if not stats:
+        return None
+    try:
+        found = orjson.loads(stats).get("numRecords")
+    except (orjson.JSONDecodeError, AttributeError):
+        return None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _path(node: Mapping[str, Any], where: str, action: str) -> str:
+    path: str = required(node, "path", str, where, action)
+    if not path:
+        raise CorruptLog(f"{where}: {action} must have a path, found ''")
+    return path
+
+
+def _is_absent(node: Mapping[str, Any], key: str) -> bool:
+    return node.get(key) is None
+
+
+def _tags(node: Mapping[str, Any], where: str, action: str) -> dict[str, str] | None:
+    return None if _is_absent(node, "tags") else string_map(node, "tags", where, action)
+
+
+def _deletion_vector(node: Mapping[str, Any], where: str, action: str) -> DeletionVectorDescriptor | None:
+    found = optional(node, "deletionVector", dict, where, action)
+    if found is None:
+        return None
+    try:
+        descriptor = DeletionVectorDescriptor.from_json(found)
+    except CorruptDeletionVector as error:
+        raise CorruptLog(f"{where}: {action} has a malformed deletionVector: {error}") from error
+    if max(descriptor.offset or 0, descriptor.size_in_bytes) >= _INT:
+        raise CorruptLog(f"{where}: {action} must have a deletionVector of less than {_INT} bytes, found {found}")
+    return descriptor

@@ -1,0 +1,1 @@
+"""Changes of a schema: columns added, renamed, dropped, widened, merged, replaced."""

@@ -1,0 +1,146 @@
+"""One column's comment, nullability, default value or type changed, while the data files stay (ALTER COLUMN).
+
+Each change takes the table's metadata and returns the metadata after it. Paths match in any case. All raise
+InvalidArgument for a column that is not there, and for a change that the table does not allow, naming the column and
+what to do. Source: delta-protocol.md "Default Columns", "Column Metadata", "Generated Columns", "Identity Columns".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.changes.column_names import validate_column_type
+from slackwater.protocol.changes.merge import without_internal_metadata
+from slackwater.protocol.features.identity_columns import is_identity
+from slackwater.protocol.features.sql_columns import columns_in_sql, fixed_columns, is_generated
+from slackwater.protocol.properties.properties import ENABLE_TYPE_WIDENING, TableProperties
+from slackwater.protocol.schema.column_paths import (
+    format_column_path,
+    resolve_field,
+    resolve_path,
+    with_field_at,
+    with_type_at,
+)
+from slackwater.protocol.schema.schema import (
+    COMMENT,
+    CURRENT_DEFAULT,
+    EXISTS_DEFAULT,
+    ArrayType,
+    ColumnPath,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    nullable_type,
+    parse_schema,
+    schema_to_json,
+)
+from slackwater.protocol.schema.type_widening import can_change_in_place, is_same_type, is_type_widening
+
+
+def set_comment(metadata: Metadata, path: ColumnPath, comment: str | None) -> Metadata:
+    """The metadata in which the column at `path` has this comment, or none."""
+
+    def commented(column: StructField) -> StructField:
+        kept = {key: value for key, value in column.metadata.items() if key != COMMENT}
+        return replace(column, metadata=kept if comment is None else {**kept, COMMENT: comment})
+
+    return _with_field(metadata, path, commented)
+
+
+def set_nullability(metadata: Metadata, path: ColumnPath, nullable: bool, *, holds_no_null: bool = False) -> Metadata:
+    """The metadata in which the column at `path` may be null, or must not be.
+
+    For NOT NULL the caller vouches by `holds_no_null` that it has read the table's rows and found no null in the
+    column; the table's protocol must support `invariants`. Refused inside arrays and maps, where no writer enforces it.
+    """
+    schema = parse_schema(metadata.schema_string)
+    spelled, column = resolve_field(schema, path)
+    here = format_column_path(spelled)
+    if not nullable and column.nullable:
+        if any(
+            isinstance(resolve_path(schema, spelled[:depth])[1], (ArrayType, MapType)) for depth in range(len(spelled))
+        ):
+            raise InvalidArgument(f"column {here} is inside an array or a map, where NOT NULL is not enforced")
+        if not holds_no_null:
+            raise InvalidArgument(f"column {here} can be set NOT NULL only after its rows were found to hold no null")
+    return _with_field(metadata, spelled, lambda found: replace(found, nullable=nullable))
+
+
+def set_default(metadata: Metadata, path: ColumnPath, sql: str | None) -> Metadata:
+    """The metadata in which the column at `path` has the default value that `sql` computes, or none.
+
+    Only for writes to come, which need the feature `allowColumnDefaults`. Refused for fields of structs, for generated
+    and identity columns, and for an expression that reads columns.
+    """
+    spelled, column = resolve_field(parse_schema(metadata.schema_string), path)
+    here = format_column_path(spelled)
+    if len(spelled) > 1:
+        raise InvalidArgument(f"column {here} cannot have a default value: only top-level columns can")
+    if sql is not None:
+        if is_generated(column) or is_identity(column):
+            raise InvalidArgument(f"column {here} cannot have a default value: the table computes its values")
+        read = sorted(format_column_path(names) for names in columns_in_sql(sql))
+        if read:
+            raise InvalidArgument(f"the default value of column {here} cannot read columns, found {read} in {sql!r}")
+
+    def defaulted(found: StructField) -> StructField:
+        kept = {key: value for key, value in found.metadata.items() if key not in (CURRENT_DEFAULT, EXISTS_DEFAULT)}
+        return replace(found, metadata=kept if sql is None else {**kept, CURRENT_DEFAULT: sql})
+
+    return _with_field(metadata, spelled, defaulted)
+
+
+def change_type(metadata: Metadata, path: ColumnPath, new_type: DataType) -> Metadata:
+    """The metadata in which what is at `path` (a column, or what an array or a map holds) is of `new_type`.
+
+    byte may become short, and both integer; void may become anything. The same type again changes nothing. Raises
+    UnsupportedFeature for a wider type on a table with `delta.enableTypeWidening`, and as `changed_type`.
+    """
+    schema = parse_schema(metadata.schema_string)
+    spelled, old = resolve_path(schema, path)
+    if not spelled:
+        raise InvalidArgument("a column needs a name")
+    changed = changed_type(metadata, spelled, old, new_type)
+    return replace(metadata, schema_string=schema_to_json(with_type_at(schema, spelled, lambda _: changed)))
+
+
+def changed_type(metadata: Metadata, path: ColumnPath, old: DataType, new: DataType) -> DataType:
+    """The type of the column at `path`, spelled as in the schema, after a change from `old` to `new`.
+
+    Raises InvalidArgument where files of the old type are not read as the new one, and where the type must stay
+    because of partitioning, generation, identity, or an expression that reads the column.
+    """
+    if is_same_type(old, new):
+        return old
+    here = format_column_path(path)
+    if not can_change_in_place(old, new):
+        if is_type_widening(old, new) and TableProperties(metadata.configuration).flag(ENABLE_TYPE_WIDENING):
+            raise UnsupportedFeature(
+                f"column {here}: changing {old} to {new} is type widening, which this version of Slackwater reads but "
+                "does not write"
+            )
+        raise InvalidArgument(
+            f"column {here} is of type {old}, and its data files cannot be read as {new}: byte may become short, both "
+            "integer; fields of a struct are added and dropped one by one; else write the rows into a new column"
+        )
+    if any(path[: len(stays)] == stays for stays in fixed_columns(metadata)):
+        raise InvalidArgument(
+            f"column {here} must stay {old}: the table is partitioned by it, generates it, or has a constraint, a "
+            "generated column or an invariant that reads it"
+        )
+    validate_column_type(new, path)
+    return _as_new(nullable_type(new))
+
+
+def _as_new(data_type: DataType) -> DataType:
+    return without_internal_metadata(StructType((StructField("column", data_type),))).fields[0].type
+
+
+def _with_field(metadata: Metadata, path: ColumnPath, change: Callable[[StructField], StructField]) -> Metadata:
+    schema = parse_schema(metadata.schema_string)
+    spelled, _ = resolve_field(schema, path)
+    return replace(metadata, schema_string=schema_to_json(with_field_at(schema, spelled, change)))

@@ -1,0 +1,153 @@
+"""Which names a table's columns may have, and which of them it may be partitioned by.
+
+Source: delta-protocol.md "Column Mapping", "Change Metadata", "Partition Value Serialization", "Primitive Types".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.features.column_mapping import NONE
+from slackwater.protocol.schema.column_paths import format_column_path
+from slackwater.protocol.schema.schema import (
+    VOID,
+    ArrayType,
+    ColumnPath,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructType,
+)
+
+ILLEGAL_CHARACTERS = " ,;{}()\n\t="
+"""What the name of a column in Parquet must not hold; with column mapping the names in files are others."""
+
+CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+OWN_PREFIX = "__slackwater"
+"""How the columns begin that reads and writes add for their own use."""
+
+
+def validate_column_names(schema: StructType, mode: str, *, change_feed: bool = False, parent: ColumnPath = ()) -> None:
+    """Let pass a schema whose columns, at every depth, have names that a table in this column mapping `mode` may have.
+
+    `change_feed`: whether the table records its changes, which reserves `CHANGE_FEED_COLUMNS`. `parent`: the struct
+    that the fields of `schema` stand in, for a part of a table. Raises InvalidArgument naming the column and what to
+    do: for names that differ in case alone, are empty, are not Unicode, are reserved, or hold an illegal character.
+    """
+    for name in schema.names if not parent else ():
+        _refuse_reserved(name, change_feed)
+    _validate_struct(schema, parent, mode)
+
+
+def validate_column_types(schema: StructType) -> None:
+    """Let pass a schema that has at least one column to store, and types as `validate_column_type` allows.
+
+    Void columns at the top level are never in a data file: leave them out when writing. Raises InvalidArgument.
+    """
+    if schema.fields and all(column.type == VOID for column in schema):
+        raise InvalidArgument(f"columns {list(schema.names)} are all of type void: give at least one of them a type")
+    for column in schema:
+        validate_column_type(column.type, (column.name,))
+
+
+def validate_column_type(data_type: DataType, path: ColumnPath) -> None:
+    """Let pass the type of the column at `path`: void at the top level alone, no struct without fields.
+
+    Neither can be in a data file. Raises InvalidArgument.
+    """
+    if data_type == VOID and len(path) > 1:
+        raise InvalidArgument(
+            f"{format_column_path(path)} is of type void inside another column: give it a type, or leave it out"
+        )
+    if isinstance(data_type, StructType):
+        if not data_type.fields:
+            raise InvalidArgument(
+                f"{format_column_path(path)} is a struct without fields: give it one, or leave it out"
+            )
+        for column in data_type:
+            validate_column_type(column.type, (*path, column.name))
+    elif isinstance(data_type, ArrayType):
+        validate_column_type(data_type.element_type, (*path, "element"))
+    elif isinstance(data_type, MapType):
+        validate_column_type(data_type.key_type, (*path, "key"))
+        validate_column_type(data_type.value_type, (*path, "value"))
+
+
+def validate_partition_columns(schema: StructType, names: Sequence[str]) -> tuple[str, ...]:
+    """`names` as `schema` spells its columns, where a table may be partitioned by them.
+
+    Raises InvalidArgument where one is no top-level column, stands there twice, or is a struct, an array, a map or
+    void, and where no column is left to be stored in files.
+    """
+    columns: list[str] = []
+    for name in names:
+        column = schema.get(name)
+        if column is None:
+            raise InvalidArgument(
+                f"partition column {name!r} is not among the columns {list(schema.names)}; a table is partitioned by "
+                "top-level columns"
+            )
+        if column.name in columns:
+            raise InvalidArgument(f"partition column {column.name!r} is named twice in {list(names)}")
+        if not isinstance(column.type, (PrimitiveType, DecimalType)) or column.type == VOID:
+            raise InvalidArgument(
+                f"a table cannot be partitioned by {column.name} of type {column.type}: partition by a column of "
+                "numbers, text, binary, booleans, dates or timestamps"
+            )
+        columns.append(column.name)
+    if columns and not any(f.name not in columns and f.type != VOID for f in schema):
+        raise InvalidArgument(f"a table needs at least one column that it is not partitioned by, found only {columns}")
+    return tuple(columns)
+
+
+def _refuse_reserved(name: str, change_feed: bool) -> None:
+    if change_feed and name.lower() in CHANGE_FEED_COLUMNS:
+        raise InvalidArgument(
+            f"column name {name!r} is reserved while the change data feed is enabled: rename the column, or set "
+            "delta.enableChangeDataFeed to false"
+        )
+    if name.lower().startswith(OWN_PREFIX):
+        raise InvalidArgument(f"column names that begin with {OWN_PREFIX} are reserved, found {name!r}: rename it")
+
+
+def _validate_struct(struct: StructType, path: ColumnPath, mode: str) -> None:
+    seen: dict[str, str] = {}
+    for column in struct:
+        here = (*path, column.name)
+        if column.name.lower() in seen:
+            inside = f" in {format_column_path(path)}" if path else ""
+            raise InvalidArgument(
+                f"column names must differ in more than case, found {seen[column.name.lower()]!r} and "
+                f"{column.name!r}{inside}: rename one"
+            )
+        seen[column.name.lower()] = column.name
+        _validate_name(column.name, here, mode)
+        _validate_type(column.type, here, mode)
+
+
+def _validate_type(data_type: DataType, path: ColumnPath, mode: str) -> None:
+    if isinstance(data_type, StructType):
+        _validate_struct(data_type, path, mode)
+    elif isinstance(data_type, ArrayType):
+        _validate_type(data_type.element_type, (*path, "element"), mode)
+    elif isinstance(data_type, MapType):
+        _validate_type(data_type.key_type, (*path, "key"), mode)
+        _validate_type(data_type.value_type, (*path, "value"), mode)
+
+
+def _validate_name(name: str, path: ColumnPath, mode: str) -> None:
+    if not name:
+        inside = f" in {format_column_path(path[:-1])}" if path[:-1] else ""
+        raise InvalidArgument(f"a column{inside} has an empty name: give it one")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"column name {name!r} is not Unicode text ({error.reason}): rename it") from error
+    illegal = sorted({c for c in name if c in ILLEGAL_CHARACTERS})
+    if illegal and mode == NONE:
+        raise InvalidArgument(
+            f"column {format_column_path(path)}: a name must not hold {', '.join(map(repr, illegal))}; rename the "
+            "column, or set the table property delta.columnMapping.mode to name"
+        )

@@ -1,0 +1,347 @@
+"""Columns of a table added, renamed, dropped and moved, while its data files stay as they are (ALTER TABLE).
+
+Each change takes the table's metadata and returns the metadata after it, configuration and partition columns included.
+Paths match in any case. All raise InvalidArgument for a column that is not there, and for a change that the data files
+or the table's own rules do not allow, naming the column and what to do.
+Source: delta-protocol.md "Column Mapping", "Default Columns", "Change Metadata".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.changes.column_names import validate_column_names, validate_column_type
+from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME
+from slackwater.protocol.features.column_mapping_ids import (
+    NESTED_IDS,
+    random_physical_name,
+    strip_mapping,
+    with_mapped_schema,
+)
+from slackwater.protocol.features.identity_columns import is_identity
+from slackwater.protocol.features.sql_columns import dependents, is_generated, overlap
+from slackwater.protocol.properties.properties import (
+    DATA_SKIPPING_STATS_COLUMNS,
+    ENABLE_CHANGE_DATA_FEED,
+    TableProperties,
+)
+from slackwater.protocol.schema.column_paths import (
+    format_column_path,
+    has_path,
+    parse_column_path,
+    resolve_field,
+    resolve_path,
+    with_field_at,
+    with_type_at,
+)
+from slackwater.protocol.schema.schema import (
+    CURRENT_DEFAULT,
+    EXISTS_DEFAULT,
+    INVARIANTS,
+    STRING,
+    VOID,
+    ArrayType,
+    ColumnPath,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    parse_schema,
+    schema_to_json,
+    walk_fields,
+)
+
+_LISTED = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPosition:
+    """Where among its siblings a column stands: behind the one called `after`, or first."""
+
+    after: str | None = None
+
+
+FIRST = ColumnPosition()
+
+
+@dataclass(frozen=True, slots=True)
+class NewColumn:
+    """A column to be added to the struct at `parent` (() is the table itself); without a position, at its end."""
+
+    column: StructField
+    parent: ColumnPath = ()
+    position: ColumnPosition | None = None
+
+
+def add_columns(
+    metadata: Metadata,
+    columns: Sequence[NewColumn],
+    mode: str,
+    physical: Callable[[], str] = random_physical_name,
+) -> Metadata:
+    """The metadata with `columns` added in order; later ones may stand in, or after, earlier ones.
+
+    Under column mapping they get ids above every id ever given, and physical names from `physical`. Refused are NOT
+    NULL, generated and identity columns and invariants, none of which existing rows satisfy, and default values, which
+    are set in a step of their own.
+    """
+    schema = parse_schema(metadata.schema_string)
+    change_feed = TableProperties(metadata.configuration).flag(ENABLE_CHANGE_DATA_FEED)
+    for new in columns:
+        parent, found = resolve_path(schema, new.parent)
+        if not isinstance(found, StructType):
+            raise InvalidArgument(_no_struct(parent, found, new.column.name))
+        column = new_column(new.column, (*parent, new.column.name), mode, change_feed)
+        _refuse_twin(found, column.name, parent)
+        schema = with_type_at(schema, parent, _insertion(column, new.position, parent))
+    return with_mapped_schema(metadata, schema, mode, physical=physical)
+
+
+def rename_column(metadata: Metadata, path: ColumnPath, new_name: str, mode: str) -> Metadata:
+    """The metadata with the column at `path` called `new_name`; its id and physical name stay, and so do the files.
+
+    Needs column mapping. Partition columns and `delta.dataSkippingStatsColumns` follow. Refused where a constraint, a
+    generated column or an invariant reads the column.
+    """
+    _require_mapping(mode, "renamed", path)
+    schema = parse_schema(metadata.schema_string)
+    spelled, column = resolve_field(schema, path)
+    if new_name == column.name:
+        return metadata
+    parent = spelled[:-1]
+    change_feed = TableProperties(metadata.configuration).flag(ENABLE_CHANGE_DATA_FEED)
+    validate_column_names(StructType((StructField(new_name, STRING),)), mode, change_feed=change_feed, parent=parent)
+    _refuse_twin(_struct_at(schema, parent), new_name, parent, besides=column.name)
+    _refuse_dependents(metadata, [spelled], "renamed")
+    renamed = with_field_at(schema, spelled, lambda f: _renamed(f, new_name))
+    partitions = metadata.partition_columns
+    if not parent:
+        partitions = tuple(new_name if name == column.name else name for name in partitions)
+    return replace(
+        metadata,
+        schema_string=schema_to_json(renamed),
+        partition_columns=partitions,
+        configuration=_with_stats_columns(metadata, spelled, (*parent, new_name)),
+    )
+
+
+def drop_columns(
+    metadata: Metadata,
+    paths: Sequence[ColumnPath],
+    mode: str,
+    *,
+    clustering: Collection[ColumnPath] = (),
+    if_exists: bool = False,
+) -> Metadata:
+    """The metadata without the columns at `paths`; their data stays in the files, and is never read again.
+
+    Needs column mapping. `clustering`: the clustering columns, by the schema's names. Refused are partition and
+    clustering columns, parts of a map's key, the last column of a struct or of the data files, and columns that a
+    constraint, or a generated column or an invariant that stays, reads. `if_exists` passes over columns that are not
+    there.
+    """
+    schema = parse_schema(metadata.schema_string)
+    dropped = [resolve_field(schema, path)[0] for path in paths if not if_exists or has_path(schema, path)]
+    if not dropped:
+        return metadata
+    validate_drop(metadata, dropped, mode, clustering)
+    remaining = schema
+    for path in sorted(set(dropped), key=len, reverse=True):
+        remaining = with_type_at(remaining, path[:-1], _removal(path[-1]))
+    _refuse_emptied(metadata, remaining, dropped)
+    return replace(
+        metadata,
+        schema_string=schema_to_json(remaining),
+        configuration=without_stats_columns(metadata.configuration, dropped),
+    )
+
+
+def move_column(metadata: Metadata, path: ColumnPath, position: ColumnPosition) -> Metadata:
+    """The metadata with the column at `path` in another place among its siblings."""
+    schema = parse_schema(metadata.schema_string)
+    spelled, column = resolve_field(schema, path)
+    parent = spelled[:-1]
+    if position.after is not None and position.after.lower() == column.name.lower():
+        raise InvalidArgument(f"column {format_column_path(spelled)} cannot stand after itself")
+    without = with_type_at(schema, parent, _removal(column.name))
+    moved = with_type_at(without, parent, _insertion(column, position, parent))
+    return replace(metadata, schema_string=schema_to_json(moved))
+
+
+def new_column(column: StructField, path: ColumnPath, mode: str, change_feed: bool) -> StructField:
+    """`column` as it may be added to a table with rows, without column mapping of another table.
+
+    `path` ends in its name. Raises InvalidArgument as `add_columns` says.
+    """
+    validate_column_names(StructType((column,)), mode, change_feed=change_feed, parent=path[:-1])
+    validate_column_type(column.type, path)
+    for inner, field in ((path, column), *walk_fields(column.type, path)):
+        here = format_column_path(inner)
+        if not field.nullable:
+            raise InvalidArgument(
+                f"column {here} is NOT NULL, and the rows that are there have no value for it: add it nullable, fill "
+                "it, then set it NOT NULL"
+            )
+        if CURRENT_DEFAULT in field.metadata or EXISTS_DEFAULT in field.metadata:
+            raise InvalidArgument(
+                f"column {here} cannot be added with a default value: add it without, then set its default"
+            )
+        if is_generated(field) or is_identity(field) or INVARIANTS in field.metadata:
+            raise InvalidArgument(
+                f"column {here} is generated, an identity column or has an invariant, which the rows that are there do "
+                "not satisfy: add such columns when the table is created"
+            )
+    return strip_mapping(StructType((column,))).fields[0]
+
+
+def validate_drop(
+    metadata: Metadata, dropped: Sequence[ColumnPath], mode: str, clustering: Collection[ColumnPath]
+) -> None:
+    """Let pass a drop of the columns at `dropped`, spelled as in the schema; raises as `drop_columns` says."""
+    schema = parse_schema(metadata.schema_string)
+    for path in dropped:
+        here = format_column_path(path)
+        _require_mapping(mode, "dropped", path)
+        if len(path) == 1 and path[0] in metadata.partition_columns:
+            raise InvalidArgument(f"column {here} cannot be dropped: the table is partitioned by it")
+        if any(overlap(path, resolve_path(schema, column)[0]) for column in clustering):
+            raise InvalidArgument(
+                f"column {here} cannot be dropped: the table is clustered by it; choose other clustering columns first"
+            )
+        if _is_in_key(schema, path):
+            raise InvalidArgument(f"column {here} cannot be dropped: it is a part of a map's key")
+    _refuse_dependents(metadata, dropped, "dropped")
+
+
+def without_stats_columns(configuration: Mapping[str, str], dropped: Sequence[ColumnPath]) -> dict[str, str]:
+    """`configuration` in which `delta.dataSkippingStatsColumns` does not name the `dropped` columns any more."""
+    return _map_stats_columns(configuration, lambda p: None if any(_is_within(p, d) for d in dropped) else p)
+
+
+def _with_stats_columns(metadata: Metadata, old: ColumnPath, new: ColumnPath) -> dict[str, str]:
+    return _map_stats_columns(metadata.configuration, lambda p: (*new, *p[len(old) :]) if _is_within(p, old) else p)
+
+
+def _is_within(path: ColumnPath, outer: ColumnPath) -> bool:
+    return [name.lower() for name in path[: len(outer)]] == [name.lower() for name in outer]
+
+
+def _map_stats_columns(
+    configuration: Mapping[str, str], change: Callable[[ColumnPath], ColumnPath | None]
+) -> dict[str, str]:
+    """Without any column left the property goes too: the files then have statistics as by default."""
+    result = dict(configuration)
+    for key in [key for key in result if key.lower() == DATA_SKIPPING_STATS_COLUMNS.lower()]:
+        listed = [parse_column_path(text.strip()) for text in _LISTED.findall(result[key]) if text.strip()]
+        kept = [format_column_path(path) for path in map(change, listed) if path is not None]
+        if kept:
+            result[key] = ",".join(kept)
+        else:
+            del result[key]
+    return result
+
+
+def _insertion(
+    column: StructField, position: ColumnPosition | None, parent: ColumnPath
+) -> Callable[[DataType], DataType]:
+    def insert(struct: DataType) -> DataType:
+        fields = list(struct.fields) if isinstance(struct, StructType) else []
+        at = len(fields)
+        if position is not None and position.after is None:
+            at = 0
+        elif position is not None and position.after is not None:
+            before = StructType(tuple(fields)).get(position.after)
+            if before is None:
+                raise InvalidArgument(
+                    f"column {column.name!r} cannot stand after {position.after!r}: there is no such column"
+                    f"{_inside(parent)}, only {[f.name for f in fields]}"
+                )
+            at = fields.index(before) + 1
+        return StructType((*fields[:at], column, *fields[at:]))
+
+    return insert
+
+
+def _removal(name: str) -> Callable[[DataType], DataType]:
+    def remove(struct: DataType) -> DataType:
+        fields = struct.fields if isinstance(struct, StructType) else ()
+        return StructType(tuple(f for f in fields if f.name != name))
+
+    return remove
+
+
+def _renamed(column: StructField, new_name: str) -> StructField:
+    """Ids of what arrays and maps hold are found by the column's name, or by its physical one, which stays."""
+    metadata = dict(column.metadata)
+    old, new = f"{column.name}.", f"{new_name}."
+    for key in NESTED_IDS:
+        ids = metadata.get(key)
+        if isinstance(ids, Mapping) and metadata.get(PHYSICAL_NAME) != column.name:
+            metadata[key] = {new + k[len(old) :] if k.startswith(old) else k: number for k, number in ids.items()}
+    return replace(column, name=new_name, metadata=metadata)
+
+
+def _struct_at(schema: StructType, path: ColumnPath) -> StructType:
+    found = resolve_path(schema, path)[1]
+    return found if isinstance(found, StructType) else StructType()
+
+
+def _is_in_key(schema: StructType, path: ColumnPath) -> bool:
+    return any(
+        step == "key" and isinstance(resolve_path(schema, path[:depth])[1], MapType) for depth, step in enumerate(path)
+    )
+
+
+def _require_mapping(mode: str, done: str, path: ColumnPath) -> None:
+    if mode == NONE:
+        raise InvalidArgument(
+            f"column {format_column_path(path)} cannot be {done} without column mapping, since the data files go by "
+            "its name: set the table property delta.columnMapping.mode to name first"
+        )
+
+
+def _refuse_twin(struct: StructType, name: str, parent: ColumnPath, besides: str | None = None) -> None:
+    for other in struct.names:
+        if other.lower() == name.lower() and other != besides:
+            raise InvalidArgument(f"there is a column {other!r}{_inside(parent)} already: choose another name")
+
+
+def _refuse_dependents(metadata: Metadata, paths: Sequence[ColumnPath], done: str) -> None:
+    """What a column says about itself goes with it when it is dropped, and does not count then."""
+    gone = paths if done == "dropped" else ()
+    for path in paths:
+        for expression in dependents(metadata, path):
+            if expression.owner and any(expression.owner[: len(p)] == p for p in gone):
+                continue
+            raise InvalidArgument(
+                f"column {format_column_path(path)} cannot be {done}: {expression.label} reads it ({expression.sql}); "
+                "drop that first"
+            )
+
+
+def _refuse_emptied(metadata: Metadata, remaining: StructType, dropped: Sequence[ColumnPath]) -> None:
+    if not any(f.name not in metadata.partition_columns and f.type != VOID for f in remaining):
+        names = [format_column_path(path) for path in dropped]
+        raise InvalidArgument(f"columns {names} cannot be dropped: no column would be left in the data files")
+    for path in dropped:
+        parent = path[:-1]
+        if not any(parent[: len(p)] == p for p in dropped) and not _struct_at(remaining, parent).fields:
+            raise InvalidArgument(
+                f"column {format_column_path(path)} cannot be dropped: {format_column_path(parent)} would have no "
+                f"field left; drop {format_column_path(parent)}"
+            )
+
+
+def _no_struct(parent: ColumnPath, found: DataType, name: str) -> str:
+    here = format_column_path(parent)
+    held = {ArrayType: "element", MapType: "value"}.get(type(found))
+    hint = f"; write {here}.{held} for what it holds" if held else ""
+    return f"column {name!r} cannot be added to {here}, which is of type {found}, not a struct{hint}"
+
+
+def _inside(parent: ColumnPath) -> str:
+    return f" in {format_column_path(parent)}" if parent else ""

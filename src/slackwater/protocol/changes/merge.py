@@ -1,0 +1,173 @@
+"""The schema of a table after a write that may bring columns of its own (`mergeSchema`).
+
+Source: delta-protocol.md "Consistency Between Table Metadata and Data Files", "Column Metadata".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.changes.column_names import validate_column_type
+from slackwater.protocol.features.identity_columns import is_identity
+from slackwater.protocol.features.sql_columns import is_generated
+from slackwater.protocol.schema.column_paths import format_column_path
+from slackwater.protocol.schema.schema import (
+    CURRENT_DEFAULT,
+    EXISTS_DEFAULT,
+    ArrayType,
+    ColumnPath,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    as_nullable,
+    rewrite_fields,
+)
+from slackwater.protocol.schema.type_widening import can_change_in_place, can_store
+
+_INTERNAL_PREFIXES = ("delta.", "parquet.field.", "spark.", "__")
+_INTERNAL_KEYS = frozenset({CURRENT_DEFAULT, EXISTS_DEFAULT})
+
+
+def merge_schemas(
+    table: StructType,
+    data: StructType,
+    *,
+    allow_new_columns: bool,
+    widen: bool,
+    fixed: Collection[ColumnPath] = (),
+) -> StructType:
+    """The schema of `table` after a write of `data`, into whose columns every value of the data's goes without loss.
+
+    Columns match by name in any case, at every depth, and keep the table's spelling, order, nullability and metadata;
+    a column that the data lacks stays. A column that the table lacks is added at the end of its struct, nullable, with
+    the metadata that users give (a comment). Types stay, and the data's are cast up (see `can_store`), unless `widen`:
+    then byte becomes short or integer, short integer, and void what the data has. `fixed`: the columns whose type must
+    stay, as `fixed_columns` gives them; those of generated and identity columns always do.
+
+    Raises InvalidArgument for a type that does not fit, with the path, both types and what to do; for new columns
+    without `allow_new_columns`, with all of their paths; for a new column inside a map's key; for names that differ in
+    case alone.
+    """
+    merge = _Merge(allow_new_columns, widen, frozenset(fixed))
+    merged = merge.struct(table, data, ())
+    if merge.refused:
+        names = ", ".join(format_column_path(path) for path in merge.refused)
+        raise InvalidArgument(
+            f"the data has columns that the table lacks: {names}; set the option mergeSchema to true to add them, or "
+            f"leave them out; the table's columns are {list(table.names)}"
+        )
+    return merged
+
+
+def without_internal_metadata(schema: StructType) -> StructType:
+    """`schema` of data as that of new columns: without what another table or Spark keeps in the fields' metadata.
+
+    Column mapping, generation, identity, invariants and defaults are a table's own; comments and what users put there
+    stay.
+    """
+    return rewrite_fields(
+        schema,
+        lambda _, column: replace(
+            column, metadata={k: v for k, v in column.metadata.items() if not _is_internal_key(k)}
+        ),
+    )
+
+
+def _is_internal_key(key: str) -> bool:
+    return key in _INTERNAL_KEYS or key.lower().startswith(_INTERNAL_PREFIXES)
+
+
+@dataclass(slots=True)
+class _Merge:
+    allow_new_columns: bool
+    widen: bool
+    fixed: frozenset[ColumnPath]
+    refused: list[ColumnPath] = field(default_factory=list)
+
+    def struct(self, table: StructType, data: StructType, path: ColumnPath, in_key: bool = False) -> StructType:
+        _refuse_twins(table, data, path)
+        given = {column.name: found for found in data if (column := table.get(found.name)) is not None}
+        kept = tuple(
+            self.column(column, given[column.name], (*path, column.name), in_key) if column.name in given else column
+            for column in table
+        )
+        absent = [column.name for column in table if column.name not in given and not column.nullable]
+        if path and absent:
+            raise InvalidArgument(
+                f"{format_column_path(path)} in the data lacks {absent}, which must not be null in the table: add "
+                "them, or make the table's columns nullable"
+            )
+        new = [column for column in data if table.get(column.name) is None]
+        return StructType((*kept, *(self.added(column, (*path, column.name), in_key) for column in new)))
+
+    def column(self, table: StructField, data: StructField, path: ColumnPath, in_key: bool) -> StructField:
+        if is_generated(table) or is_identity(table):
+            self.fixed |= {path}
+        return replace(table, type=self.type(table.type, data.type, path, in_key))
+
+    def added(self, column: StructField, path: ColumnPath, in_key: bool) -> StructField:
+        if in_key:
+            raise InvalidArgument(
+                f"{format_column_path(path)} would be a new column inside the key of a map, which changes the keys "
+                "that are there: leave it out"
+            )
+        if not self.allow_new_columns:
+            self.refused.append(path)
+            return column
+        validate_column_type(column.type, path)
+        return _as_new(column)
+
+    def type(self, table: DataType, data: DataType, path: ColumnPath, in_key: bool) -> DataType:
+        if isinstance(table, StructType) and isinstance(data, StructType):
+            return self.struct(table, data, path, in_key)
+        if isinstance(table, ArrayType) and isinstance(data, ArrayType):
+            return replace(
+                table, element_type=self.type(table.element_type, data.element_type, (*path, "element"), in_key)
+            )
+        if isinstance(table, MapType) and isinstance(data, MapType):
+            return replace(
+                table,
+                key_type=self.type(table.key_type, data.key_type, (*path, "key"), True),
+                value_type=self.type(table.value_type, data.value_type, (*path, "value"), in_key),
+            )
+        if can_store(data, table):
+            return table
+        return self.widened(table, data, path)
+
+    def widened(self, table: DataType, data: DataType, path: ColumnPath) -> DataType:
+        here = format_column_path(path)
+        if not can_change_in_place(table, data):
+            raise InvalidArgument(
+                f"column {here} is of type {table} in the table and of type {data} in the data, whose values it does "
+                f"not hold: cast the data to {table}, or overwrite the table with the option overwriteSchema"
+            )
+        if not self.widen:
+            raise InvalidArgument(
+                f"column {here} is of type {table} in the table and of type {data} in the data: set the option "
+                f"mergeSchema to true to make it {data}, or cast the data to {table}"
+            )
+        if any(path[: len(stays)] == stays for stays in self.fixed):
+            raise InvalidArgument(
+                f"column {here} is of type {table} in the table and of type {data} in the data, and its type must "
+                "stay, since the table is partitioned by it, generates it, or has a constraint or a generated column "
+                f"that reads it: cast the data to {table}"
+            )
+        validate_column_type(data, path)
+        return _as_new(StructField(path[-1], data)).type
+
+
+def _as_new(column: StructField) -> StructField:
+    return without_internal_metadata(as_nullable(StructType((column,)))).fields[0]
+
+
+def _refuse_twins(table: StructType, data: StructType, path: ColumnPath) -> None:
+    """Names that differ in case alone have no one column to go to."""
+    inside = f" in {format_column_path(path)}" if path else ""
+    for where, names in (("data", data.names), ("table", table.names)):
+        folded = [name.lower() for name in names]
+        twins = [name for name in names if folded.count(name.lower()) > 1] if len(set(folded)) < len(folded) else []
+        if twins:
+            raise InvalidArgument(f"columns {twins}{inside} of the {where} differ in case alone: rename all but one")

@@ -1,0 +1,165 @@
+"""A whole list of columns put in place of a table's: REPLACE COLUMNS, `overwriteSchema` and REPLACE TABLE.
+
+Source: delta-protocol.md "Column Mapping", "Change Metadata", "Consistency Between Table Metadata and Data Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.changes.column import changed_type
+from slackwater.protocol.changes.column_names import (
+    validate_column_names,
+    validate_column_types,
+    validate_partition_columns,
+)
+from slackwater.protocol.changes.columns import (
+    new_column,
+    validate_drop,
+    without_stats_columns,
+)
+from slackwater.protocol.features.column_mapping_ids import random_physical_name, strip_mapping, with_mapped_schema
+from slackwater.protocol.features.sql_columns import column_expressions, missing_columns
+from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED, TableProperties
+from slackwater.protocol.schema.column_paths import format_column_path, has_path
+from slackwater.protocol.schema.schema import (
+    COMMENT,
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    INVARIANTS,
+    ArrayType,
+    ColumnPath,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    parse_schema,
+    walk_fields,
+)
+
+
+def replace_columns(
+    metadata: Metadata,
+    columns: StructType,
+    mode: str,
+    *,
+    clustering: Collection[ColumnPath] = (),
+    physical: Callable[[], str] = random_physical_name,
+) -> Metadata:
+    """The metadata with `columns` as the table's, in their order, while the data files stay (REPLACE COLUMNS).
+
+    Columns match by name in any case, at every depth, and keep the table's spelling, ids and metadata; a comment that
+    `columns` gives counts. Types may change as `change_type` allows, NOT NULL may go but not come, new columns are as
+    `add_columns` allows, columns that are left out are dropped as `drop_columns` allows. Raises InvalidArgument.
+    """
+    schema = parse_schema(metadata.schema_string)
+    change_feed = TableProperties(metadata.configuration).flag(ENABLE_CHANGE_DATA_FEED)
+    replacement = _Replacement(metadata, mode, change_feed)
+    replaced = replacement.struct(schema, columns, ())
+    validate_drop(metadata, replacement.dropped, mode, clustering)
+    validate_column_types(replaced)
+    validate_partition_columns(replaced, metadata.partition_columns)
+    configuration = without_stats_columns(metadata.configuration, replacement.dropped)
+    return with_mapped_schema(replace(metadata, configuration=configuration), replaced, mode, physical=physical)
+
+
+def replace_schema(
+    old: Metadata,
+    new_schema: StructType,
+    partition_columns: Sequence[str],
+    mode: str,
+    physical: Callable[[], str] = random_physical_name,
+) -> Metadata:
+    """The metadata with `new_schema` and `partition_columns`, for a commit that removes every file of the table.
+
+    For `overwriteSchema` and REPLACE TABLE. `mode` is the column mapping mode after it. Under column mapping every
+    column gets a new id, above every id ever given, and a new physical name, even one that was there before: nothing
+    of an old file is ever taken for it. The configuration stays, but `delta.dataSkippingStatsColumns` loses columns
+    that are gone. `new_schema` may have generated and identity columns and defaults; of DataFrames it must have been
+    through `without_internal_metadata`.
+
+    Raises InvalidArgument for names, types or partition columns that a table cannot have, and where a CHECK constraint
+    or a generated column reads a column that is not in `new_schema`.
+    """
+    schema = strip_mapping(new_schema)
+    change_feed = TableProperties(old.configuration).flag(ENABLE_CHANGE_DATA_FEED)
+    validate_column_names(schema, mode, change_feed=change_feed)
+    validate_column_types(schema)
+    columns = validate_partition_columns(schema, partition_columns)
+    gone = [path for path, _ in walk_fields(parse_schema(old.schema_string)) if not has_path(schema, path)]
+    configuration = without_stats_columns(old.configuration, gone)
+    new = with_mapped_schema(
+        replace(old, partition_columns=columns, configuration=configuration), schema, mode, physical=physical
+    )
+    for expression in column_expressions(new):
+        missing = [format_column_path(path) for path in missing_columns(expression.sql, schema)]
+        if missing:
+            raise InvalidArgument(
+                f"{expression.label} reads {missing}, which the new schema lacks ({expression.sql}): drop it first, or "
+                f"keep the columns; the new ones are {list(schema.names)}"
+            )
+    return new
+
+
+@dataclass(slots=True)
+class _Replacement:
+    metadata: Metadata
+    mode: str
+    change_feed: bool
+    dropped: list[ColumnPath] = field(default_factory=list)
+
+    def struct(self, old: StructType, new: StructType, path: ColumnPath) -> StructType:
+        fields = []
+        kept: set[str] = set()
+        for given in new:
+            column = old.get(given.name)
+            if column is None:
+                fields.append(new_column(given, (*path, given.name), self.mode, self.change_feed))
+                continue
+            if column.name in kept:
+                here = format_column_path((*path, column.name))
+                raise InvalidArgument(f"column {here} is given twice, in spellings that differ at most in case")
+            kept.add(column.name)
+            fields.append(self.column(column, given, (*path, column.name)))
+        _refuse_twins(fields, path)
+        self.dropped.extend((*path, column.name) for column in old if column.name not in kept)
+        return StructType(tuple(fields))
+
+    def column(self, old: StructField, new: StructField, path: ColumnPath) -> StructField:
+        here = format_column_path(path)
+        if old.nullable and not new.nullable:
+            raise InvalidArgument(f"column {here} may hold nulls: set it NOT NULL in a step of its own, with a check")
+        for key in (CURRENT_DEFAULT, GENERATION_EXPRESSION, INVARIANTS):
+            if key in new.metadata and new.metadata[key] != old.metadata.get(key):
+                raise InvalidArgument(f"column {here}: replacing columns does not change {key}, found another one")
+        comment = {COMMENT: new.metadata[COMMENT]} if COMMENT in new.metadata else {}
+        return replace(
+            old,
+            type=self.type(old.type, new.type, path),
+            nullable=new.nullable,
+            metadata={**old.metadata, **comment},
+        )
+
+    def type(self, old: DataType, new: DataType, path: ColumnPath) -> DataType:
+        if isinstance(old, StructType) and isinstance(new, StructType):
+            return self.struct(old, new, path)
+        if isinstance(old, ArrayType) and isinstance(new, ArrayType):
+            return replace(old, element_type=self.type(old.element_type, new.element_type, (*path, "element")))
+        if isinstance(old, MapType) and isinstance(new, MapType):
+            return replace(
+                old,
+                key_type=self.type(old.key_type, new.key_type, (*path, "key")),
+                value_type=self.type(old.value_type, new.value_type, (*path, "value")),
+            )
+        return changed_type(self.metadata, path, old, new)
+
+
+def _refuse_twins(fields: Sequence[StructField], path: ColumnPath) -> None:
+    folded = [column.name.lower() for column in fields]
+    twins = [column.name for column in fields if folded.count(column.name.lower()) > 1]
+    if twins:
+        inside = f" in {format_column_path(path)}" if path else ""
+        raise InvalidArgument(f"columns {twins}{inside} differ in case alone: rename all but one")

@@ -1,0 +1,160 @@
+"""Clustering columns: which a table may have, and the metadata domain that keeps them.
+
+Source: delta-protocol.md "Clustered Table".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from slackwater.errors import CorruptTable, InvalidArgument
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.features.column_mapping import physical_name
+from slackwater.protocol.features.table_features import supported_features
+from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType, StructField, StructType
+
+DOMAIN = "delta.clustering"
+MOST_COLUMNS = 4
+
+ColumnName = tuple[str, ...]
+"""The names that lead to a column, through structs where it is nested."""
+
+# Types with smallest and largest values in the statistics of a file, by which files can be skipped.
+_SKIPPING_TYPES = frozenset(
+    {"byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
+)
+
+
+def is_clustered(protocol: Protocol) -> bool:
+    """Whether the table is a clustered one: it lists the feature `clustering`, also while it has no columns for it."""
+    return "clustering" in supported_features(protocol)
+
+
+def domain_metadata(schema: StructType, columns: Sequence[ColumnName], mode: str) -> DomainMetadata:
+    """The action that makes `columns` the clustering columns; none of them where it is empty (`CLUSTER BY NONE`).
+
+    `columns` are display names as `resolve` gives them, `mode` is the column mapping mode: physical names are stored.
+    Each column is a list of its name parts, the form that the reference implementation and the kernels write and
+    read; the bare names of the protocol's example cannot say a nested column, and are not read by them.
+    """
+    paths = [[physical_name(field, mode) for field in _fields(schema, column)] for column in columns]
+    return DomainMetadata(DOMAIN, orjson.dumps({"clusteringColumns": paths, "domainName": DOMAIN}).decode())
+
+
+def physical_columns(domain: DomainMetadata | None, where: str) -> list[ColumnName]:
+    """The physical names of the clustering columns that `domain` stores; none without a domain.
+
+    Understands lists of name parts and the bare names of the protocol's example. Raises CorruptTable, naming `where`,
+    for a domain that is neither.
+    """
+    if domain is None or domain.removed:
+        return []
+    try:
+        found = orjson.loads(domain.configuration)["clusteringColumns"]
+        columns = [(item,) if isinstance(item, str) else tuple(item) for item in found]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise _malformed(domain, where) from error
+    if not all(column and all(isinstance(part, str) for part in column) for column in columns):
+        raise _malformed(domain, where)
+    return columns
+
+
+def resolve(schema: StructType, columns: Sequence[ColumnName]) -> list[ColumnName]:
+    """`columns` as the schema spells them; raises InvalidArgument for one that is not in the schema."""
+    return [tuple(field.name for field in _fields(schema, column)) for column in columns]
+
+
+def validate_clustering_columns(
+    metadata: Metadata,
+    schema: StructType,
+    columns: Sequence[ColumnName],
+    columns_with_stats: Collection[ColumnName] | None = None,
+) -> None:
+    """Refuse columns that a table cannot be clustered by.
+
+    `columns_with_stats`: display names of the columns of which every file has statistics, None where clustering
+    columns get them whatever else does. Raises InvalidArgument for more than four columns, a table with partition
+    columns, a column that is not in the schema, comes twice, has a type without smallest and largest values (structs,
+    arrays, maps, booleans, binary), or has no statistics.
+    """
+    if columns and metadata.partition_columns:
+        raise InvalidArgument(
+            f"a table that is partitioned (by {', '.join(metadata.partition_columns)}) cannot be clustered"
+        )
+    if len(columns) > MOST_COLUMNS:
+        raise InvalidArgument(f"at most {MOST_COLUMNS} clustering columns are possible, found {len(columns)}")
+    resolved = resolve(schema, columns)
+    for position, column in enumerate(resolved):
+        name, data_type = ".".join(column), _fields(schema, column)[-1].type
+        if column in resolved[:position]:
+            raise InvalidArgument(f"clustering column {name} is named twice")
+        if not has_extremes(data_type):
+            raise InvalidArgument(f"clustering column {name}: a table cannot be clustered by the type {data_type}")
+        if columns_with_stats is not None and column not in columns_with_stats:
+            raise InvalidArgument(
+                f"clustering column {name}: no statistics are collected for it; raise delta.dataSkippingNumIndexedCols "
+                "or name it in delta.dataSkippingStatsColumns"
+            )
+
+
+def validate_file_stats(add: AddFile, columns: Sequence[ColumnName]) -> None:
+    """Refuse a file without statistics of the clustering columns, given by physical names.
+
+    Known is a column's smallest and largest value, or that all its values are null, with the number of both. Raises
+    InvalidArgument naming file and column. Source: "Writer Requirements for Clustered Table".
+    """
+    stats = _stats_of(add)
+    for column in columns:
+        found = {group: _dig(stats.get(group), column) for group in ("minValues", "maxValues", "nullCount")}
+        rows = stats.get("numRecords")
+        bounded = found["minValues"] is not None and found["maxValues"] is not None
+        if rows is None or found["nullCount"] is None or not (bounded or found["nullCount"] == rows):
+            raise InvalidArgument(
+                f"{add.path}: the table is clustered by {'.'.join(column)}, so the stats of every file must say its "
+                "numRecords, and minValues, maxValues and nullCount of that column"
+            )
+
+
+def _stats_of(add: AddFile) -> Mapping[str, Any]:
+    try:
+        found = orjson.loads(add.stats or "{}")
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _dig(node: object, column: ColumnName) -> object:
+    for name in column:
+        node = node.get(name) if isinstance(node, Mapping) else None
+    return node
+
+
+def has_extremes(data_type: DataType) -> bool:
+    """Whether files say the smallest and the largest value of a column of this type, so that they can be skipped."""
+    return isinstance(data_type, DecimalType) or (
+        isinstance(data_type, PrimitiveType) and data_type.name in _SKIPPING_TYPES
+    )
+
+
+def _fields(schema: StructType, column: ColumnName) -> list[StructField]:
+    found: list[StructField] = []
+    struct: DataType = schema
+    for name in column:
+        field = struct.get(name) if isinstance(struct, StructType) else None
+        if field is None:
+            raise InvalidArgument(f"clustering column {'.'.join(column)} is not in the schema {schema.names}")
+        found.append(field)
+        struct = field.type
+    if not found:
+        raise InvalidArgument("a clustering column must have a name")
+    return found
+
+
+def _malformed(domain: DomainMetadata, where: str) -> CorruptTable:
+    return CorruptTable(
+        f"{where}: domain {DOMAIN} must list its clusteringColumns, found {domain.configuration[:200]!r}"
+    )

@@ -1,0 +1,97 @@
+"""Column mapping: from the names users see to the names and ids that files and statistics use.
+
+Source: delta-protocol.md "Column Mapping".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slackwater.errors import CorruptTable, InvalidSchema
+from slackwater.protocol.actions.actions import Protocol
+from slackwater.protocol.features.table_features import supported_features
+from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, TableProperties
+from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
+
+FIELD_ID = "delta.columnMapping.id"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+NONE, NAME, ID = "none", "name", "id"
+
+
+def column_mapping_mode(protocol: Protocol, properties: TableProperties) -> str:
+    """`none`, `name` or `id`: the property, where the protocol supports column mapping, else `none`.
+
+    Raises CorruptTable for another value. Source: "Reader Requirements for Column Mapping".
+    """
+    if "columnMapping" not in supported_features(protocol):
+        return NONE
+    mode = properties.get(COLUMN_MAPPING_MODE, NONE).lower()
+    if mode not in (NONE, NAME, ID):
+        raise CorruptTable(f"table property {COLUMN_MAPPING_MODE} must be none, name or id, found {mode!r}")
+    return mode
+
+
+def physical_name(column: StructField, mode: str) -> str:
+    """The name of `column` in data files, statistics and partition values.
+
+    Raises InvalidSchema where the mode needs a physical name and the column has none.
+    """
+    if mode == NONE:
+        return column.name
+    name = column.metadata.get(PHYSICAL_NAME)
+    if not isinstance(name, str):
+        raise InvalidSchema(f"column {column.name}: column mapping mode {mode!r} needs {PHYSICAL_NAME} in its metadata")
+    return name
+
+
+def field_id(column: StructField) -> int:
+    """The id of `column` in Parquet files; raises InvalidSchema where it has none."""
+    value = column.metadata.get(FIELD_ID)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidSchema(f"column {column.name}: column mapping mode 'id' needs {FIELD_ID} in its metadata")
+    return value
+
+
+def physical_schema(schema: StructType, mode: str) -> StructType:
+    """`schema` with every field, nested ones too, under its physical name; field metadata stays."""
+    return schema if mode == NONE else _physical_struct(schema, mode)
+
+
+def data_columns(schema: StructType, partition_columns: Sequence[str], mode: str) -> StructType:
+    """The columns that data files and their statistics have: `schema` without the partition columns, as files name it.
+
+    Raises InvalidSchema as `physical_name` does.
+    """
+    return physical_schema(StructType(tuple(c for c in schema if c.name not in partition_columns)), mode)
+
+
+def _physical_struct(struct: StructType, mode: str) -> StructType:
+    return StructType(tuple(replace(f, name=physical_name(f, mode), type=_physical_type(f.type, mode)) for f in struct))
+
+
+def _physical_type(data_type: DataType, mode: str) -> DataType:
+    if isinstance(data_type, StructType):
+        return _physical_struct(data_type, mode)
+    if isinstance(data_type, ArrayType):
+        return replace(data_type, element_type=_physical_type(data_type.element_type, mode))
+    if isinstance(data_type, MapType):
+        return replace(
+            data_type,
+            key_type=_physical_type(data_type.key_type, mode),
+            value_type=_physical_type(data_type.value_type, mode),
+        )
+    return data_type
+
+
+def physical_path(schema: StructType, path: tuple[str, ...], mode: str) -> tuple[str, ...]:
+    """The physical path of the column that display names `path` lead to; raises KeyError where there is none."""
+    physical: list[str] = []
+    struct: DataType = schema
+    for name in path:
+        column = struct.get(name) if isinstance(struct, StructType) else None
+        if column is None:
+            raise KeyError(".".join(path))
+        physical.append(physical_name(column, mode))
+        struct = column.type
+    return tuple(physical)

@@ -1,0 +1,235 @@
+"""Iceberg compatibility, versions 1 and 2: what the table and its files must look like while it is on.
+
+Source: delta-protocol.md "Writer Requirements for IcebergCompatV1", "Writer Requirements for IcebergCompatV2".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from slackwater.errors import InvalidArgument, InvalidSchema
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME, column_mapping_mode
+from slackwater.protocol.features.column_mapping_ids import NESTED_IDS as NESTED_ID_KEYS
+from slackwater.protocol.features.table_features import is_active, supported_features
+from slackwater.protocol.properties.properties import (
+    COLUMN_MAPPING_MODE,
+    ENABLE_DELETION_VECTORS,
+    ENABLE_ICEBERG_COMPAT_V1,
+    ENABLE_ICEBERG_COMPAT_V2,
+    TableProperties,
+)
+from slackwater.protocol.schema.nested_columns import parts
+from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
+
+# The keys of the ids of array elements, map keys and map values, in the metadata of the column they belong to: the
+# protocol's, and the one that the reference implementation reads and writes. Both are written, with the same ids, so
+# that nobody gives the parts other ids; what the latter says counts, where others have changed only that one.
+NESTED_IDS, _NESTED_IDS_ELSEWHERE = NESTED_ID_KEYS
+_ENABLED_BY = {1: ENABLE_ICEBERG_COMPAT_V1, 2: ENABLE_ICEBERG_COMPAT_V2}
+_LARGEST_ID = 2**31 - 1
+
+
+def active_version(protocol: Protocol, properties: TableProperties) -> int | None:
+    """1 or 2 where that Iceberg compatibility is supported and turned on, else None.
+
+    Raises InvalidArgument where both are.
+    """
+    active = [version for version in _ENABLED_BY if is_active(f"icebergCompatV{version}", protocol, properties)]
+    if len(active) > 1:
+        raise InvalidArgument(f"only one of {' and '.join(_ENABLED_BY.values())} can be true: set the other to false")
+    return active[0] if active else None
+
+
+def materializes_partition_values(protocol: Protocol, properties: TableProperties) -> bool:
+    """Whether data files must hold the partition columns too, behind the other columns."""
+    return active_version(protocol, properties) is not None
+
+
+def validate_iceberg_compat(
+    protocol: Protocol,
+    metadata: Metadata,
+    schema: StructType,
+    previous: Metadata | None = None,
+    has_earlier_files: bool = False,
+) -> None:
+    """Refuse a table that breaks the rules of the Iceberg compatibility that is active on it.
+
+    `previous` is the metadata that `metadata` replaces, None for a new table; `has_earlier_files`: the table keeps
+    data files that were written under it. Raises InvalidArgument saying which rule is broken and by what.
+    """
+    properties = TableProperties(metadata.configuration)
+    version = active_version(protocol, properties)
+    if version is None:
+        return
+    rule = f"{_ENABLED_BY[version]} is true"
+    if column_mapping_mode(protocol, properties) == NONE:
+        raise InvalidArgument(f"{rule}, which needs {COLUMN_MAPPING_MODE} to be name or id")
+    _validate_deletion_vectors(version, protocol, properties, rule)
+    _validate_types(version, schema, rule)
+    if previous is not None:
+        _validate_partitioning(previous, metadata, rule)
+        _validate_earlier_files(version, protocol, previous, metadata, has_earlier_files, rule)
+    if version == 2:
+        _validate_ids(schema, rule)
+
+
+def validate_adds(adds: Iterable[AddFile], version: int) -> None:
+    """Refuse files without the number of their rows; raises InvalidArgument naming the first one."""
+    for add in adds:
+        if add.num_records is None:
+            raise InvalidArgument(
+                f"{add.path}: {_ENABLED_BY[version]} is true, which needs numRecords in the stats of every file"
+            )
+
+
+def assign_nested_ids(schema: StructType, max_id: int) -> tuple[StructType, int]:
+    """`schema` with an id for every array element, map key and map value, and the highest id that is in use then.
+
+    `max_id` is `delta.columnMapping.maxColumnId`; new ids follow it, and every id that the schema has already, in the
+    order of the schema: the parts of a column first, a part before those inside of it, a key before its value, then
+    the columns inside. Ids that are there stay. The keys of a column start with its physical name, which other engines
+    look for and which no rename changes. Raises InvalidSchema for ids that are no numbers, InvalidArgument where ids
+    no longer fit into 32 bits.
+    """
+    used = [found for _, column in walk_fields(schema) for found in _ids_of(column)]
+    assigned, highest = _assign_struct(schema, max([max_id, *used]))
+    if highest > _LARGEST_ID:
+        raise InvalidArgument(f"the column ids of the table are used up, the highest would be {highest}")
+    return assigned, highest
+
+
+def nested_ids(column: StructField) -> dict[str, int]:
+    """The ids of the parts of `column` by their path in it: `element`, `element.element`, `key`, `value.element`, ….
+
+    Keys begin with the column's physical name, its display name, or what was that before a rename: the beginning that
+    makes sense of most keys counts. Raises InvalidSchema for an entry that is no number.
+    """
+    return _ids_under(NESTED_IDS, column) | _ids_under(_NESTED_IDS_ELSEWHERE, column)
+
+
+def _ids_under(name: str, column: StructField) -> dict[str, int]:
+    found = column.metadata.get(name) or {}
+    if not isinstance(found, Mapping):
+        raise InvalidSchema(f"column {column.name}: {name} must be an object, found {found!r}")
+    for key, value in found.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InvalidSchema(f"column {column.name}: {name} must map to numbers, found {value!r} for {key}")
+    wanted = set(_nested_parts(column.type))
+    shortest = min(found, key=len, default="")
+    names = (column.metadata.get(PHYSICAL_NAME, column.name), column.name, shortest.rpartition(".")[0])
+    readings = [
+        {key[len(name) + 1 :]: value for key, value in found.items() if key.startswith(f"{name}.")} for name in names
+    ]
+    return max(({part: ids[part] for part in ids if part in wanted} for ids in readings), key=len)
+
+
+def _validate_deletion_vectors(version: int, protocol: Protocol, properties: TableProperties, rule: str) -> None:
+    if "deletionVectors" not in supported_features(protocol):
+        return
+    if version == 1:
+        raise InvalidArgument(
+            f"{rule}, which a table that supports deletion vectors cannot have: drop the feature first"
+        )
+    if properties.flag(ENABLE_DELETION_VECTORS):
+        raise InvalidArgument(f"{rule}, which needs {ENABLE_DELETION_VECTORS} to be false")
+
+
+def _validate_types(version: int, schema: StructType, rule: str) -> None:
+    for path, data_type in parts(schema):
+        forbidden = str(data_type) == "void" or (version == 1 and isinstance(data_type, ArrayType | MapType))
+        if forbidden:
+            raise InvalidArgument(f"column {'.'.join(path)}: {rule}, which does not allow the type {data_type}")
+
+
+def _validate_partitioning(previous: Metadata, metadata: Metadata, rule: str) -> None:
+    if previous.partition_columns and previous.partition_columns != metadata.partition_columns:
+        raise InvalidArgument(
+            f"{rule}, which does not allow to replace the partition columns {', '.join(previous.partition_columns)} by "
+            f"{', '.join(metadata.partition_columns) or 'none'}"
+        )
+
+
+def _validate_earlier_files(
+    version: int, protocol: Protocol, previous: Metadata, metadata: Metadata, has_earlier_files: bool, rule: str
+) -> None:
+    """Version 1 wants the partition values in every file of the table, also in those from before it was turned on."""
+    was_active = active_version(protocol, TableProperties(previous.configuration)) is not None
+    if version == 1 and not was_active and has_earlier_files and metadata.partition_columns:
+        raise InvalidArgument(
+            f"{rule}, which needs the partition values in every data file: the table has files without them, so they "
+            "must be rewritten in the same commit"
+        )
+
+
+def _validate_ids(schema: StructType, rule: str) -> None:
+    seen: dict[int, str] = {}
+    for path, column in walk_fields(schema):
+        missing = set(_nested_parts(column.type)) - set(nested_ids(column))
+        if missing:
+            raise InvalidArgument(
+                f"column {'.'.join(path)}: {rule}, which needs ids for {', '.join(sorted(missing))} in {NESTED_IDS}"
+            )
+        for number in _ids_of(column):
+            if number in seen:
+                raise InvalidArgument(
+                    f"column {'.'.join(path)}: {rule}, which needs unique ids, and {seen[number]} has {number} too"
+                )
+            seen[number] = ".".join(path)
+
+
+def _ids_of(column: StructField) -> Iterator[int]:
+    own = column.metadata.get(FIELD_ID)
+    if isinstance(own, int):
+        yield own
+    yield from nested_ids(column).values()
+
+
+def _assign_struct(struct: StructType, highest: int) -> tuple[StructType, int]:
+    fields: list[StructField] = []
+    for column in struct:
+        metadata, highest = _assign_parts(column, highest)
+        inner, highest = _assign_type(column.type, highest)
+        fields.append(replace(column, type=inner, metadata=metadata))
+    return StructType(tuple(fields)), highest
+
+
+def _assign_parts(column: StructField, highest: int) -> tuple[Mapping[str, object], int]:
+    known = nested_ids(column)
+    ids: dict[str, int] = {}
+    prefix = column.metadata.get(PHYSICAL_NAME, column.name)
+    for part in _nested_parts(column.type):
+        if part not in known:
+            highest += 1
+        ids[f"{prefix}.{part}"] = known.get(part, highest)
+    if not ids or all(column.metadata.get(key) == ids for key in NESTED_ID_KEYS):
+        return column.metadata, highest
+    return {**column.metadata, **{key: dict(ids) for key in NESTED_ID_KEYS}}, highest
+
+
+def _assign_type(data_type: DataType, highest: int) -> tuple[DataType, int]:
+    if isinstance(data_type, StructType):
+        return _assign_struct(data_type, highest)
+    if isinstance(data_type, ArrayType):
+        element, highest = _assign_type(data_type.element_type, highest)
+        return replace(data_type, element_type=element), highest
+    if isinstance(data_type, MapType):
+        key, highest = _assign_type(data_type.key_type, highest)
+        value, highest = _assign_type(data_type.value_type, highest)
+        return replace(data_type, key_type=key, value_type=value), highest
+    return data_type, highest
+
+
+def _nested_parts(data_type: DataType, prefix: str = "") -> Iterator[str]:
+    """The parts that belong to a column of this type: those below a struct belong to the columns of the struct."""
+    if isinstance(data_type, ArrayType):
+        inside = {"element": data_type.element_type}
+    elif isinstance(data_type, MapType):
+        inside = {"key": data_type.key_type, "value": data_type.value_type}
+    else:
+        return
+    for name, inner in inside.items():
+        yield prefix + name
+        yield from _nested_parts(inner, f"{prefix}{name}.")

@@ -1,0 +1,264 @@
+"""Tables whose commits a commit owner ratifies: what their protocol and metadata say, and when that makes no sense.
+
+Source: managed-commits.md "Managed Commit Enablement", "Writer Requirements for Managed Commits".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import orjson
+
+from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.features.in_commit_timestamps import is_enabled as has_in_commit_timestamps
+from slackwater.protocol.features.support import with_features
+from slackwater.protocol.features.table_features import canonical_feature, supported_features
+from slackwater.protocol.properties.properties import (
+    ENABLE_IN_COMMIT_TIMESTAMPS,
+    ICT_ENABLEMENT_TIMESTAMP,
+    ICT_ENABLEMENT_VERSION,
+    MANAGED_COMMIT_OWNER,
+    MANAGED_COMMIT_OWNER_CONF,
+    TableProperties,
+    find_property,
+)
+
+FEATURE = "managedCommit"
+_TIME_FEATURE = "inCommitTimestamp"
+OWNER_NAME = "slackwater"
+"""What `delta.managedCommit.commitOwner` is for owners of this package; the settings say which one."""
+
+_OWNER_ID, _TABLE_ID, _ENDPOINT, _NAME = "ownerId", "tableId", "endpoint", "name"
+_OWN_PROPERTIES = (MANAGED_COMMIT_OWNER, MANAGED_COMMIT_OWNER_CONF)
+_FOLDED = frozenset(key.lower() for key in _OWN_PROPERTIES)
+_FOLDED_TIME = frozenset((ENABLE_IN_COMMIT_TIMESTAMPS.lower(),))
+_KEPT = frozenset((ICT_ENABLEMENT_VERSION.lower(), ICT_ENABLEMENT_TIMESTAMP.lower()))
+_KEPT_PREFIXES = ("delta.managedcommit", "delta.coordinatedcommits")
+_SECRET_WORDS = ("password", "passwd", "secret", "token", "credential", "apikey", "api_key", "privatekey", "accesskey")
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Who owns a table, as its metadata says: `name`, and the settings that are for the owner's client alone."""
+
+    name: str
+    conf: Mapping[str, str]
+
+    @property
+    def owner_id(self) -> str | None:
+        """The identity of an owner of this package."""
+        return self.conf.get(_OWNER_ID)
+
+    @property
+    def table_id(self) -> str | None:
+        """The table's identity with an owner of this package."""
+        return self.conf.get(_TABLE_ID)
+
+    @property
+    def table_name(self) -> str | None:
+        """What an owner of this package calls the table: with its state lost, nothing else tells."""
+        return self.conf.get(_NAME)
+
+    @property
+    def endpoint(self) -> str | None:
+        """Where the owner is served, for people to read: no client calls it unasked."""
+        return self.conf.get(_ENDPOINT)
+
+    @property
+    def description(self) -> str:
+        """The owner for messages."""
+        where = f" at {self.endpoint}" if self.endpoint else ""
+        return f"the commit owner {self.name!r}" + (f" ({self.owner_id})" if self.owner_id else "") + where
+
+
+def own_conf(owner_id: str, table_id: str, endpoint: str | None, name: str) -> dict[str, str]:
+    """The settings of a table whose owner is one of this package. Raises InvalidArgument for a secret among them."""
+    conf = {_OWNER_ID: owner_id, _TABLE_ID: table_id, _NAME: name} | ({_ENDPOINT: endpoint} if endpoint else {})
+    validate_no_secrets(conf)
+    return conf
+
+
+def validate_no_secrets(conf: Mapping[str, str]) -> None:
+    """Raise InvalidArgument for a key that names a secret, or a URL that may hold one: every reader could see it.
+
+    A URL says where something is and no more: users, passwords, queries and fragments are where secrets stand.
+    """
+    for key, value in conf.items():
+        plain = key.replace("-", "").lower()
+        if any(word in plain for word in _SECRET_WORDS) or _may_hold_a_secret(value):
+            raise InvalidArgument(
+                f"{MANAGED_COMMIT_OWNER_CONF} must not hold a secret, and {key!r} looks like one: everybody who can "
+                "read the table sees it; give secrets to the client instead"
+            )
+
+
+def _may_hold_a_secret(value: str) -> bool:
+    address = value.partition("://")[2] if "://" in value else value
+    return "@" in address or ("://" in value and any(mark in address for mark in "?#"))
+
+
+def ownership(protocol: Protocol, metadata: Metadata, where: str) -> Ownership | None:
+    """Who owns the table, None where its commits are made in the file system.
+
+    Raises CorruptTable for a table in an invalid state: the feature without an owner, an owner without the feature,
+    without in-commit timestamps, or with settings that are no JSON object of texts. `where` is the table.
+    """
+    properties = TableProperties(metadata.configuration)
+    name = properties.get(MANAGED_COMMIT_OWNER)
+    is_supported = FEATURE in supported_features(protocol)
+    if name is None and not is_supported:
+        return None
+    if name is None:
+        raise CorruptTable(
+            f"{where} supports the feature {FEATURE}, but {MANAGED_COMMIT_OWNER} names no owner: nobody can say which "
+            "of its commits count; set the owner, or drop the feature, with the engine that made the table"
+        )
+    if not is_supported:
+        raise CorruptTable(
+            f"{where} names the commit owner {name!r}, but does not support the feature {FEATURE}: set the feature, or "
+            f"unset {MANAGED_COMMIT_OWNER}, with the engine that made the table"
+        )
+    if not has_in_commit_timestamps(protocol, properties):
+        raise CorruptTable(
+            f"{where} has a commit owner, but no in-commit timestamps, which {FEATURE} requires: set "
+            f"{ENABLE_IN_COMMIT_TIMESTAMPS} to true with the engine that made the table"
+        )
+    return Ownership(name, _parse_conf(properties.get(MANAGED_COMMIT_OWNER_CONF), where))
+
+
+def with_owner(protocol: Protocol, metadata: Metadata, conf: Mapping[str, str]) -> tuple[Protocol, Metadata]:
+    """The table owned by an owner of this package: features, owner and in-commit timestamps set."""
+    validate_no_secrets(conf)
+    own = {
+        ENABLE_IN_COMMIT_TIMESTAMPS: "true",
+        MANAGED_COMMIT_OWNER: OWNER_NAME,
+        MANAGED_COMMIT_OWNER_CONF: orjson.dumps(dict(conf)).decode(),
+    }
+    folded = {key.lower() for key in own}
+    others = {key: value for key, value in metadata.configuration.items() if key.lower() not in folded}
+    supporting = with_features(protocol, [_TIME_FEATURE, FEATURE])
+    return supporting, replace(metadata, configuration={**others, **own})
+
+
+def validate_not_by_hand(features: Iterable[str]) -> None:
+    """Raise OperationNotAllowed where the feature is among those that a user asks for: it comes with an owner."""
+    if any(canonical_feature(name) == FEATURE for name in features):
+        raise OperationNotAllowed(
+            f"the feature {FEATURE} comes with a commit owner: create the table in a lake with Lake.create_table, or "
+            "bring an existing one in with Lake.adopt"
+        )
+
+
+def keeping_owner(before: Metadata, after: Metadata) -> Metadata:
+    """`after`, which takes the place of `before`, with the owner that the table has."""
+    kept = {key: value for key, value in before.configuration.items() if key.lower() in _FOLDED}
+    if not kept:
+        return after
+    own = {key: value for key, value in before.configuration.items() if key.lower() in _FOLDED_TIME}
+    folded = {key.lower() for key in (*kept, *own)}
+    others = {key: value for key, value in after.configuration.items() if key.lower() not in folded}
+    return replace(after, configuration={**others, **own, **kept})
+
+
+def without_owner(protocol: Protocol, metadata: Metadata) -> tuple[Protocol, Metadata]:
+    """The table handed back to the file system; in-commit timestamps stay."""
+    configuration = {key: value for key, value in metadata.configuration.items() if key.lower() not in _FOLDED}
+    features = tuple(name for name in protocol.writer_features or () if canonical_feature(name) != FEATURE)
+    return replace(protocol, writer_features=features), replace(metadata, configuration=configuration)
+
+
+def validate_same_owner(before: Metadata | None, after: Metadata) -> None:
+    """Raise InvalidArgument where a change of the metadata would change the owner, which only the owner itself does."""
+    old, new = TableProperties(before.configuration if before else {}), TableProperties(after.configuration)
+    for key in _OWN_PROPERTIES:
+        if old.get(key) != new.get(key):
+            raise InvalidArgument(
+                f"{key} is not for users to set: create the table in a lake with Lake.create_table, bring an existing "
+                "one in with Lake.adopt, and hand it back with Lake.release"
+            )
+
+
+def kept_properties(configuration: Mapping[str, str]) -> dict[str, str]:
+    """What of a table's configuration no commit changes while it is owned, as it is spelled.
+
+    It says who owns the table, with what settings, and since when its commits have timestamps of their own.
+    """
+    return {
+        key: value
+        for key, value in configuration.items()
+        if key.lower() in _KEPT or key.lower().startswith(_KEPT_PREFIXES)
+    }
+
+
+def validate_kept(
+    protocol: Protocol | None,
+    metadata: Metadata | None,
+    owner_id: str,
+    table_id: str,
+    where: str,
+    kept: Mapping[str, str] | None = None,
+) -> None:
+    """Let pass a protocol and a metadata, where there are any, with which the table stays what its owner made it.
+
+    The owner is `owner_id`, of this package, and calls the table `table_id`; the features that it needs and in-commit
+    timestamps stay on. Each of its properties has one spelling, so that no reader takes another one for it. `kept` are
+    the `kept_properties` that the table has, None where that is not known.
+    Raises OperationNotAllowed, CorruptTable for properties that are malformed.
+    """
+    if protocol is not None:
+        missing = {FEATURE, _TIME_FEATURE} - supported_features(protocol)
+        if missing:
+            raise _not_by_a_commit(where, f"leaves out the feature {', '.join(sorted(missing))}")
+    if metadata is None:
+        return
+    properties = TableProperties(metadata.configuration)
+    for key in (*_OWN_PROPERTIES, ENABLE_IN_COMMIT_TIMESTAMPS):
+        known = find_property(key)
+        spellings = {key.lower()} | ({alias.lower() for alias in known.aliases} if known else set())
+        if sum(name.lower() in spellings for name in properties) != 1:
+            raise _not_by_a_commit(where, f"leaves out {key}, or has it more than once")
+    if not properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS):
+        raise _not_by_a_commit(where, f"turns off {ENABLE_IN_COMMIT_TIMESTAMPS}")
+    conf = _parse_conf(properties.get(MANAGED_COMMIT_OWNER_CONF), where)
+    if (
+        properties.get(MANAGED_COMMIT_OWNER) != OWNER_NAME
+        or conf.get(_TABLE_ID) != table_id
+        or conf.get(_OWNER_ID, owner_id) != owner_id
+    ):
+        raise _not_by_a_commit(where, f"changes {MANAGED_COMMIT_OWNER} or {MANAGED_COMMIT_OWNER_CONF}")
+    if kept is not None:
+        changed = _changed(kept, kept_properties(metadata.configuration))
+        if changed:
+            raise _not_by_a_commit(where, f"changes {_named(changed, kept, conf, where)}")
+
+
+def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+
+
+def _named(changed: Sequence[str], kept: Mapping[str, str], conf: Mapping[str, str], where: str) -> str:
+    """The properties, and which settings of the owner's."""
+    settings = _changed(_parse_conf(kept.get(MANAGED_COMMIT_OWNER_CONF), where), conf)
+    inside = f" ({', '.join(settings)})" if settings else ""
+    return ", ".join(f"{key}{inside}" if key == MANAGED_COMMIT_OWNER_CONF else key for key in changed)
+
+
+def _not_by_a_commit(where: str, what: str) -> OperationNotAllowed:
+    return OperationNotAllowed(
+        f"{where} {what}: a table comes to its owner with Lake.create_table or Lake.adopt, and is handed back with "
+        "Lake.release, by none but these"
+    )
+
+
+def _parse_conf(text: str | None, where: str) -> Mapping[str, str]:
+    if text is None:
+        return {}
+    try:
+        conf = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise CorruptTable(f"{where}: {MANAGED_COMMIT_OWNER_CONF} is not JSON: {error}") from error
+    if not isinstance(conf, dict) or not all(isinstance(value, str) for value in conf.values()):
+        raise CorruptTable(f"{where}: {MANAGED_COMMIT_OWNER_CONF} must be a JSON object of texts, found {text[:80]!r}")
+    return conf

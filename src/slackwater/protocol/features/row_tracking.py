@@ -1,0 +1,180 @@
+"""Row tracking: fresh row ids and row commit versions of files, and what enabling it asks for.
+
+Source: delta-protocol.md "Row Tracking", "Writer Requirements for Row Tracking".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+import orjson
+
+from slackwater.errors import CorruptTable, InvalidArgument
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.features.table_features import is_active, supported_features
+from slackwater.protocol.properties.properties import (
+    ENABLE_ROW_TRACKING,
+    MATERIALIZED_ROW_COMMIT_VERSION,
+    MATERIALIZED_ROW_ID,
+    ROW_TRACKING_SUSPENDED,
+    TableProperties,
+)
+
+DOMAIN = "delta.rowTracking"
+NO_ROW_IDS = -1
+"""The high-water mark of a table that has given out no row id; the first one is 0."""
+
+# The protocol names the first key; the reference implementation and those that follow it know only the second.
+_MARK_KEYS = ("highWaterMark", "rowIdHighWaterMark")
+_PREFIXES = {MATERIALIZED_ROW_ID: "_row-id-col-", MATERIALIZED_ROW_COMMIT_VERSION: "_row-commit-version-col-"}
+_LARGEST_ROW_ID = 2**63 - 1
+_MOST_TRIES = 10
+
+
+def is_supported(protocol: Protocol) -> bool:
+    """Whether files must be given row ids: the table lists `rowTracking`."""
+    return "rowTracking" in supported_features(protocol)
+
+
+def is_enabled(protocol: Protocol, properties: TableProperties) -> bool:
+    """Whether every row has an id that can be relied upon: supported, and `delta.enableRowTracking` is true."""
+    return is_active("rowTracking", protocol, properties)
+
+
+def assigns_row_ids(protocol: Protocol, properties: TableProperties) -> bool:
+    """Whether new files get row ids: supported, and not suspended by `delta.rowTrackingSuspended`.
+
+    Suspended is what the reference implementation makes a table while it takes row ids away, to drop the feature.
+    """
+    return is_supported(protocol) and not properties.flag(ROW_TRACKING_SUSPENDED)
+
+
+def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
+    """The highest fresh row id that was ever given out, as the metadata domain says; -1 where there is none.
+
+    Both keys that are in use are understood; where they differ, the higher counts, so that no id is given out twice.
+    Raises CorruptTable for a domain that has neither, or something that is no number.
+    """
+    domain = domains.get(DOMAIN)
+    if domain is None or domain.removed:
+        return NO_ROW_IDS
+    try:
+        node = orjson.loads(domain.configuration)
+        marks = [node[key] for key in _MARK_KEYS if key in node]
+    except (orjson.JSONDecodeError, TypeError) as error:
+        raise CorruptTable(f"domain {DOMAIN} must be a JSON object, found {domain.configuration[:200]!r}") from error
+    if not marks or not all(isinstance(mark, int) and not isinstance(mark, bool) for mark in marks):
+        raise CorruptTable(f"domain {DOMAIN} must have a number as highWaterMark, found {domain.configuration[:200]!r}")
+    highest: int = max(NO_ROW_IDS, *marks)
+    return highest
+
+
+def domain_metadata(mark: int) -> DomainMetadata:
+    """The action that stores the high-water mark, under the protocol's key and under the one other engines read."""
+    return DomainMetadata(DOMAIN, orjson.dumps(dict.fromkeys(_MARK_KEYS, mark)).decode())
+
+
+def assign(adds: Sequence[AddFile], mark: int, version: int) -> tuple[list[AddFile], int]:
+    """`adds` with row ids and row commit versions for those that lack them, and the new high-water mark.
+
+    Files without `base_row_id` get consecutive fresh ids above `mark`, in order, one per physical row; those without
+    `default_row_commit_version` get `version`. What a file carries stays: it is being committed again. Every attempt
+    of a commit starts from the files as they were staged. Raises InvalidArgument naming a file that does not say its
+    `numRecords`, or that carries ids which the table never gave out, and CorruptTable where the ids are used up.
+    """
+    assigned: list[AddFile] = []
+    highest = mark
+    for add in adds:
+        base, commit_version = add.base_row_id, add.default_row_commit_version
+        if base is None:
+            base, highest = highest + 1, highest + _physical_rows(add)
+            if highest > _LARGEST_ROW_ID:
+                raise CorruptTable(f"{add.path}: the row ids of the table are used up, the highest was {mark}")
+        else:
+            _validate_recommitted(add, base, mark)
+        if commit_version is None:
+            commit_version = version
+        if (base, commit_version) != (add.base_row_id, add.default_row_commit_version):
+            add = replace(add, base_row_id=base, default_row_commit_version=commit_version)  # noqa: PLW2901
+        assigned.append(add)
+    return assigned, highest
+
+
+def materialized_names(
+    configuration: Mapping[str, str], taken_names: Collection[str], new_name: Callable[[], str]
+) -> dict[str, str]:
+    """The two properties that name the hidden columns of materialized row ids and commit versions.
+
+    Names that `configuration` has are kept for ever; others are made with `new_name` (a fresh unique text at each
+    call) so that they equal none of `taken_names`, which are the table's column names, physical ones included.
+    Raises InvalidArgument where `new_name` gives no name that is free.
+    """
+    properties = TableProperties(configuration)
+    taken = {name.lower() for name in taken_names}
+    names: dict[str, str] = {}
+    for key, prefix in _PREFIXES.items():
+        names[key] = properties[key] if key in properties else _free_name(prefix, taken, new_name)
+        taken.add(names[key].lower())
+    return names
+
+
+def validate_column_names(configuration: Mapping[str, str], names: Collection[str]) -> None:
+    """Refuse column names, display or physical ones, that a hidden column of row tracking has.
+
+    Raises InvalidArgument naming the column.
+    """
+    properties = TableProperties(configuration)
+    hidden = {properties[key].lower() for key in _PREFIXES if key in properties}
+    clash = sorted(name for name in names if name.lower() in hidden)
+    if clash:
+        raise InvalidArgument(
+            f"the column name {', '.join(clash)} belongs to a hidden column of row tracking: choose another"
+        )
+
+
+def validate_row_tracking(protocol: Protocol, metadata: Metadata, files_without_ids: int = 0) -> None:
+    """Refuse metadata that enables row tracking where it may not be.
+
+    `files_without_ids`: the live files after the commit that lack `baseRowId` or `defaultRowCommitVersion`. Raises
+    InvalidArgument where row tracking is suspended as well, the hidden columns have no names, or files lack ids.
+    """
+    properties = TableProperties(metadata.configuration)
+    if not is_enabled(protocol, properties):
+        return
+    if properties.flag(ROW_TRACKING_SUSPENDED):
+        raise InvalidArgument(f"{ENABLE_ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} are both true: set one to false")
+    if missing := [key for key in _PREFIXES if key not in properties]:
+        raise InvalidArgument(f"{ENABLE_ROW_TRACKING} is true, but the table lacks {' and '.join(missing)}")
+    if files_without_ids:
+        raise InvalidArgument(
+            f"{ENABLE_ROW_TRACKING} is true, but {files_without_ids} live files have no row ids: commit them again "
+            "with ids first, or in the same commit"
+        )
+
+
+def _physical_rows(add: AddFile) -> int:
+    rows = add.num_records
+    if rows is None or rows < 0:
+        raise InvalidArgument(
+            f"{add.path}: row tracking needs the number of rows of every file, found numRecords {rows} in its stats"
+        )
+    return rows
+
+
+def _validate_recommitted(add: AddFile, base: int, mark: int) -> None:
+    last = base + max((add.num_records or 0) - 1, 0)
+    if base < 0 or last > mark:
+        raise InvalidArgument(
+            f"{add.path}: carries the row ids {base} to {last}, but the table gave out ids up to {mark} only: leave "
+            "baseRowId out for a file that is new"
+        )
+
+
+def _free_name(prefix: str, taken: Collection[str], new_name: Callable[[], str]) -> str:
+    for _ in range(_MOST_TRIES):
+        name = prefix + new_name()
+        if name.lower() not in taken:
+            return name
+    raise InvalidArgument(f"found no free column name that starts with {prefix} in {_MOST_TRIES} tries")

@@ -1,0 +1,278 @@
+"""Which protocol a table must have for the features it uses, and how a protocol gains and loses features.
+
+Source: delta-protocol.md "Table Features for New and Existing Tables", "Supported Features", "Protocol Evolution".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from slackwater.errors import InvalidArgument, InvalidSchema
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.features.iceberg_compat import validate_iceberg_compat
+from slackwater.protocol.features.identity_columns import is_identity, validate_identity_columns
+from slackwater.protocol.features.row_rules import checks, row_rules
+from slackwater.protocol.features.row_tracking import validate_row_tracking
+from slackwater.protocol.features.table_features import (
+    FEATURES,
+    FEATURES_READER_VERSION,
+    FEATURES_WRITER_VERSION,
+    MAX_READER_VERSION,
+    MAX_WRITER_VERSION,
+    TableFeature,
+    canonical_feature,
+    is_active,
+    known_feature,
+    supported_features,
+)
+from slackwater.protocol.properties.properties import ENABLE_IN_COMMIT_TIMESTAMPS, FEATURE_PREFIX, TableProperties
+from slackwater.protocol.schema.nested_columns import parts
+from slackwater.protocol.schema.schema import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    INVARIANTS,
+    TIMESTAMP_NTZ,
+    StructType,
+    walk_fields,
+)
+
+DEFAULT_PROTOCOL = Protocol(1, 2)
+"""What a new table has that asks for nothing: `appendOnly` and `invariants`."""
+
+_LEGACY = tuple(Protocol(*versions) for versions in ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6)))
+
+
+def protocol_for(features: Iterable[str], min_reader: int | None = None, min_writer: int | None = None) -> Protocol:
+    """The weakest protocol of a new table that supports `features`, what they require, and what every table has.
+
+    `min_reader` and `min_writer` are versions that the protocol has at least; without them a table has (1, 2), hence
+    `appendOnly` and `invariants`. A legacy protocol is used where it implies just these features, otherwise writer
+    version 7 lists them, and reader version 3 those among them that concern readers. Raises InvalidArgument for names
+    that are not known and versions that cannot be.
+    """
+    least = Protocol(
+        DEFAULT_PROTOCOL.min_reader_version if min_reader is None else min_reader,
+        DEFAULT_PROTOCOL.min_writer_version if min_writer is None else min_writer,
+    )
+    _validate_versions(least.min_reader_version, least.min_writer_version)
+    return _covering(least, supported_features(least) | _with_requirements(features))
+
+
+def with_features(protocol: Protocol, features: Iterable[str]) -> Protocol:
+    """`protocol` of an existing table, supporting `features` and what they require as well.
+
+    `protocol` itself where it does so already. A legacy protocol stays one where another implies just the features of
+    both; else it becomes writer version 7 and lists every feature that its versions imply, since any of them may have
+    been used. Lists keep their order and spelling, and gain names at their end. Reader version 3 comes with the first
+    feature of readers that the reader version does not imply. Raises as `protocol_for`.
+    """
+    wanted = _with_requirements(features)
+    if wanted <= _stated(protocol):
+        return protocol
+    return _covering(protocol, supported_features(protocol) | wanted)
+
+
+def with_versions(protocol: Protocol, reader: int, writer: int) -> Protocol:
+    """`protocol` raised to at least these versions; `protocol` itself where it has them, since none is ever lowered.
+
+    At writer version 7, and reader version 3, the features that the earlier versions implied are listed. Raises
+    InvalidArgument for versions that do not exist, and for reader version 3 with a writer version below 7.
+    """
+    _validate_versions(reader, writer)
+    versions = max(reader, protocol.min_reader_version), max(writer, protocol.min_writer_version)
+    if versions == (protocol.min_reader_version, protocol.min_writer_version):
+        return protocol
+    if versions[1] < FEATURES_WRITER_VERSION:
+        return Protocol(*versions)
+    return _listing(protocol, supported_features(protocol), versions[0])
+
+
+def without_feature(protocol: Protocol, name: str) -> Protocol:
+    """The weakest protocol that supports what `protocol` does, without the feature `name`.
+
+    That no trace of the feature is left in the table is the caller's to see to. Raises InvalidArgument where the table
+    does not support it, and where others that it supports need it, naming them.
+    """
+    dropped = canonical_feature(name)
+    supported = supported_features(protocol)
+    if dropped not in supported:
+        raise InvalidArgument(
+            f"the table does not support the feature {name}, so it cannot be dropped; it supports "
+            f"{', '.join(sorted(supported)) or 'none'}"
+        )
+    dependents = [f.name for f in FEATURES if f.name in supported and dropped in f.requires]
+    if dependents:
+        raise InvalidArgument(f"the feature {name} is needed by {', '.join(dependents)}: drop these first")
+    rest = supported - {dropped}
+    kept = Protocol(
+        1,
+        FEATURES_WRITER_VERSION,
+        tuple(n for n in protocol.reader_features or () if canonical_feature(n) != dropped) or None,
+        tuple(n for n in protocol.writer_features or () if canonical_feature(n) != dropped),
+    )
+    legacy = next((candidate for candidate in _LEGACY if supported_features(candidate) == rest), None)
+    return legacy or _listing(kept, rest, FEATURES_READER_VERSION if kept.reader_features else 1)
+
+
+def required_features(metadata: Metadata, schema: StructType) -> frozenset[str]:
+    """The features that the table's properties and schema turn on by themselves; `schema` is that of `metadata`.
+
+    Default values are not among them, as in the reference implementation: see `validate_feature_combination`.
+    Raises CorruptTable for a flag that is neither true nor false.
+    """
+    properties = TableProperties(metadata.configuration)
+    found = {feature.name for feature in FEATURES if feature.is_turned_on(properties)}
+    if checks(metadata.configuration):
+        found.add("checkConstraints")
+    if any(data_type == TIMESTAMP_NTZ for _, data_type in parts(schema)):
+        found.add("timestampNtz")
+    for _, column in walk_fields(schema):
+        if not column.nullable or INVARIANTS in column.metadata:
+            found.add("invariants")
+        if GENERATION_EXPRESSION in column.metadata:
+            found.add("generatedColumns")
+        if is_identity(column):
+            found.add("identityColumns")
+    return frozenset(found)
+
+
+def validate_feature_combination(protocol: Protocol, metadata: Metadata, schema: StructType) -> None:
+    """Refuse a protocol and metadata to be committed that do not go together; `schema` is that of `metadata`.
+
+    Raises InvalidArgument for a feature that the metadata uses and the protocol does not support, a feature without
+    those that it requires, a clustered table with partition columns, managed commits without in-commit timestamps,
+    row tracking without the names of its columns or while suspended, a broken rule of Iceberg compatibility, and
+    column rules that contradict each other or cannot be understood; UnsupportedFeature for rules of nested columns.
+    """
+    supported = supported_features(protocol)
+    if missing := sorted(required_features(metadata, schema) - supported):
+        raise InvalidArgument(
+            f"the table's properties or columns use {', '.join(missing)}, which its protocol does not support: add the "
+            "feature with addFeatureSupport"
+        )
+    for feature in FEATURES:
+        lacking = [name for name in feature.requires if name not in supported]
+        if feature.name in supported and lacking:
+            raise InvalidArgument(f"the feature {feature.name} needs {', '.join(lacking)}: add it as well")
+    if "clustering" in supported and metadata.partition_columns:
+        raise InvalidArgument(
+            f"a table cannot be clustered and partitioned (by {', '.join(metadata.partition_columns)}) at the same time"
+        )
+    properties = TableProperties(metadata.configuration)
+    if "managedCommit" in supported and not is_active("inCommitTimestamp", protocol, properties):
+        raise InvalidArgument(f"managed commits need {ENABLE_IN_COMMIT_TIMESTAMPS} to be true")
+    _validate_columns(supported, metadata, schema, protocol)
+    validate_row_tracking(protocol, metadata)
+    validate_iceberg_compat(protocol, metadata, schema)
+
+
+def features_from_properties(properties: Mapping[str, str]) -> frozenset[str]:
+    """The features that `delta.feature.<name>` = `supported` or `enabled` ask for, by their one spelling.
+
+    Prefix, name and value are found in any case. Raises InvalidArgument for a feature that is not known, listing those
+    that are, and for another value.
+    """
+    found = set()
+    for key, value in properties.items():
+        if not key.lower().startswith(FEATURE_PREFIX):
+            continue
+        if value.lower() not in ("supported", "enabled"):
+            raise InvalidArgument(f"table property {key} must be supported or enabled, found {value!r}")
+        found.add(_known(key[len(FEATURE_PREFIX) :]).name)
+    return frozenset(found)
+
+
+def _known(name: str) -> TableFeature:
+    folded = {spelling.lower(): spelling for f in FEATURES for spelling in (f.name, *f.aliases)}
+    feature = known_feature(folded.get(name.lower(), name))
+    if feature is None:
+        raise InvalidArgument(
+            f"{name!r} is no table feature that is known here; known are {', '.join(f.name for f in FEATURES)}"
+        )
+    return feature
+
+
+def _with_requirements(names: Iterable[str]) -> frozenset[str]:
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        feature = _known(waiting.pop())
+        if feature.name not in found:
+            found.add(feature.name)
+            waiting += feature.requires
+    return frozenset(found)
+
+
+def _validate_versions(reader: int, writer: int) -> None:
+    if not 1 <= reader <= MAX_READER_VERSION or not 1 <= writer <= MAX_WRITER_VERSION:
+        raise InvalidArgument(
+            f"there is no protocol of reader version {reader} and writer version {writer}: readers have versions 1 to "
+            f"{MAX_READER_VERSION}, writers 1 to {MAX_WRITER_VERSION}"
+        )
+    if reader == FEATURES_READER_VERSION and writer != FEATURES_WRITER_VERSION:
+        raise InvalidArgument(f"reader version 3 needs writer version 7, found writer version {writer}")
+
+
+def _stated(protocol: Protocol) -> frozenset[str]:
+    """What is supported by being said: at writer version 7, what `writerFeatures` lists."""
+    if protocol.min_writer_version < FEATURES_WRITER_VERSION:
+        return supported_features(protocol)
+    return frozenset(canonical_feature(name) for name in protocol.writer_features or ())
+
+
+def _covering(protocol: Protocol, features: frozenset[str]) -> Protocol:
+    """The weakest protocol from `protocol` on that supports just `features`."""
+    if protocol.min_writer_version < FEATURES_WRITER_VERSION:
+        for candidate in (protocol, *_LEGACY):
+            strong_enough = (
+                candidate.min_reader_version >= protocol.min_reader_version
+                and candidate.min_writer_version >= protocol.min_writer_version
+            )
+            if strong_enough and supported_features(candidate) == features:
+                return candidate
+    return _listing(protocol, features, protocol.min_reader_version)
+
+
+def _listing(protocol: Protocol, features: Collection[str], reader: int) -> Protocol:
+    """Writer version 7 with `features` behind those that `protocol` lists already, and the reader version it needs."""
+    by_reader = supported_features(Protocol(reader, FEATURES_WRITER_VERSION))
+    for_readers = [f.name for f in FEATURES if f.reader and f.name in features]
+    if not set(for_readers) <= by_reader:
+        reader = FEATURES_READER_VERSION
+    writer_features = _extended(protocol.writer_features, (f.name for f in FEATURES if f.name in features))
+    reader_features = _extended(protocol.reader_features, for_readers)
+    return Protocol(
+        reader,
+        FEATURES_WRITER_VERSION,
+        reader_features if reader == FEATURES_READER_VERSION else None,
+        writer_features,
+    )
+
+
+def _extended(names: tuple[str, ...] | None, more: Iterable[str]) -> tuple[str, ...]:
+    present = {canonical_feature(name) for name in names or ()}
+    return (*(names or ()), *(name for name in more if name not in present))
+
+
+def _validate_columns(supported: frozenset[str], metadata: Metadata, schema: StructType, protocol: Protocol) -> None:
+    for path, column in walk_fields(schema):
+        if CURRENT_DEFAULT in column.metadata and "allowColumnDefaults" not in supported:
+            raise InvalidArgument(
+                f"column {'.'.join(path)} has a default value, which needs the feature allowColumnDefaults: set "
+                f"{FEATURE_PREFIX}allowColumnDefaults to supported"
+            )
+        makers = [name for name, is_so in _makers(column.metadata, is_identity(column)) if is_so]
+        if len(makers) > 1:
+            raise InvalidArgument(f"column {'.'.join(path)} cannot have {' and '.join(makers)} at once")
+    try:
+        row_rules(metadata, schema, protocol)
+    except InvalidSchema as error:
+        raise InvalidArgument(str(error)) from error
+    validate_identity_columns(schema, metadata.partition_columns)
+
+
+def _makers(metadata: Mapping[str, object], has_identity: bool) -> Iterator[tuple[str, bool]]:
+    """What can make the values of a column that rows lack: only one of them may."""
+    yield "a generation expression", GENERATION_EXPRESSION in metadata
+    yield "an identity", has_identity
+    yield "a default value", CURRENT_DEFAULT in metadata

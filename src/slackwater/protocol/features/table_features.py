@@ -1,0 +1,240 @@
+"""Table features, and the gates that every reader and every writer passes before anything else.
+
+Source: delta-protocol.md "Table Features", "Reader Version Requirements", "Writer Version Requirements", "Valid
+Feature Names in Table Features".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slackwater.errors import CorruptLog, UnsupportedFeature
+from slackwater.protocol.actions.actions import Protocol
+from slackwater.protocol.properties.properties import (
+    APPEND_ONLY,
+    CHECKPOINT_POLICY,
+    COLUMN_MAPPING_MODE,
+    ENABLE_CHANGE_DATA_FEED,
+    ENABLE_DELETION_VECTORS,
+    ENABLE_ICEBERG_COMPAT_V1,
+    ENABLE_ICEBERG_COMPAT_V2,
+    ENABLE_IN_COMMIT_TIMESTAMPS,
+    ENABLE_ROW_TRACKING,
+    ENABLE_TYPE_WIDENING,
+    MANAGED_COMMIT_OWNER,
+    TableProperties,
+)
+
+MAX_READER_VERSION = 3
+MAX_WRITER_VERSION = 7
+FEATURES_READER_VERSION = 3
+FEATURES_WRITER_VERSION = 7
+
+
+@dataclass(frozen=True, slots=True)
+class TableFeature:
+    """A named capability. `legacy_reader`/`legacy_writer`: the versions below 3/7 that imply it, where there are any.
+
+    `aliases`: other spellings that mean the same; `read_only_aliases` are those of an earlier form of it, which is read
+    but not written. `readable`: this package reads tables that list it. `requires`: the features that a table must
+    support as well. `enabled_by`: the table property that turns it on with one of `enabled_values`, or with any value
+    where there are none.
+    """
+
+    name: str
+    reader: bool = False
+    legacy_reader: int | None = None
+    legacy_writer: int | None = None
+    readable: bool = True
+    aliases: tuple[str, ...] = ()
+    read_only_aliases: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    enabled_by: str | None = None
+    enabled_values: tuple[str, ...] = ("true",)
+
+    def is_turned_on(self, properties: TableProperties) -> bool:
+        """Whether the table's properties ask for it; raises CorruptTable for a flag that is no flag."""
+        if self.enabled_by is None:
+            return False
+        if self.enabled_values == ("true",):
+            return properties.flag(self.enabled_by)
+        value = properties.get(self.enabled_by)
+        return value is not None and (not self.enabled_values or value.lower() in self.enabled_values)
+
+
+FEATURES = (
+    TableFeature("appendOnly", legacy_writer=2, enabled_by=APPEND_ONLY),
+    TableFeature("invariants", legacy_writer=2),
+    TableFeature("checkConstraints", legacy_writer=3),
+    TableFeature("generatedColumns", legacy_writer=4),
+    TableFeature("allowColumnDefaults"),
+    TableFeature("changeDataFeed", legacy_writer=4, enabled_by=ENABLE_CHANGE_DATA_FEED),
+    TableFeature(
+        "columnMapping",
+        reader=True,
+        legacy_reader=2,
+        legacy_writer=5,
+        enabled_by=COLUMN_MAPPING_MODE,
+        enabled_values=("name", "id"),
+    ),
+    TableFeature("identityColumns", legacy_writer=6),
+    TableFeature("deletionVectors", reader=True, enabled_by=ENABLE_DELETION_VECTORS),
+    TableFeature("rowTracking", requires=("domainMetadata",), enabled_by=ENABLE_ROW_TRACKING),
+    TableFeature("timestampNtz", reader=True),
+    TableFeature("domainMetadata"),
+    TableFeature("v2Checkpoint", reader=True, enabled_by=CHECKPOINT_POLICY, enabled_values=("v2",)),
+    TableFeature("icebergCompatV1", requires=("columnMapping",), enabled_by=ENABLE_ICEBERG_COMPAT_V1),
+    TableFeature("icebergCompatV2", requires=("columnMapping",), enabled_by=ENABLE_ICEBERG_COMPAT_V2),
+    TableFeature("clustering", requires=("domainMetadata",)),
+    TableFeature("vacuumProtocolCheck", reader=True),
+    # The documents spell it in two ways; other engines know the one without "s". The preview was turned on by a
+    # property of another name, so writing to it as if it were this one would leave the timestamps out.
+    TableFeature(
+        "inCommitTimestamp",
+        aliases=("inCommitTimestamps", "inCommitTimestamp-preview"),
+        read_only_aliases=("inCommitTimestamp-preview",),
+        enabled_by=ENABLE_IN_COMMIT_TIMESTAMPS,
+    ),
+    TableFeature(
+        "managedCommit",
+        aliases=("managedCommits", "managedCommit-preview"),
+        read_only_aliases=("managedCommit-preview",),
+        requires=("inCommitTimestamp",),
+        enabled_by=MANAGED_COMMIT_OWNER,
+        enabled_values=(),
+    ),
+    # Outside the four documents: files of an earlier, narrower type are read as the wider type of the schema. What is
+    # written has the schema's types, and no type is widened.
+    TableFeature("typeWidening", reader=True, aliases=("typeWidening-preview",), enabled_by=ENABLE_TYPE_WIDENING),
+)
+
+_BY_NAME = {name: feature for feature in FEATURES for name in (feature.name, *feature.aliases)}
+
+
+def canonical_feature(name: str) -> str:
+    """The one spelling of a feature's name; a name that is not known is its own."""
+    feature = _BY_NAME.get(name)
+    return feature.name if feature else name
+
+
+def known_feature(name: str) -> TableFeature | None:
+    """The feature that is called `name` in any of its spellings; None where this package knows none."""
+    return _BY_NAME.get(name)
+
+
+def supported_features(protocol: Protocol) -> frozenset[str]:
+    """The features that a table with `protocol` supports: listed ones, and those its legacy versions imply.
+
+    A feature of readers is implied by the reader version alone: where readers need not honour it, it is not there.
+    """
+    names = {canonical_feature(n) for n in (*(protocol.reader_features or ()), *(protocol.writer_features or ()))}
+    return frozenset(names | {feature.name for feature in FEATURES if _is_implied(feature, protocol)})
+
+
+def is_active(name: str, protocol: Protocol, properties: TableProperties) -> bool:
+    """Whether a feature with a property of its own is supported and turned on. Source: "Active Features".
+
+    Raises CorruptTable for a property that must be true or false and is neither.
+    """
+    return name in supported_features(protocol) and _BY_NAME[name].is_turned_on(properties)
+
+
+def validate_readable(protocol: Protocol, where: str) -> None:
+    """Let pass a table that this package can read; else raise, before anything else of the table is trusted.
+
+    Raises UnsupportedFeature naming the reader version or every feature that is missing here, and CorruptLog where
+    the protocol contradicts itself. `where` is the table, for the message.
+    Source: "Reader Version Requirements", "Table Features".
+    """
+    version = protocol.min_reader_version
+    if version > MAX_READER_VERSION:
+        raise UnsupportedFeature(
+            f"{where}: needs reader version {version}, this version of Slackwater reads up to {MAX_READER_VERSION} "
+            f"(reader features: {', '.join(protocol.reader_features or ()) or 'none'}); upgrade Slackwater"
+        )
+    if version < FEATURES_READER_VERSION:
+        return
+    if protocol.min_writer_version < FEATURES_WRITER_VERSION:
+        raise CorruptLog(
+            f"{where}: reader version 3 needs writer version 7, found writer version {protocol.min_writer_version}"
+        )
+    if protocol.reader_features is None:
+        raise CorruptLog(f"{where}: reader version 3 needs a list of readerFeatures in its protocol, found none")
+    unknown = sorted(name for name in protocol.reader_features if not (_BY_NAME.get(name) and _BY_NAME[name].readable))
+    if unknown:
+        raise UnsupportedFeature(
+            f"{where}: the table needs reader feature{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}, which "
+            "this version of Slackwater does not read; upgrade Slackwater, or drop the feature with the engine that "
+            "added it"
+        )
+
+
+def validate_writable(protocol: Protocol, where: str) -> None:
+    """Let pass a table that this package can write to; else raise, before anything is written.
+
+    Raises UnsupportedFeature naming the version or every feature that this package does not honour, and CorruptLog
+    where the protocol contradicts itself. `where` is the table, for the message.
+    Source: "Writer Version Requirements", "Table Features", "Supported Features".
+    """
+    validate_readable(protocol, where)
+    version = protocol.min_writer_version
+    if version > MAX_WRITER_VERSION:
+        raise UnsupportedFeature(
+            f"{where}: needs writer version {version}, this version of Slackwater writes up to {MAX_WRITER_VERSION} "
+            f"(writer features: {', '.join(protocol.writer_features or ()) or 'none'}); upgrade Slackwater"
+        )
+    _validate_lists(protocol, where)
+    refused = [name for name in protocol.writer_features or () if not _is_writable(name)]
+    if refused:
+        raise UnsupportedFeature(
+            f"{where}: the table needs writer feature{'s' if len(refused) > 1 else ''} {', '.join(refused)}, which "
+            "this version of Slackwater does not write; upgrade Slackwater, or drop the feature with the engine that "
+            "added it"
+        )
+    _validate_requirements(protocol, where)
+
+
+def _is_implied(feature: TableFeature, protocol: Protocol) -> bool:
+    if feature.legacy_reader is not None:
+        return feature.legacy_reader <= protocol.min_reader_version < FEATURES_READER_VERSION
+    return feature.legacy_writer is not None and (
+        feature.legacy_writer <= protocol.min_writer_version < FEATURES_WRITER_VERSION
+    )
+
+
+def _validate_lists(protocol: Protocol, where: str) -> None:
+    """Both lists are there where the versions need them, only there, and agree on the features of readers."""
+    if protocol.min_writer_version == FEATURES_WRITER_VERSION and protocol.writer_features is None:
+        raise CorruptLog(f"{where}: writer version 7 needs a list of writerFeatures in its protocol, found none")
+    for key, names, version, needed in (
+        ("writerFeatures", protocol.writer_features, protocol.min_writer_version, FEATURES_WRITER_VERSION),
+        ("readerFeatures", protocol.reader_features, protocol.min_reader_version, FEATURES_READER_VERSION),
+    ):
+        if names and version < needed:
+            raise CorruptLog(
+                f"{where}: {key} may only stand in a protocol of version {needed}, found version {version}"
+            )
+    for_writers = {canonical_feature(name) for name in protocol.writer_features or ()}
+    for_readers = {canonical_feature(name) for name in protocol.reader_features or ()}
+    if lonely := sorted(for_readers - for_writers):
+        raise CorruptLog(f"{where}: readerFeatures lists {', '.join(lonely)}, which writerFeatures must list too")
+    hidden = sorted(
+        name
+        for name in for_writers - for_readers
+        if (feature := _BY_NAME.get(name)) and feature.reader and not _is_implied(feature, protocol)
+    )
+    if hidden:
+        raise CorruptLog(f"{where}: writerFeatures lists {', '.join(hidden)}, which readerFeatures must list too")
+
+
+def _is_writable(name: str) -> bool:
+    feature = _BY_NAME.get(name)
+    return feature is not None and name not in feature.read_only_aliases
+
+
+def _validate_requirements(protocol: Protocol, where: str) -> None:
+    supported = supported_features(protocol)
+    for name in sorted(supported):
+        missing = [other for other in _BY_NAME[name].requires if other not in supported]
+        if missing:
+            raise CorruptLog(f"{where}: the table feature {name} needs {', '.join(missing)}, which the table lacks")

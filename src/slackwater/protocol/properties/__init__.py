@@ -1,0 +1,1 @@
+"""Table properties, and the intervals that some of them hold."""

@@ -1,0 +1,352 @@
+"""Table properties: the `configuration` of the metadata, typed, and the check of what users want to set.
+
+Source: delta-protocol.md, the sections that name each `delta.…` key; delta-spark-surface §5.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from slackwater.errors import CorruptTable, InvalidArgument, UnsupportedFeature
+from slackwater.protocol.properties.intervals import parse_interval_ms
+from slackwater.protocol.properties.registry import (
+    APPEND_ONLY,
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_POLICY,
+    CHECKPOINT_RETENTION,
+    CHECKPOINT_WRITE_STATS_AS_JSON,
+    CHECKPOINT_WRITE_STATS_AS_STRUCT,
+    COLUMN_MAPPING_MODE,
+    COMPRESSION_CODEC,
+    CONSTRAINT_PREFIX,
+    DATA_SKIPPING_NUM_INDEXED_COLS,
+    DATA_SKIPPING_STATS_COLUMNS,
+    DATA_SKIPPING_STRING_PREFIX_LENGTH,
+    DELETED_FILE_RETENTION,
+    DROP_FEATURE_RETENTION,
+    ENABLE_CHANGE_DATA_FEED,
+    ENABLE_DELETION_VECTORS,
+    ENABLE_EXPIRED_LOG_CLEANUP,
+    ENABLE_FULL_RETENTION_ROLLBACK,
+    ENABLE_ICEBERG_COMPAT_V1,
+    ENABLE_ICEBERG_COMPAT_V2,
+    ENABLE_IN_COMMIT_TIMESTAMPS,
+    ENABLE_ROW_TRACKING,
+    ENABLE_TYPE_WIDENING,
+    FEATURE_PREFIX,
+    ICT_ENABLEMENT_TIMESTAMP,
+    ICT_ENABLEMENT_VERSION,
+    IGNORE_PROTOCOL_DEFAULTS,
+    ISOLATION_LEVEL,
+    LOG_RETENTION,
+    MANAGED_COMMIT_OWNER,
+    MANAGED_COMMIT_OWNER_CONF,
+    MATERIALIZED_ROW_COMMIT_VERSION,
+    MATERIALIZED_ROW_ID,
+    MAX_COLUMN_ID,
+    MIN_READER_VERSION,
+    MIN_WRITER_VERSION,
+    PROPERTIES,
+    ROW_TRACKING_SUSPENDED,
+    SET_TRANSACTION_RETENTION,
+    WRITE_PARTITION_COLUMNS,
+    TableProperty,
+    find_property,
+)
+
+__all__ = [
+    "APPEND_ONLY",
+    "CHECKPOINT_INTERVAL",
+    "CHECKPOINT_POLICY",
+    "CHECKPOINT_RETENTION",
+    "CHECKPOINT_WRITE_STATS_AS_JSON",
+    "CHECKPOINT_WRITE_STATS_AS_STRUCT",
+    "COLUMN_MAPPING_MODE",
+    "COMPRESSION_CODEC",
+    "CONSTRAINT_PREFIX",
+    "DATA_SKIPPING_NUM_INDEXED_COLS",
+    "DATA_SKIPPING_STATS_COLUMNS",
+    "DATA_SKIPPING_STRING_PREFIX_LENGTH",
+    "DELETED_FILE_RETENTION",
+    "DROP_FEATURE_RETENTION",
+    "ENABLE_CHANGE_DATA_FEED",
+    "ENABLE_DELETION_VECTORS",
+    "ENABLE_EXPIRED_LOG_CLEANUP",
+    "ENABLE_FULL_RETENTION_ROLLBACK",
+    "ENABLE_ICEBERG_COMPAT_V1",
+    "ENABLE_ICEBERG_COMPAT_V2",
+    "ENABLE_IN_COMMIT_TIMESTAMPS",
+    "ENABLE_ROW_TRACKING",
+    "ENABLE_TYPE_WIDENING",
+    "FEATURE_PREFIX",
+    "ICT_ENABLEMENT_TIMESTAMP",
+    "ICT_ENABLEMENT_VERSION",
+    "IGNORE_PROTOCOL_DEFAULTS",
+    "ISOLATION_LEVEL",
+    "LOG_RETENTION",
+    "MANAGED_COMMIT_OWNER",
+    "MANAGED_COMMIT_OWNER_CONF",
+    "MATERIALIZED_ROW_COMMIT_VERSION",
+    "MATERIALIZED_ROW_ID",
+    "MAX_COLUMN_ID",
+    "MIN_READER_VERSION",
+    "MIN_WRITER_VERSION",
+    "PROPERTIES",
+    "ROW_TRACKING_SUSPENDED",
+    "SET_TRANSACTION_RETENTION",
+    "WRITE_PARTITION_COLUMNS",
+    "SplitProperties",
+    "TableProperties",
+    "TableProperty",
+    "find_property",
+    "split_properties",
+    "validate_properties",
+]
+
+_DELTA = "delta."
+_UNIFORM_SETTINGS = "delta.universalformat.config."
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}\Z", re.ASCII)
+
+
+class TableProperties(Mapping[str, str]):
+    """The properties of a table. Keys are found in any case, as the reference implementation does.
+
+    As a mapping it holds what the table sets; `flag`, `integer`, `duration_ms` and `choice` know the defaults too.
+    """
+
+    def __init__(self, configuration: Mapping[str, str]) -> None:
+        self._configuration = dict(configuration)
+        self._folded = {key.lower(): key for key in self._configuration}
+
+    def __getitem__(self, key: str) -> str:
+        if key in self._configuration:
+            return self._configuration[key]
+        folded = key.lower()
+        if folded not in self._folded and (known := find_property(key)) is not None:
+            folded = next((k.lower() for k in (known.name, *known.aliases) if k.lower() in self._folded), folded)
+        return self._configuration[self._folded[folded]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._configuration)
+
+    def __len__(self) -> int:
+        return len(self._configuration)
+
+    def __repr__(self) -> str:
+        return f"TableProperties({self._configuration!r})"
+
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        """A boolean property; where it is not set, `default`, else the property's own, else False.
+
+        Raises CorruptTable for a value that is neither true nor false.
+        """
+        text = self.get(key)
+        if text is None:
+            return _default(key) == "true" if default is None else default
+        if text.lower() not in ("true", "false"):
+            raise CorruptTable(f"table property {key} must be true or false, found {text!r}")
+        return text.lower() == "true"
+
+    def integer(self, key: str) -> int | None:
+        """A whole-number property or its default, None where there is neither; raises CorruptTable for no number."""
+        text = self._text(key)
+        try:
+            return None if text is None else int(text)
+        except ValueError as error:
+            raise CorruptTable(f"table property {key} must be a whole number, found {text!r}") from error
+
+    def duration_ms(self, key: str) -> int | None:
+        """An interval, or its default, in ms; None where there is neither. Raises CorruptTable for no interval."""
+        text = self._text(key)
+        try:
+            return None if text is None else parse_interval_ms(text)
+        except InvalidArgument as error:
+            raise CorruptTable(f"table property {key}: {error}") from error
+
+    def choice(self, key: str) -> str | None:
+        """One of the values that the known property `key` can have, in its canonical spelling; its default, or None.
+
+        Raises CorruptTable for another value.
+        """
+        text, known = self._text(key), find_property(key)
+        if text is None or known is None:
+            return text
+        found = _choice_of(known, text)
+        if found is None:
+            raise CorruptTable(f"table property {key} must be one of {', '.join(known.choices)}, found {text!r}")
+        return found
+
+    def _text(self, key: str) -> str | None:
+        text = self.get(key)
+        return _default(key) if text is None else text
+
+
+class SplitProperties(NamedTuple):
+    """What users give as properties, by what becomes of it.
+
+    `plain` properties are stored once `validate_properties` has let them pass, `constraints` as they are, by their
+    full keys. `features` are names of table features; the versions are None where none is given.
+    """
+
+    plain: dict[str, str]
+    features: tuple[str, ...]
+    min_reader_version: int | None
+    min_writer_version: int | None
+    constraints: dict[str, str]
+
+
+def split_properties(properties: Mapping[str, str]) -> SplitProperties:
+    """`properties` with what asks for the protocol, and what is a constraint, taken apart from plain ones.
+
+    Raises InvalidArgument for a feature asked for with another value than `supported` or `enabled`, a version that is
+    none, a constraint without a name or an expression, and keys that differ in case alone.
+    """
+    _validate_texts(properties)
+    split = SplitProperties({}, (), None, None, {})
+    for key, value in properties.items():
+        folded = key.lower()
+        if folded.startswith(FEATURE_PREFIX):
+            split = split._replace(features=(*split.features, _feature(key, value)))
+        elif folded.startswith(CONSTRAINT_PREFIX):
+            split.constraints[CONSTRAINT_PREFIX + _constraint(key, value)] = value
+        elif folded == MIN_READER_VERSION.lower():
+            split = split._replace(min_reader_version=_version(key, value))
+        elif folded == MIN_WRITER_VERSION.lower():
+            split = split._replace(min_writer_version=_version(key, value))
+        else:
+            split.plain[key] = value
+    return split
+
+
+def validate_properties(properties: Mapping[str, str], current: Mapping[str, str] | None = None) -> dict[str, str]:
+    """`properties` as they are to be stored, where users may set them: known keys and values spelled canonically.
+
+    Keys that do not begin with `delta.` are free. `current`: what the table has set already, against which the rules
+    between properties are checked. Raises InvalidArgument for unknown `delta.` keys, naming the closest known one,
+    for values that are not of the property's kind or range, for properties that only Slackwater itself sets, and for
+    rules between properties; UnsupportedFeature for what cannot be honoured.
+    """
+    _validate_texts(properties)
+    result: dict[str, str] = {}
+    for key, value in properties.items():
+        if not key.lower().startswith(_DELTA):
+            result[key] = value
+            continue
+        known = _settable(key)
+        if known.name in result:
+            raise InvalidArgument(f"table property {known.name} is given twice: as {key} and by another name")
+        result[known.name] = _canonical_value(known, value)
+    _validate_together(result, TableProperties({**(current or {}), **result}))
+    return result
+
+
+def _default(key: str) -> str | None:
+    known = find_property(key)
+    return None if known is None else known.default
+
+
+def _choice_of(known: TableProperty, text: str) -> str | None:
+    folded = text.strip().lower()
+    return next((choice for choice in known.choices if choice.lower() == folded), None)
+
+
+def _validate_texts(properties: Mapping[str, str]) -> None:
+    seen: dict[str, str] = {}
+    for key, value in properties.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidArgument(f"table properties are texts, found {key!r}: {value!r}; put it in quotes")
+        folded = key.lower() if key.lower().startswith(_DELTA) else key
+        if folded in seen:
+            raise InvalidArgument(f"table property {key} is given twice, also as {seen[folded]}")
+        seen[folded] = key
+
+
+def _feature(key: str, value: str) -> str:
+    name = key[len(FEATURE_PREFIX) :]
+    if not name:
+        raise InvalidArgument(f"{key!r} names no table feature: write {FEATURE_PREFIX}<name>")
+    if value.strip().lower() not in ("supported", "enabled"):
+        raise InvalidArgument(f"{key} must be 'supported', found {value!r}")
+    return name
+
+
+def _constraint(key: str, value: str) -> str:
+    name = key[len(CONSTRAINT_PREFIX) :]
+    if not name or not value.strip():
+        raise InvalidArgument(f"{key!r}: a constraint needs a name and an expression, found {value!r}")
+    return name
+
+
+def _version(key: str, value: str) -> int:
+    text = value.strip()
+    if not _WHOLE_NUMBER.match(text) or int(text) < 1:
+        raise InvalidArgument(f"{key} must be a protocol version, found {value!r}")
+    return int(text)
+
+
+def _settable(key: str) -> TableProperty:
+    known = find_property(key)
+    if known is None:
+        if key.lower().startswith(_UNIFORM_SETTINGS):
+            raise UnsupportedFeature(f"table property {key}: metadata of other table formats is not written")
+        folded = {name.lower(): name for name in PROPERTIES}
+        closest = difflib.get_close_matches(key.lower(), folded, n=1, cutoff=0.0)
+        raise InvalidArgument(
+            f"unknown table property {key}: did you mean {folded[closest[0]]}? Keys of your own must not begin with "
+            "'delta.'"
+        )
+    if not known.settable:
+        raise InvalidArgument(f"table property {known.name} is kept by Slackwater itself: leave it out")
+    return known
+
+
+def _canonical_value(known: TableProperty, value: str) -> str:
+    canonical = _parsed(known, value)
+    if known.unsupported and canonical != (known.default or ("false" if known.kind == "boolean" else "")):
+        raise UnsupportedFeature(f"table property {known.name} = {value!r} is not supported: {known.unsupported}")
+    return canonical
+
+
+def _parsed(known: TableProperty, value: str) -> str:
+    text = value.strip()
+    if known.kind == "boolean":
+        if text.lower() not in ("true", "false"):
+            raise InvalidArgument(f"table property {known.name} must be true or false, found {value!r}")
+        return text.lower()
+    if known.kind == "integer":
+        if not _WHOLE_NUMBER.match(text) or not known.least <= int(text) <= known.most:
+            raise InvalidArgument(
+                f"table property {known.name} must be a whole number from {known.least} to {known.most}, found "
+                f"{value!r}"
+            )
+        return str(int(text))
+    if known.kind == "interval":
+        try:
+            parse_interval_ms(value)
+        except InvalidArgument as error:
+            raise InvalidArgument(f"table property {known.name}: {error}") from error
+        return value
+    if known.kind == "choice":
+        found = _choice_of(known, value)
+        if found is None:
+            raise InvalidArgument(
+                f"table property {known.name} must be one of {', '.join(known.choices)}, found {value!r}"
+            )
+        return found
+    return value
+
+
+def _validate_together(given: Mapping[str, str], merged: TableProperties) -> None:
+    if LOG_RETENTION in given or DELETED_FILE_RETENTION in given:
+        log_ms, files_ms = merged.duration_ms(LOG_RETENTION), merged.duration_ms(DELETED_FILE_RETENTION)
+        if log_ms is not None and files_ms is not None and log_ms < files_ms:
+            raise InvalidArgument(
+                f"{LOG_RETENTION} ({log_ms} ms) must not be shorter than {DELETED_FILE_RETENTION} ({files_ms} ms): set "
+                "both"
+            )
+    row_ids = (ENABLE_ROW_TRACKING, ROW_TRACKING_SUSPENDED)
+    if any(key in given for key in row_ids) and all(merged.flag(key) for key in row_ids):
+        raise InvalidArgument(f"{ENABLE_ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true")

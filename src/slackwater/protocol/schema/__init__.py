@@ -1,0 +1,1 @@
+"""Schemas: types, fields, paths of columns, types that were widened."""

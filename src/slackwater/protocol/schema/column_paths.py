@@ -1,0 +1,137 @@
+"""Columns by their path: its text, and what it leads to in a schema.
+
+A path is the names from the table down to the column: `("a", "b")` for field b of struct a. What an array holds is
+its step `element`, what a map holds its steps `key` and `value`. Names match in any case, exact spellings first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
+
+_STEP = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
+_PLAIN = re.compile(r"\w+\Z")
+
+
+def parse_column_path(text: str) -> ColumnPath:
+    """The path that `text` spells: names separated by dots, in backticks where a name holds a dot or a backtick.
+
+    A backtick inside backticks is doubled. Raises InvalidArgument for an empty name or an unpaired backtick.
+    """
+    names = []
+    at = 0
+    while match := _STEP.match(text, at):
+        names.append(match[2] if match[1] is None else match[1].replace("``", "`"))
+        at = match.end()
+        if at == len(text):
+            return tuple(names)
+        if text[at] != ".":
+            break
+        at += 1
+    raise InvalidArgument(
+        f"not a column: {text!r}, at position {at + 1}; write names separated by dots, and a name that holds a dot or "
+        "a backtick in backticks, as in `a.b`.c"
+    )
+
+
+def format_column_path(path: ColumnPath) -> str:
+    """The text of `path`, such that `parse_column_path` gives it back."""
+    return ".".join(name if _PLAIN.match(name) else f"`{name.replace('`', '``')}`" for name in path)
+
+
+def resolve_path(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, DataType]:
+    """`path` as `schema` spells it, and the type it leads to; the empty path leads to `schema` itself.
+
+    Raises InvalidArgument where there is no such column, with the names there are.
+    """
+    spelled: ColumnPath = ()
+    found: DataType = schema
+    for name in path:
+        step, found = _step(found, name, spelled, path)
+        spelled = (*spelled, step)
+    return spelled, found
+
+
+def has_path(schema: StructType, path: ColumnPath) -> bool:
+    """Whether `path` leads to a column of `schema`, or to what an array or a map of it holds."""
+    try:
+        resolve_path(schema, path)
+    except InvalidArgument:
+        return False
+    return True
+
+
+def resolve_field(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, StructField]:
+    """`path` as `schema` spells it, and its field.
+
+    Raises InvalidArgument where there is no such column, and for `element`, `key` and `value` of an array or a map,
+    which have a type and nothing else.
+    """
+    spelled, _ = resolve_path(schema, path)
+    parent = resolve_path(schema, spelled[:-1])[1]
+    column = parent.get(spelled[-1]) if spelled and isinstance(parent, StructType) else None
+    if column is None:
+        raise InvalidArgument(
+            f"not a column of its own: {format_column_path(path)!r}; what an array or a map holds has a type, but no "
+            "name, comment, default or nullability to change"
+        )
+    return spelled, column
+
+
+def with_type_at(schema: StructType, path: ColumnPath, change: Callable[[DataType], DataType]) -> StructType:
+    """`schema` with the type at `path` replaced by what `change` makes of it; `path` () is the schema itself.
+
+    Raises InvalidArgument where there is no such column, and where the schema would no longer be a struct.
+    """
+    changed = _changed(schema, resolve_path(schema, path)[0], change)
+    if not isinstance(changed, StructType):
+        raise InvalidArgument(f"a schema must be a struct, not {changed}")
+    return changed
+
+
+def with_field_at(schema: StructType, path: ColumnPath, change: Callable[[StructField], StructField]) -> StructType:
+    """`schema` with the field at `path` replaced by what `change` makes of it; raises as `resolve_field`."""
+    spelled, column = resolve_field(schema, path)
+    parent = resolve_path(schema, spelled[:-1])[1]
+    fields = parent.fields if isinstance(parent, StructType) else ()
+    changed = StructType(tuple(change(f) if f.name == column.name else f for f in fields))
+    return with_type_at(schema, spelled[:-1], lambda _: changed)
+
+
+def _changed(data_type: DataType, path: ColumnPath, change: Callable[[DataType], DataType]) -> DataType:
+    if not path:
+        return change(data_type)
+    name, inside = _step(data_type, path[0], (), path)
+    inner = _changed(inside, path[1:], change)
+    if isinstance(data_type, StructType):
+        return StructType(tuple(replace(f, type=inner) if f.name == name else f for f in data_type))
+    if isinstance(data_type, ArrayType):
+        return replace(data_type, element_type=inner)
+    if isinstance(data_type, MapType):
+        return replace(data_type, key_type=inner) if name == "key" else replace(data_type, value_type=inner)
+    return data_type
+
+
+def _step(data_type: DataType, name: str, spelled: ColumnPath, path: ColumnPath) -> tuple[str, DataType]:
+    """One step of `path` into `data_type`, to which the names of `spelled` have led."""
+    inside = f" in {format_column_path(spelled)}" if spelled else ""
+    if isinstance(data_type, StructType):
+        column = data_type.get(name)
+        if column is not None:
+            return column.name, column.type
+        there = f"only {list(data_type.names)}"
+    elif isinstance(data_type, ArrayType):
+        if name.lower() == "element":
+            return "element", data_type.element_type
+        there = "an array's step is 'element'"
+    elif isinstance(data_type, MapType):
+        if name.lower() in ("key", "value"):
+            return name.lower(), data_type.key_type if name.lower() == "key" else data_type.value_type
+        there = "a map's steps are 'key' and 'value'"
+    else:
+        there = f"it is of type {data_type}"
+    raise InvalidArgument(f"no column {format_column_path(path)}: there is no {name!r}{inside}, {there}")

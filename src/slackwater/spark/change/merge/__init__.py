@@ -1,0 +1,1 @@
+"""MERGE as a Spark plan: its clauses, the matching rows, the source."""

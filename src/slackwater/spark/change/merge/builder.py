@@ -1,0 +1,142 @@
+"""`DeltaTable.merge`: the clauses of a MERGE, put together with delta-spark's builder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+
+from slackwater.errors import InvalidArgument
+from slackwater.spark.change.assignments import Expression, validate_set_argument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE"
+UPDATE, DELETE, INSERT = "UPDATE", "DELETE", "INSERT"
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """One WHEN clause: for which rows, if `condition` (None: all) is true for them, and what is done to them.
+
+    `assignments` None is the `*` form: every column gets the source's value of its name.
+    """
+
+    kind: str
+    action: str
+    condition: Expression | None = None
+    assignments: Mapping[str, Expression] | None = None
+
+    def __str__(self) -> str:
+        return f"WHEN {self.kind} THEN {self.action}"
+
+
+@dataclass(frozen=True)
+class DeltaMergeBuilder:
+    """A MERGE that is being put together; every call gives a new builder, and `execute` runs it.
+
+    The first clause of a kind whose condition is true for a row decides. Only the last clause of a kind may have no
+    condition.
+    """
+
+    _run: Callable[[DeltaMergeBuilder], DataFrame]
+    source: DataFrame
+    condition: Expression
+    clauses: tuple[MergeClause, ...] = ()
+    evolves_schema: bool = field(default=False)
+
+    def whenMatchedUpdate(
+        self,
+        condition: Expression | None = None,
+        set: Mapping[str, Expression] | None = None,  # noqa: A002
+    ) -> DeltaMergeBuilder:
+        """Update target rows that a source row matches: `set` maps target columns to expressions over both rows."""
+        validate_set_argument(set)
+        return self._with(MATCHED, UPDATE, condition, set)
+
+    def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Update every column of target rows that a source row matches to the source's column of its name."""
+        return self._with(MATCHED, UPDATE, condition)
+
+    def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Delete target rows that a source row matches."""
+        return self._with(MATCHED, DELETE, condition)
+
+    def whenNotMatchedInsert(
+        self, condition: Expression | None = None, values: Mapping[str, Expression] | None = None
+    ) -> DeltaMergeBuilder:
+        """Insert source rows that match no target row: `values` maps target columns to expressions over the source."""
+        validate_set_argument(values, "values")
+        return self._with(NOT_MATCHED, INSERT, condition, values)
+
+    def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Insert source rows that match no target row, each column from the source's column of its name."""
+        return self._with(NOT_MATCHED, INSERT, condition)
+
+    def whenNotMatchedBySourceUpdate(
+        self,
+        condition: Expression | None = None,
+        set: Mapping[str, Expression] | None = None,  # noqa: A002
+    ) -> DeltaMergeBuilder:
+        """Update target rows that no source row matches: `set` maps columns to expressions over the target row."""
+        validate_set_argument(set)
+        return self._with(NOT_MATCHED_BY_SOURCE, UPDATE, condition, set)
+
+    def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Delete target rows that no source row matches."""
+        return self._with(NOT_MATCHED_BY_SOURCE, DELETE, condition)
+
+    def withSchemaEvolution(self) -> DeltaMergeBuilder:
+        """Let columns that only the source has become columns of the target, where a clause writes them."""
+        return replace(self, evolves_schema=True)
+
+    def execute(self) -> DataFrame:
+        """Run the MERGE; one row of `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`.
+
+        No row where the session's application (`spark.databricks.delta.write.txnAppId`) has done it before.
+
+        Raises InvalidArgument for clauses, conditions and values that make no sense, MergeCardinalityViolation where
+        several source rows modify one target row, InvariantViolationException for a row that breaks a rule,
+        OperationNotAllowed, UnsupportedFeature, and the DeltaConcurrentModificationException that says which other
+        writer was in the way: the table is unchanged then.
+        """
+        if not self.clauses:
+            raise InvalidArgument("a MERGE needs at least one WHEN clause: add whenMatched… or whenNotMatched…")
+        for kind in (MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE):
+            self._require_order(kind)
+        return self._run(self)
+
+    def of_kind(self, kind: str) -> tuple[MergeClause, ...]:
+        """The clauses for one kind of rows, in their order."""
+        return tuple(clause for clause in self.clauses if clause.kind == kind)
+
+    def _require_order(self, kind: str) -> None:
+        for clause in self.of_kind(kind)[:-1]:
+            if clause.condition is None:
+                raise InvalidArgument(
+                    f"{clause} has no condition, so no clause after it is ever reached: only the last WHEN {kind} "
+                    "clause may leave its condition out"
+                )
+
+    def _with(
+        self,
+        kind: str,
+        action: str,
+        condition: Expression | None,
+        assignments: Mapping[str, Expression] | None = None,
+    ) -> DeltaMergeBuilder:
+        require_condition(condition)
+        clause = MergeClause(kind, action, condition, None if assignments is None else dict(assignments))
+        return replace(self, clauses=(*self.clauses, clause))
+
+
+def require_condition(condition: object) -> None:
+    """Let pass None, a str or a Column; else raise TypeError as delta-spark does."""
+    if condition is not None and not isinstance(condition, (str, Column)):
+        raise TypeError(
+            "'condition' must be a Spark SQL Column or a string (expression in SQL syntax), "
+            f"found '{condition}' of type '{type(condition)}'"
+        )

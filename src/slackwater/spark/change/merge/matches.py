@@ -1,0 +1,122 @@
+"""The pairs of target and source rows that a MERGE is about, found once, and the target rows that each clause takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+
+from slackwater.spark.change.merge.builder import MATCHED, NOT_MATCHED_BY_SOURCE
+from slackwater.spark.change.merge.clauses import ResolvedClause, first_match
+from slackwater.spark.change.merge.source import SOURCE_ID, MergeSource
+from slackwater.spark.change.row_change import RowChange, files_of, record_counts
+from slackwater.spark.read.located_rows import RowGroup, united
+
+PAIR, CLAUSE = "__slackwater_pair", "__slackwater_clause"
+_NOTHING = RowGroup({}, 0)
+
+
+@dataclass(frozen=True)
+class MergeMatches:
+    """What the conditions answered: pairs of ADDRESS, PAIR (the source's number) and CLAUSE, and rows by clause.
+
+    `pairs` is None where no clause is about rows that match; `on` is the condition by which they do.
+    `groups` are target rows by the number of the clause that takes them, -1 for those that match and no clause takes.
+    """
+
+    change: RowChange
+    files: pa.Table
+    source: MergeSource
+    on: Column
+    clauses: Sequence[ResolvedClause]
+    pairs: DataFrame | None
+    num_pairs: int
+    groups: Mapping[int, RowGroup]
+
+    @staticmethod
+    def of(
+        change: RowChange, files: pa.Table, source: MergeSource, on: Column, clauses: Sequence[ResolvedClause]
+    ) -> MergeMatches:
+        """Find the pairs, in one job, and the rows that clauses without a source row take, in another."""
+        matched = [c for c in clauses if c.clause.kind == MATCHED]
+        others = [c for c in clauses if c.clause.kind == NOT_MATCHED_BY_SOURCE]
+        located = change.located(files)
+        joined = change.target(located).join(source.to_compare(), on, "inner")
+        pairs = None
+        if matched:
+            clause = first_match(matched).cast("int").alias(CLAUSE)
+            pairs = joined.select(located.address, F.col(SOURCE_ID).alias(PAIR), clause).localCheckpoint()
+            change.kept.append(pairs)
+            groups = dict(located.grouped_bitmaps(pairs, F.col(CLAUSE)))
+        else:
+            groups = dict(located.grouped_bitmaps(joined.select(located.address), F.lit(-1)))
+        num_pairs = sum(group.occurrences for group in groups.values())
+        if others:
+            seen = united(*(group.rows for group in groups.values()))
+            rest = change.target(located.without(seen)) if seen else change.target(located)
+            taken = located.grouped_bitmaps(rest, first_match(others).cast("int"))
+            groups |= {number: group for number, group in taken.items() if number >= 0}
+        return MergeMatches(change, files, source, on, clauses, pairs, num_pairs, groups)
+
+    def of_kind(self, kind: str) -> list[ResolvedClause]:
+        """The clauses for one kind of rows."""
+        return [clause for clause in self.clauses if clause.clause.kind == kind]
+
+    def rows_of(self, clauses: Sequence[ResolvedClause]) -> dict[str, BitMap64]:
+        """The target rows that one of `clauses` takes."""
+        return united(*(self.groups.get(clause.number, _NOTHING).rows for clause in clauses))
+
+    @property
+    def seen(self) -> dict[str, BitMap64]:
+        """The target rows that match a source row and stay as they are."""
+        return self.groups.get(-1, _NOTHING).rows
+
+    @cached_property
+    def updated(self) -> dict[str, BitMap64]:
+        """The rows that get new values."""
+        return self.rows_of([c for c in self.clauses if not c.deletes])
+
+    @cached_property
+    def deleted(self) -> dict[str, BitMap64]:
+        """The rows that go."""
+        return self.rows_of([c for c in self.clauses if c.deletes])
+
+    @cached_property
+    def modified(self) -> dict[str, BitMap64]:
+        """The rows that do not stay as they are."""
+        return united(self.updated, self.deleted)
+
+    @cached_property
+    def rows_read(self) -> dict[str, BitMap64 | None]:
+        """The rows that the outcome depends on."""
+        return dict(united(*(group.rows for group in self.groups.values())))
+
+    @cached_property
+    def _gone(self) -> set[str]:
+        live = record_counts(files_of(self.files, self.modified.keys()))
+        return {path for path, rows in self.modified.items() if len(rows) == live[path]}
+
+    @cached_property
+    def whole(self) -> pa.Table:
+        """The files of which no row stays as it is."""
+        return files_of(self.files, self._gone)
+
+    @cached_property
+    def partial(self) -> pa.Table:
+        """The files of which some rows stay as they are."""
+        return files_of(self.files, self.modified.keys() - self._gone)
+
+    @cached_property
+    def modified_in_part(self) -> dict[str, BitMap64]:
+        """Of the modified rows, those of the files `partial`."""
+        return {path: rows for path, rows in self.modified.items() if path not in self._gone}
+
+    @cached_property
+    def makes_feed(self) -> bool:
+        """Whether the change needs change data files: not where rows are only added, or go with their whole files."""
+        return self.change.makes_feed and bool(self.updated or self.partial.num_rows)

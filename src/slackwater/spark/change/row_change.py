@@ -1,0 +1,324 @@
+"""One change of rows of a table: what it reads, the files that it writes and removes, and its commit.
+
+Source: delta-protocol.md "Add File and Remove File", "Add CDC File", "Deletion Vectors", "Row Tracking"; design §4.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+
+from slackwater.errors import (
+    CommitUnknown,
+    DeltaConcurrentModificationException,
+    InvalidArgument,
+    SlackwaterError,
+    TableNotFound,
+)
+from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.predicate.predicate import Predicate, not_true
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.files import AddCDCFile, num_records_of
+from slackwater.protocol.features import row_tracking
+from slackwater.protocol.features.table_features import is_active, validate_writable
+from slackwater.protocol.schema.schema import StructType
+from slackwater.scan.scan import prune
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.read.change_feed import CHANGE_TYPE
+from slackwater.spark.read.located_rows import LocatedRows, located_schema
+from slackwater.spark.read.table_scan import ScanOptions, TableScan
+from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.modes import release_kept_rows, with_settings
+from slackwater.spark.session.names import quoted
+from slackwater.spark.write.data_files import WRITE_SETTINGS
+from slackwater.spark.write.table_rows import RowsWritten, TableRows
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.committers.choice import committer_for
+from slackwater.transaction.conflicts.row_reads import RowsRead
+from slackwater.transaction.preparation import validate_not_append_only
+from slackwater.transaction.rows.recommit import as_removes
+from slackwater.transaction.rows.row_deletion import RowDeletion
+from slackwater.transaction.transaction import Clock, TableTransaction
+
+INSERT, DELETE = "insert", "delete"
+UPDATE_PREIMAGE, UPDATE_POSTIMAGE = "update_preimage", "update_postimage"
+_CLOCK = Clock()
+_ONLY_TARGET = "__slackwater_target"
+
+
+@dataclass(frozen=True)
+class FileWork:
+    """What writes files, and how many rows they are to hold; None where that is not known."""
+
+    write: Callable[[], RowsWritten]
+    num_rows: int | None
+
+
+class RowChange:
+    """A DELETE, UPDATE or MERGE on the newest version of the table in `store`.
+
+    Files that it writes are taken away again unless its commit landed or may have landed. Raises TableNotFound, and
+    UnsupportedFeature for a table that cannot be written.
+    """
+
+    def __init__(self, spark: SparkSession, store: ObjectStore, operation: str, alias: str | None = None) -> None:
+        try:
+            snapshot = Snapshot.open(store)
+        except TableNotFound as error:
+            raise TableNotFound(f"{store.root_url} is not a Delta table, so it has no rows to change") from error
+        validate_writable(snapshot.protocol, store.root_url)
+        self.settings = SessionSettings.of(spark)
+        self.is_skipped = False
+        self._application = self.settings.application
+        self.spark = spark
+        self.snapshot = snapshot
+        self.operation = operation
+        self.alias = alias or _ONLY_TARGET
+        self.is_tracked = row_tracking.is_enabled(snapshot.protocol, snapshot.properties)
+        self.scan = TableScan(spark, snapshot, ScanOptions(row_tracking=self.is_tracked))
+        self.transaction = TableTransaction(
+            store, committer_for(store, snapshot.protocol, snapshot.metadata), snapshot, zone=self.scan.zone
+        )
+        self.rows = TableRows(store, snapshot.protocol, snapshot.metadata, dict(snapshot.domain_metadata))
+        self.vectors = RowDeletion(0, 0, 0, 0, 0, 0)
+        self.kept: list[DataFrame] = []
+        self._written: list[RowsWritten] = []
+        self._keeping = threading.Lock()
+        self._started_s = time.monotonic()
+
+    @property
+    def makes_vectors(self) -> bool:
+        """Whether rows are deleted by deletion vectors, rather than by rewriting their files."""
+        return is_active("deletionVectors", self.snapshot.protocol, self.snapshot.properties)
+
+    @property
+    def makes_feed(self) -> bool:
+        """Whether the change is recorded in change data files."""
+        return is_active("changeDataFeed", self.snapshot.protocol, self.snapshot.properties)
+
+    @property
+    def schema(self) -> StructType:
+        """The table's schema after the change."""
+        return self.rows.schema
+
+    def evolve(self, protocol: Protocol, metadata: Metadata) -> None:
+        """Rows are written for, and the commit sets, this protocol and metadata."""
+        self.rows = TableRows(self.rows.store, protocol, metadata, self.rows.domains)
+
+    def require_removal_allowed(self) -> None:
+        """Raise OperationNotAllowed where the table is append-only."""
+        validate_not_append_only(self.snapshot.protocol, self.snapshot.properties)
+
+    def nothing(self) -> DataFrame:
+        """A frame without rows in which conditions on the table can be looked at by Spark."""
+        schema = located_schema(self.snapshot.schema.fields, self.is_tracked)
+        return self.spark.createDataFrame([], schema).alias(self.alias)
+
+    def candidates(self, predicate: Predicate) -> pa.Table:
+        """The live files that may hold a match for `predicate`, all columns of ADD_SCHEMA."""
+        return self.snapshot.files(predicate, ADD_SCHEMA.names, self.scan.zone)
+
+    def decided(self, files: pa.Table, predicate: Predicate) -> tuple[pa.Table, pa.Table]:
+        """Those of `files` of which every row makes `predicate` true, by proof, and the others."""
+        snapshot = self.snapshot
+        others = prune(
+            files,
+            not_true(predicate),
+            snapshot.schema,
+            snapshot.metadata.partition_columns,
+            snapshot.physical_paths,
+            zone=self.scan.zone,
+        )
+        is_other = pc.is_in(files["path"], value_set=others["path"].combine_chunks())
+        return files.filter(pc.invert(is_other)), others
+
+    def located(self, files: pa.Table) -> LocatedRows:
+        """The live rows of `files` with their addresses."""
+        return self.scan.located(files)
+
+    def target(self, located: LocatedRows | DataFrame) -> DataFrame:
+        """Rows of the table under its alias, as users' expressions name them."""
+        return (located.frame if isinstance(located, LocatedRows) else located).alias(self.alias)
+
+    def column(self, name: str) -> Column:
+        """The present value of a top-level column, in a frame that has the target under its alias."""
+        return F.col(f"{quoted(self.alias)}.{quoted(name)}")
+
+    # What is written.
+
+    def write_changed(
+        self,
+        frame: DataFrame,
+        changed: Column | None = None,
+        recomputed: Mapping[str, Column] | None = None,
+        change_type: Column | None = None,
+    ) -> RowsWritten:
+        """Write rows, of which some are `changed`, to new files; with `change_type` these are change data files too."""
+        frame, hidden = self.rows.with_kept_ids(frame)
+        if change_type is not None:
+            frame, hidden = frame.withColumn(CHANGE_TYPE, change_type), [*hidden, CHANGE_TYPE]
+        written = self.rows.write_changed(frame, changed, recomputed, hidden)
+        return self._keep(written, both_roles=change_type is not None)
+
+    def copy(self, frame: DataFrame) -> RowsWritten:
+        """Write rows that stay as they are to new files."""
+        frame, hidden = self.rows.with_kept_ids(frame)
+        return self._keep(self.rows.rewrite(frame, {}, hidden=hidden))
+
+    def insert(self, frame: DataFrame, change_type: str | None = None) -> RowsWritten:
+        """Write new rows, completed and checked as those of any write."""
+        return self._keep(self.rows.write(frame, {}, change_type=change_type), both_roles=change_type is not None)
+
+    def record_changes(self, frame: DataFrame, change_type: str | None) -> RowsWritten:
+        """Write rows as change data files; without `change_type` they bring their own."""
+        return self._keep(self.rows.write_changes(frame, change_type, {}))
+
+    def at_once(self, works: Sequence[FileWork]) -> list[RowsWritten]:
+        """Do works that each write files, side by side: one fills the gaps that another's last tasks leave.
+
+        Their frames are made before: making them changes settings of the session for a moment. All have ended when
+        this returns, or raises what the first of them raised. Raises InvalidArgument for a number of rows that is not
+        the expected one.
+
+        In a partitioned table one follows the other: when the first fails, the others would leave empty directories.
+        """
+        if len(works) < 2 or self.snapshot.metadata.partition_columns:
+            written = [work.write() for work in works]
+        else:
+            with with_settings(self.spark, WRITE_SETTINGS), ThreadPoolExecutor(len(works)) as pool:
+                written = [future.result() for future in [pool.submit(work.write) for work in works]]
+        for work, rows in zip(works, written, strict=True):
+            self.require_rows(work.num_rows, rows.num_rows)
+        return written
+
+    def _keep(self, written: RowsWritten, both_roles: bool = False) -> RowsWritten:
+        with self._keeping:
+            self._written.append(written)
+            self.transaction.add(written.adds, fresh=True)
+            self.transaction.add_change_files(written.change_files)
+            if both_roles:
+                # What holds nothing but changed rows, each with its type, may be both. Source: "Add CDC File".
+                self.transaction.add_change_files(AddCDCFile(a.path, a.partition_values, a.size) for a in written.adds)
+        return written
+
+    # What goes.
+
+    def remove(self, files: pa.Table) -> None:
+        """Remove whole files."""
+        self.transaction.remove(as_removes(files, _CLOCK.now_ms()))
+
+    def delete_rows(self, files: pa.Table, rows: Mapping[str, BitMap64]) -> None:
+        """Mark rows of `files` as deleted, by path; a file that has none left is removed."""
+        self.vectors = self.transaction.delete_rows(files, rows)
+
+    # The end.
+
+    def read(self, predicate: Predicate, found: RowsRead) -> None:
+        """Declare what the change was decided by."""
+        self.transaction.read_where(predicate, found)
+
+    def require_rows(self, expected: int | None, written: int) -> None:
+        """Raise InvalidArgument where as many rows as were found were not written: none is lost or doubled."""
+        if expected is not None and written != expected:
+            raise InvalidArgument(
+                f"{self.snapshot.store.root_url}: {self.operation} found {expected} rows to write, and wrote "
+                f"{written}: its conditions or its source changed while it ran, so nothing was committed: repeat it on "
+                "data that stays the same"
+            )
+
+    def run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
+        """Do the work, which answers the operation's parameters and metrics, and commit it.
+
+        None where nothing was to be done, and where the session's application has done this before: then it
+        `is_skipped`. Files go again where the commit certainly did not land; frames that are `kept` are let go in any
+        case.
+        """
+        try:
+            self.is_skipped = self._is_done(self.snapshot)
+            result = None if self.is_skipped else self._run(work)
+        finally:
+            for frame in self.kept:
+                release_kept_rows(frame)
+        self.settings.application_was_used(self.spark)
+        return result
+
+    def _is_done(self, snapshot: Snapshot) -> bool:
+        return self._application is not None and self._application.is_reached(snapshot)
+
+    def _run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
+        try:
+            parameters, metrics = work()
+            self._stage_table()
+        except BaseException:
+            self._discard()
+            raise
+        if self._application is not None:
+            # Recorded where no row changed, too: done again later, it might find some.
+            self.transaction.application_version(self._application.app_id)
+            self.transaction.set_transaction(self._application.app_id, self._application.version)
+        staged = self.transaction.staged
+        if not (staged.has_file_actions or staged.metadata or staged.protocol or staged.transactions):
+            return None
+        taken = {"executionTimeMs": round((time.monotonic() - self._started_s) * 1000)}
+        texts = {key: str(value) for key, value in {**metrics, **taken}.items()}
+        try:
+            return self.transaction.commit(self.operation, parameters, texts, self.settings.user_metadata)
+        except CommitUnknown:
+            raise
+        except SlackwaterError as error:
+            self._discard()
+            lost = isinstance(error, DeltaConcurrentModificationException)
+            # Where another did this very work, there is nothing left to be done.
+            self.is_skipped = lost and self._application is not None and self._is_done(self.snapshot.update())
+            if not self.is_skipped:
+                raise
+            return None
+
+    def _stage_table(self) -> None:
+        """What the change does to the table itself: evolved columns, identity columns that moved on."""
+        metadata = next((rows.metadata for rows in self._written if rows.metadata is not None), self.rows.metadata)
+        if metadata != self.snapshot.metadata:
+            self.transaction.set_metadata(metadata)
+        if self.rows.protocol != self.snapshot.protocol:
+            self.transaction.set_protocol(self.rows.protocol)
+
+    def _discard(self) -> None:
+        for rows in self._written:
+            rows.files.discard()
+        self.transaction.discard_vectors()
+
+
+def record_counts(files: pa.Table) -> dict[str, int | None]:
+    """The live rows of each of `files` by path, None where the log does not say."""
+    columns = zip(*(files[name].to_pylist() for name in ("path", "stats", "deletionVector")), strict=True)
+    counts: dict[str, int | None] = {}
+    for path, stats, vector in columns:
+        physical = num_records_of(stats)
+        counts[path] = None if physical is None else physical - (vector["cardinality"] if vector else 0)
+    return counts
+
+
+def rows_left(files: pa.Table, taken: Mapping[str, int | None]) -> int | None:
+    """The live rows of `files` but those that are `taken`, by path; None where the log does not say."""
+    return total(None if n is None else n - (taken[path] or 0) for path, n in record_counts(files).items())
+
+
+def total(counts: Iterable[int | None]) -> int | None:
+    """The sum, None where one of `counts` is not known."""
+    found = list(counts)
+    return None if None in found else sum(count or 0 for count in found)
+
+
+def files_of(files: pa.Table, paths: Collection[str]) -> pa.Table:
+    """Those of `files` whose path is one of `paths`."""
+    return files.filter(pc.is_in(files["path"], value_set=pa.array(list(paths), pa.string())))

@@ -1,0 +1,25 @@
+"""Conditions that name the columns of a table with its alias in front."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Unknown
+from slackwater.protocol.schema.schema import StructField, StructType
+
+
+def under_alias(schema: StructType, alias: str) -> StructType:
+    """The schema in which the columns of `schema` are known with `alias` too, which hides a column so called."""
+    others = tuple(field for field in schema.fields if field.name.lower() != alias.lower())
+    return StructType((StructField(alias, schema), *others))
+
+
+def without_alias(predicate: Predicate, alias: str) -> Predicate:
+    """A predicate over `under_alias(schema, alias)` as one over the schema."""
+    if isinstance(predicate, (And, Or)):
+        return replace(predicate, children=tuple(without_alias(child, alias) for child in predicate.children))
+    if isinstance(predicate, Not):
+        return Not(without_alias(predicate.child, alias))
+    if isinstance(predicate, (Constant, Unknown)) or predicate.column[0] != alias:
+        return predicate
+    return replace(predicate, column=predicate.column[1:])

@@ -1,0 +1,278 @@
+"""Columns as condition trees, whatever the session that they are of.
+
+Classic Columns are read from the JSON that Catalyst writes of its expressions, in which names and literals keep their
+types; Connect ones from the Python objects that they are.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from pyspark.errors import PySparkException
+
+from slackwater.predicate.literals import INTEGRAL_RANGES, cast_literal
+from slackwater.predicate.predicate import Value
+from slackwater.protocol.schema.schema import FLOAT
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+# Operations of a tree are functions, by Spark's names in lower case, and these, which no function can be called.
+NAME, EXTRACT, LITERAL, CAST, ALIAS, SQL = "NAME", "EXTRACT", "LITERAL", "CAST", "ALIAS", "SQL"
+
+_CATALYST = {
+    "And": "and",
+    "Or": "or",
+    "Not": "not",
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "IsNull": "isnull",
+    "IsNotNull": "isnotnull",
+    "In": "in",
+    "Like": "like",
+    "UnaryMinus": "negative",
+    "UnresolvedExtractValue": EXTRACT,
+    "Alias": ALIAS,
+}
+_JUNCTIONS = ("and", "or", "not", "!")
+_QUOTED_PART = re.compile(r"`((?:[^`]|``)+)`(?:\.|\Z)|([^`.]+)(?:\.|\Z)")
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  a wall clock, on purpose
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionTree:
+    """One operation and its operands. `payload`: names, a `LiteralValue`, a type or text, by `operation`."""
+
+    operation: str
+    children: tuple[ConditionTree, ...]
+    payload: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralValue:
+    """What a literal says; `single` for a FLOAT, which Spark compares with whole numbers as floats."""
+
+    value: Value | None
+    single: bool = False
+
+
+def read_condition(condition: Column) -> ConditionTree:
+    """The tree of a Column of either kind of session.
+
+    Raises ValueError where it cannot be read: both sources are internals of PySpark, which may look different in
+    another version.
+    """
+    connect = type(condition).__module__.startswith("pyspark.sql.connect")
+    try:
+        return _tree(_read_connect(condition) if connect else _read_classic(condition))
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError("a condition that cannot be read") from error
+
+
+def operands(tree: ConditionTree) -> Iterator[ConditionTree]:
+    """The operands of a chain of one and the same operation, in order."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if node.operation == tree.operation:
+            pending.extend(reversed(node.children))
+        else:
+            yield node
+
+
+def column_names(tree: ConditionTree) -> tuple[str, ...] | None:
+    """The parts of a column reference; None where `tree` is something else."""
+    if tree.operation == NAME:
+        names: tuple[str, ...] = tree.payload
+        return names
+    if tree.operation == ALIAS:
+        return column_names(tree.children[0])
+    if tree.operation != EXTRACT:
+        return None
+    parent, name = column_names(tree.children[0]), tree.payload
+    if len(tree.children) == 2 and tree.children[1].operation == LITERAL:
+        name = tree.children[1].payload.value
+    return None if parent is None or not isinstance(name, str) else (*parent, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """As a `ConditionTree`, with the number of its operands."""
+
+    operation: str
+    arity: int = 0
+    payload: Any = None
+
+
+def _tree(nodes: Sequence[_Node]) -> ConditionTree:
+    """The tree whose nodes stand in prefix order; without recursion, since chains of OR grow long."""
+    stack: list[ConditionTree] = []
+    for node in reversed(nodes):
+        children = tuple(stack.pop() for _ in range(node.arity))
+        stack.append(ConditionTree(node.operation, children, node.payload))
+    (root,) = stack
+    return root
+
+
+def _literal_node(raw: Any, type_name: str, arity: int = 0) -> _Node:
+    """A literal from its text or number in Spark: days and microseconds since the epoch for dates and times."""
+    if raw is None:
+        return _Node(LITERAL, arity, LiteralValue(None))
+    value: Value | None = None
+    try:
+        if type_name in INTEGRAL_RANGES:
+            value = int(raw)
+        elif type_name in ("double", "float"):
+            value = cast_literal(float(raw), FLOAT) if type_name == "float" else float(raw)
+        elif type_name.startswith("decimal"):
+            value = Decimal(raw)
+        elif type_name == "string":
+            value = str(raw)
+        elif type_name == "boolean":
+            value = raw in (True, "true")
+        elif type_name == "binary":
+            value = bytes(raw)
+        elif type_name == "date":
+            value = _EPOCH.date() + dt.timedelta(days=raw) if isinstance(raw, int) else dt.date.fromisoformat(raw)
+        elif type_name in ("timestamp", "timestamp_ntz"):
+            moment = _EPOCH + dt.timedelta(microseconds=int(raw))
+            value = moment if type_name == "timestamp_ntz" else moment.replace(tzinfo=dt.timezone.utc)
+    except (ValueError, ArithmeticError):
+        value = None
+    return (
+        _Node(type_name, arity) if value is None else _Node(LITERAL, arity, LiteralValue(value, type_name == "float"))
+    )
+
+
+def _attribute_parts(text: str) -> tuple[str, ...]:
+    """The names in `a.b` and "a.`b.c`", as Spark takes apart the argument of `col`."""
+    parts: list[str] = []
+    position = 0
+    while match := _QUOTED_PART.match(text, position):
+        parts.append(match[2] if match[1] is None else match[1].replace("``", "`"))
+        position = match.end()
+    if position < len(text) or text.endswith(".") or not parts:
+        raise ValueError(f"not a column name: {text!r}")
+    return tuple(parts)
+
+
+def _read_connect(column: Any) -> list[_Node]:
+    """The nodes of a Column of a Connect session, in prefix order."""
+    nodes: list[_Node] = []
+    pending = [column._expr]
+    while pending:
+        node, children = _connect_node(pending.pop())
+        nodes.append(node)
+        pending.extend(reversed(children))
+    return nodes
+
+
+def _connect_node(expression: Any) -> tuple[_Node, Sequence[Any]]:
+    # By name, since the classes are found only where Connect's libraries are installed.
+    match type(expression).__name__:
+        case "ColumnReference" if not getattr(expression, "_is_metadata_column", False):
+            return _Node(NAME, payload=_attribute_parts(expression._unparsed_identifier)), ()
+        case "LiteralExpression":
+            return _literal_node(expression._value, expression._dataType.typeName()), ()
+        case "UnresolvedFunction" | "CallFunction":
+            return _Node(expression._name.lower(), len(expression._args)), expression._args
+        case "ColumnAlias":
+            return _Node(ALIAS, 1), (expression._child,)
+        case "CastExpression":
+            given = expression._data_type
+            return _Node(CAST, 1, given if isinstance(given, str) else given.jsonValue()), (expression._expr,)
+        case "UnresolvedExtractValue":
+            return _Node(EXTRACT, 2), (expression._child, expression._extraction)
+        case "SQLExpression":
+            return _Node(SQL, payload=expression._expr), ()
+        case other:
+            return _Node(other), ()
+
+
+def _read_classic(column: Any) -> list[_Node]:
+    """The nodes of a Column of a classic session, in prefix order. This function and those below talk to the JVM."""
+    from py4j.protocol import Py4JError
+    from pyspark.sql.utils import get_active_spark_context
+
+    try:
+        sql: Any = get_active_spark_context()._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+        converter = getattr(getattr(sql.classic, "ColumnNodeToExpressionConverter$"), "MODULE$")
+        patterns = sql.catalyst.trees.TreePattern
+        # In the JSON of these, parts stand more than once, or as whole plans: nested ones would never end.
+        unfit = [patterns.CASE_WHEN(), patterns.PLAN_EXPRESSION()]
+        nodes: list[_Node] = []
+        pending = [converter.apply(column._jc.node())]
+        while pending:
+            expression = pending.pop()
+            if not any(expression.containsPattern(pattern) for pattern in unfit):
+                items = orjson.loads(expression.toJSON())
+                nodes += [_catalyst_node(expression, index, item) for index, item in enumerate(items)]
+                continue
+            operation, children = _junction(expression)
+            nodes.append(_Node(operation, len(children)))
+            pending.extend(reversed(children))
+    except (PySparkException, Py4JError) as error:
+        raise ValueError("not a condition that Catalyst can read") from error
+    return nodes
+
+
+def _junction(expression: Any) -> tuple[str, Sequence[Any]]:
+    """The operation and the operands of AND, OR and NOT; for anything else, its class without operands."""
+    name = expression.getClass().getSimpleName()
+    operation = _CATALYST.get(name, name)
+    if name == "UnresolvedFunction":
+        operation = expression.nameParts().mkString(".").lower()
+    if operation not in _JUNCTIONS:
+        return name, ()
+    children = expression.children()
+    return operation, [children.apply(index) for index in range(children.size())]
+
+
+def _catalyst_node(root: Any, index: int, item: dict[str, Any]) -> _Node:
+    """One node from its JSON; what the JSON leaves out is asked of `root`, below which it stands as number `index`."""
+    name, arity = item["class"].rpartition(".")[2], item["num-children"]
+    if name == "UnresolvedFunction":
+        return _Node(item["nameParts"][1:-1].lower(), arity)
+    if name == "UnresolvedAttribute":
+        return _Node(NAME, arity, _name_parts(root, index, item))
+    if name == "AttributeReference" and "__metadata_col" not in item["metadata"]:
+        return _Node(NAME, arity, (item["name"],))
+    if name == "GetStructField":
+        return _Node(EXTRACT, arity, item.get("name"))
+    if name == "Literal":
+        value, type_name = item["value"], item["dataType"]
+        if not isinstance(type_name, str):
+            return _Node(name, arity)
+        if value is not None and type_name in ("timestamp", "binary"):
+            value = _expression_at(root, index, item).value()
+        return _literal_node(value, type_name, arity)
+    if name == "Cast":
+        return _Node(CAST, arity, item["dataType"])
+    if name == "Like":
+        return _Node("like", arity, _expression_at(root, index, item).escapeChar())
+    return _Node(_CATALYST.get(name, name), arity)
+
+
+def _name_parts(root: Any, index: int, item: dict[str, Any]) -> tuple[str, ...]:
+    text = item["nameParts"][1:-1]
+    if re.fullmatch(r"\w+", text):
+        return (text,)
+    # "[a, b]" may be one name with a comma in it, and long lists are cut short.
+    return tuple(_expression_at(root, index, item).nameParts().mkString("\0").split("\0"))
+
+
+def _expression_at(root: Any, index: int, item: dict[str, Any]) -> Any:
+    expression = root.apply(index)
+    if orjson.loads(expression.toJSON())[0] != item:
+        raise ValueError(f"expected {item} as number {index} of a condition, found {expression}")
+    return expression

@@ -1,0 +1,1 @@
+"""Tables as transaction-time relations: every version of every row."""

@@ -1,0 +1,249 @@
+"""A table as a transaction-time relation: every version of its rows, with when it was current.
+
+SQL:2011's `FOR SYSTEM_TIME AS OF`, `FROM … TO`, `BETWEEN … AND` and all of it, over the data files of all versions.
+Source: paper §1 (transaction-time relations); SQL:2011 Part 2, 7.6 <table reference>; design §6.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+
+from slackwater.errors import DataFileNotFound, InvalidArgument, TimestampOutOfRange
+from slackwater.lake.time_slice import Instant, instant_ms
+from slackwater.log.branches import branch_of
+from slackwater.log.history import format_ms
+from slackwater.owner.api.registry import known_owner
+from slackwater.owner.api.timestamp_range import at_ms
+from slackwater.protocol.actions.time_zones import time_zone
+from slackwater.scan.file_lifetimes import FOREVER_MS, FileLifetime, file_lifetimes
+from slackwater.scan.row_coverage import Coverage, not_covered
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.history.row_lifetimes import END, START, row_lifetimes
+from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, ScanOptions, TableScan
+from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.names import quoted
+
+SYSTEM_START, SYSTEM_END = "system_start", "system_end"
+STARTED_BY, ENDED_BY = "started_by", "ended_by"
+
+_NEVER_MS, _FIRST_MS, _LAST_MS = -1, 0, FOREVER_MS - 1
+
+
+class SystemTime:
+    """The versions of a table's rows; `DeltaTable.system_time` gives it.
+
+    DataFrames have the table's columns, as they are called and typed now, and `system_start`, `system_end`: the row
+    was current in `[system_start, system_end)`, times of commits; NULL is the end of what is current. A version of a
+    row is what it was from one insert or update to the next update or delete; where files were rearranged it goes on.
+    What was there before the coverage begins (`since`) starts then. Each call reads the table anew.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        latest: Callable[[], Snapshot],
+        since: Instant | None = None,
+        row_tracking: bool = False,
+        allow_outside_root: bool = False,
+    ) -> None:
+        """`latest` gives the newest version; `row_tracking` adds `_row_id` and `_row_commit_version`."""
+        self._spark = spark
+        self._latest = latest
+        self._row_tracking = row_tracking
+        self._allow_outside_root = allow_outside_root
+        self._since_ms = None if since is None else self._instant(since)
+
+    @property
+    def since(self) -> dt.datetime:
+        """From when on every change is known: UTC.
+
+        That is from the first version, or from when the table got row tracking and in-commit timestamps, from a change
+        of the schema that cannot be read across, from where the log was cleaned up to, or from what was asked for.
+        """
+        return at_ms(self._covered(self._newest())[0].timestamp_ms)
+
+    def toDF(self) -> DataFrame:  # noqa: N802  (as DeltaTable's)
+        """Every version of every row. Raises as `all`."""
+        return self.all()
+
+    def all(self) -> DataFrame:
+        """Every version of every row.
+
+        Raises OperationNotAllowed where the table has no row tracking or no in-commit timestamps, naming the property,
+        DataFileNotFound where files of former versions were vacuumed, CorruptTable.
+        """
+        return self._selected(self._newest(), _FIRST_MS, _LAST_MS)
+
+    def as_of(self, timestamp: Instant) -> DataFrame:
+        """The rows that were current at an instant: the table as it was, with the periods of its rows.
+
+        Instants are as `Lake.as_of` takes them. Raises TimestampOutOfRange for one of the future or before the
+        coverage, and as `all`.
+        """
+        at = self._instant(timestamp)
+        return self._selected(self._settled(at), at, at, is_instant=True)
+
+    def from_to(self, start: Instant, end: Instant) -> DataFrame:
+        """The versions that were current at some time in `[start, end)`; an empty period has none.
+
+        An `end` in the future is now. Raises InvalidArgument for an end before the start, and as `as_of` for `start`.
+        """
+        first, last = self._period(start, end)
+        if first == last:
+            return self._selected(self._settled(first), first, first).limit(0)
+        return self._selected(self._settled(first, last - 1), first, last - 1)
+
+    def between(self, start: Instant, end: Instant) -> DataFrame:
+        """The versions that were current at some time in `[start, end]`, both inclusive. Raises as `from_to`."""
+        first, last = self._period(start, end)
+        return self._selected(self._settled(first, last), first, last)
+
+    def changes(self, key: str | Sequence[str] | Mapping[str, Any]) -> DataFrame:
+        """The versions of the rows with a key, in order of time: `{"sku": "A1"}`; of all keys where it only has names.
+
+        The names are of columns that say which row it is, whatever its row id: what ends as another begins was updated,
+        also by an overwrite. `started_by` is `insert` or `update` (NULL where that was before the coverage), `ended_by`
+        `update` or `delete` (NULL for what is current). Ordered by the key, then by time. Raises InvalidArgument for
+        names that are no column's, and as `all`.
+        """
+        snapshot = self._newest()
+        names = [_column_named(name, snapshot) for name in _names_of(key)]
+        _require_free(snapshot, STARTED_BY, ENDED_BY)
+        wanted = None
+        if isinstance(key, Mapping):
+            equal = [F.col(quoted(n)).eqNullSafe(_literal(v)) for n, v in zip(names, key.values(), strict=True)]
+            wanted = reduce(lambda one, other: one & other, equal)
+        coverage, lifetimes = self._covered(snapshot)
+        versions = self._versions(snapshot, lifetimes, _FIRST_MS, _LAST_MS, wanted)
+        columns = [F.col(quoted(name)) for name in names]
+        of_key = Window.partitionBy(*columns)
+        began_before = _NEVER_MS if coverage.version == 0 else coverage.timestamp_ms
+        began = F.when(F.array_contains(F.collect_set(END).over(of_key), F.col(START)), "update").otherwise("insert")
+        went = F.when(F.array_contains(F.collect_set(START).over(of_key), F.col(END)), "update").otherwise("delete")
+        told = versions.select(
+            "*",
+            F.when(F.col(START) != began_before, began).alias(STARTED_BY),
+            F.when(F.col(END) != FOREVER_MS, went).alias(ENDED_BY),
+        )
+        return self._shown(snapshot, told, STARTED_BY, ENDED_BY).orderBy(*columns, SYSTEM_START)
+
+    def _instant(self, timestamp: Instant) -> int:
+        zone = session_zone(self._spark)
+        return instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}")
+
+    def _period(self, start: Instant, end: Instant) -> tuple[int, int]:
+        first, last = self._instant(start), self._instant(end)
+        if first > last:
+            raise InvalidArgument(f"the period ends before it starts: {format_ms(first)} to {format_ms(last)}")
+        return first, last
+
+    def _newest(self) -> Snapshot:
+        snapshot = self._latest()
+        if branch_of(snapshot.store) is not None:
+            raise InvalidArgument(
+                f"{snapshot.store.root_url}: what a transaction does has no time before it commits: ask the table "
+                "itself, outside of the transaction"
+            )
+        _require_free(snapshot, SYSTEM_START, SYSTEM_END)
+        return snapshot
+
+    def _settled(self, first_ms: int, last_ms: int | None = None) -> Snapshot:
+        """A version of the table that nothing will be before: not at `first_ms`, and not at `last_ms` if that has come.
+
+        Of a table with a commit owner, no commit can get a timestamp up to then any more.
+        """
+        snapshot = self._newest()
+        for at, may_be_later in ((first_ms, False), (last_ms, True)):
+            # The timestamps of a table only rise.
+            if at is None or at < snapshot.timestamp_ms:
+                continue
+            owned = known_owner(snapshot.store.root_url)
+            try:
+                if owned is not None:
+                    owned.owner.cut(at)
+                elif at > time.time_ns() // 1_000_000:
+                    raise TimestampOutOfRange(
+                        f"{format_ms(at)} has not come yet: what is current is the newest version"
+                    )
+            except TimestampOutOfRange:
+                if not may_be_later or at == first_ms:
+                    raise
+            snapshot = snapshot.update()
+        return snapshot
+
+    def _covered(self, snapshot: Snapshot) -> tuple[Coverage, list[FileLifetime]]:
+        return file_lifetimes(snapshot, self._since_ms, self._allow_outside_root)
+
+    def _selected(self, snapshot: Snapshot, first_ms: int, last_ms: int, is_instant: bool = False) -> DataFrame:
+        coverage, lifetimes = self._covered(snapshot)
+        # Before the first version of a table there were no rows: that is known, too.
+        is_known = coverage.version == 0 and not is_instant
+        if first_ms < coverage.timestamp_ms and first_ms > _FIRST_MS and not is_known:
+            raise TimestampOutOfRange(not_covered(snapshot.store.root_url, first_ms, coverage))
+        return self._shown(snapshot, self._versions(snapshot, lifetimes, first_ms, last_ms))
+
+    def _versions(
+        self,
+        snapshot: Snapshot,
+        lifetimes: Sequence[FileLifetime],
+        first_ms: int,
+        last_ms: int,
+        wanted: Column | None = None,
+    ) -> DataFrame:
+        """The versions for which `wanted` holds and that were current in `[first_ms, last_ms]`, with START and END."""
+        options = ScanOptions(row_tracking=True, allow_paths_outside_root=self._allow_outside_root)
+        scan = TableScan(self._spark, snapshot, options)
+        try:
+            found = row_lifetimes(scan, lifetimes, first_ms, last_ms, wanted)
+        except DataFileNotFound as error:
+            raise DataFileNotFound(
+                f"{snapshot.store.root_url}: versions of rows are in data files that are gone: {error}. Files that "
+                "were vacuumed are not needed for a later start: system_time(since=…)"
+            ) from error
+        return found.where((F.col(START) <= last_ms) & (F.col(END) > first_ms))
+
+    def _shown(self, snapshot: Snapshot, versions: DataFrame, *more: str) -> DataFrame:
+        columns = [quoted(column.name) for column in snapshot.schema]
+        tracking = [ROW_ID, ROW_COMMIT_VERSION] if self._row_tracking else []
+        start = F.timestamp_millis(F.col(START)).alias(SYSTEM_START)
+        end = F.timestamp_millis(F.nullif(F.col(END), F.lit(FOREVER_MS))).alias(SYSTEM_END)
+        return versions.select(*columns, *tracking, start, end, *more)
+
+
+def _literal(value: Any) -> Any:
+    """`value` for a comparison; a datetime without a zone is one of the session's, and in no zone for timestamp_ntz."""
+    if isinstance(value, dt.datetime) and value.tzinfo is None:
+        return F.lit(value.isoformat(" ")).cast("timestamp_ntz")
+    return value
+
+
+def _names_of(key: str | Sequence[str] | Mapping[str, Any]) -> list[str]:
+    names = [key] if isinstance(key, str) else list(key) if isinstance(key, (Mapping, Sequence)) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InvalidArgument(f"a key is a column's name, a list of names, or a dict from name to value, found {key!r}")
+    return names
+
+
+def _column_named(name: str, snapshot: Snapshot) -> str:
+    found = [column for column in snapshot.schema.names if column == name]
+    found = found or [column for column in snapshot.schema.names if column.lower() == name.lower()]
+    if len(found) != 1:
+        known = ", ".join(snapshot.schema.names)
+        raise InvalidArgument(f"{snapshot.store.root_url} has no column {name!r} for a key: it has {known}")
+    return found[0]
+
+
+def _require_free(snapshot: Snapshot, *names: str) -> None:
+    taken = [column for column in snapshot.schema.names if column.lower() in names]
+    if taken:
+        raise InvalidArgument(
+            f"{snapshot.store.root_url} has a column {taken[0]} of its own, where the time of its rows is told: "
+            "rename it"
+        )

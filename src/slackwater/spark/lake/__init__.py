@@ -1,0 +1,1 @@
+"""Lakes, their transactions and time slices, with Spark."""

@@ -1,0 +1,169 @@
+"""`Lake`: named tables under one commit owner, as DeltaTables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+from typing_extensions import Self
+
+from slackwater.errors import InvalidArgument
+from slackwater.lake.lake import LogLake
+from slackwater.lake.rerun import RETRIES, run_again
+from slackwater.lake.time_slice import Instant, instant_ms
+from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
+from slackwater.owner.api.commits import CommitOwner
+from slackwater.protocol.actions.time_zones import time_zone
+from slackwater.protocol.schema.schema import StructType
+from slackwater.spark.lake.time_slice import TimeSlice, history_frame
+from slackwater.spark.lake.transaction import LakeTransaction
+from slackwater.spark.session.defaults import SessionSettings, session_zone
+from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.table.table import DeltaTable
+
+T = TypeVar("T")
+
+
+class Lake(LogLake):
+    """The tables of one commit owner.
+
+        lake = slackwater.Lake.open("/data/lake")
+        lake.create_table("flights", "day DATE, carrier STRING", partitioned_by=["day"])
+        df.write.format("delta").mode("append").save(lake.location("flights"))
+        lake.table("flights").delete("carrier = 'XX'")
+
+    `spark` is the active session unless it is given. While a lake is open, its tables are read and written by their
+    path as well, with `spark.read.format("delta")` and all else; within a transaction, through the transaction only.
+    """
+
+    def __init__(
+        self,
+        owner: CommitOwner,
+        root: str | None,
+        storage_options: Mapping[str, str] | None = None,
+        spark: SparkSession | None = None,
+    ) -> None:
+        super().__init__(owner, root, storage_options)
+        self._spark = spark
+
+    @classmethod
+    def open(
+        cls,
+        root: str | os.PathLike[str],
+        database: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        spark: SparkSession | None = None,
+        *,
+        recover: bool = False,
+        group: str | None = None,
+    ) -> Self:
+        """As `LogLake.open`, for the session `spark`."""
+        lake = super().open(root, database, storage_options, recover=recover, group=group)
+        lake._spark = spark
+        return lake
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        token: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+        allow_http: bool = False,
+        ca_file: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> Self:
+        """As `LogLake.connect`, for the session `spark`."""
+        lake = super().connect(url, token, storage_options, timeout_s, allow_http, ca_file)
+        lake._spark = spark
+        return lake
+
+    def table(self, name: str) -> DeltaTable:
+        """The table of that name. Raises TableNotFound."""
+        store = self._store(name)
+        return DeltaTable(self._session(), store.local_root or store.root_url, self._storage_options)
+
+    def location(self, name: str) -> str:
+        """The path or URL of a table, for `load` and `save`. Raises TableNotFound."""
+        store = self._store(name)
+        return store.local_root or store.root_url
+
+    def create_table(
+        self,
+        name: str,
+        schema: spark_types.StructType | StructType | str,
+        partitioned_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        description: str | None = None,
+        location: str | os.PathLike[str] | None = None,
+    ) -> DeltaTable:
+        """Create an empty table; `schema` is Spark's type, or DDL text (`id BIGINT, day DATE`).
+
+        `location` is by default the name below the lake's root. Raises TableAlreadyExists for a name or a place that
+        is taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
+        """
+        given = dict(properties or {})
+        settings = SessionSettings.of(self._session())
+        properties = {**settings.properties_beside(given), **given}
+        self.create_log(
+            name,
+            _schema(schema),
+            partitioned_by,
+            cluster_by,
+            properties,
+            description,
+            location,
+            user_metadata=settings.user_metadata,
+        )
+        return self.table(name)
+
+    def transaction(
+        self,
+        spark: SparkSession | None = None,
+        isolation: str = SERIALIZABLE,
+        control: str = OPTIMISTIC,
+        writes: Sequence[str] | None = None,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
+        others: Sequence[LogLake] = (),
+    ) -> LakeTransaction:
+        """As `LogLake.transaction`, for the session `spark`, by default the lake's."""
+        return LakeTransaction(self, spark or self._session(), isolation, control, writes, lock_timeout_s, others)
+
+    def run(self, work: Callable[[LakeTransaction], T], retries: int = RETRIES, **options: Any) -> T:
+        """As `LogLake.run`; `options` as `transaction`."""
+        session = options.pop("spark", None) or self._session()
+        return run_again(
+            lambda seniority_ms: LakeTransaction(self, session, seniority_ms=seniority_ms, **options),
+            work,
+            retries,
+            self.clock,
+        )
+
+    def as_of(self, timestamp: Instant) -> TimeSlice:
+        """As `LogLake.as_of`, with the tables as DataFrames; what names no zone is of the session's."""
+        session = self._session()
+        zone = session_zone(session)
+        return TimeSlice(self, session, instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}"))
+
+    def history(self, limit: int | None = None) -> DataFrame:  # type: ignore[override]  # as tables are DataFrames here
+        """The transactions of all tables in one order of time, newest first: LAKE_HISTORY_SCHEMA, at most `limit`."""
+        return history_frame(self._session(), super().history(limit))
+
+    def _session(self) -> SparkSession:
+        session = self._spark or SparkSession.getActiveSession()
+        if session is None:
+            raise InvalidArgument("there is no active Spark session: give the lake one, with spark=")
+        return session
+
+
+def _schema(given: spark_types.StructType | StructType | str) -> StructType:
+    if isinstance(given, StructType):
+        return given
+    parsed = spark_types.StructType.fromDDL(given) if isinstance(given, str) else given
+    if not isinstance(parsed, spark_types.StructType):
+        raise InvalidArgument(f"schema must be a StructType or DDL text, found {given!r}")
+    return from_spark_schema(parsed)

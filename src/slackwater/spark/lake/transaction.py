@@ -1,0 +1,167 @@
+"""Transactions over many tables, with Spark: their tables as DeltaTables, and as DataFrames of one state of all.
+
+Source: design §6, §7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from slackwater.errors import InvalidArgument
+from slackwater.lake.table_branch import TableInTransaction
+from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.change.assignments import validate_set_argument
+from slackwater.spark.change.merge.builder import DeltaMergeBuilder
+from slackwater.spark.lake.transaction_time import TimedExpressions, TransactionTime
+from slackwater.spark.read.table_scan import ScanOptions, TableScan
+from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.options import Options
+from slackwater.spark.session.types import to_spark_schema
+from slackwater.spark.table.table import DeltaTable
+from slackwater.spark.write.save import save_to
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.commit_result import CommitResult
+
+if TYPE_CHECKING:
+    from slackwater.lake.lake import LogLake
+    from slackwater.spark.lake.lake import Lake
+
+
+class LakeTransaction(LogTransaction):
+    """A transaction whose tables are read and written with Spark.
+
+        with lake.transaction(spark) as tx:
+            now = tx.current_timestamp()
+            tx.table("orders").append(orders.withColumn("at", F.lit(now)))
+            tx.table("stock").update("sku = 'A1'", {"qty": "qty - 1"})
+        tx.commit_timestamp, tx.versions
+
+    DataFrames of its tables are of the state that it sees when they are made. Days are those of the session's zone.
+    What expressions and rules of its tables ask the clock for, it answers; a DataFrame that asks is refused.
+    """
+
+    def __init__(
+        self,
+        lake: Lake,
+        spark: SparkSession,
+        isolation: str = SERIALIZABLE,
+        control: str = OPTIMISTIC,
+        writes: Sequence[str] | None = None,
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
+        others: Sequence[LogLake] = (),
+        seniority_ms: int | None = None,
+    ) -> None:
+        super().__init__(lake, isolation, control, writes, lock_timeout_s, others, seniority_ms)
+        self.spark = spark
+
+    @property
+    def time_zone(self) -> str:
+        """The zone of the session."""
+        return session_zone(self.spark)
+
+    def table(self, name: str) -> TransactionTable:
+        """The table of that name, as it was when the transaction began, with what the transaction did to it.
+
+        Raises TableNotFound; with control `locking`, what `lock` raises.
+        """
+        if not isinstance(name, str):
+            raise InvalidArgument(f"a table of the lake is named by a text, found {type(name).__name__}")
+        self.reading(name)
+        return TransactionTable(self, name)
+
+
+class TransactionTable(DeltaTable):
+    """A table in a transaction: nothing that is done to it is seen by others before the transaction commits."""
+
+    def __init__(self, transaction: LakeTransaction, name: str, alias: str | None = None) -> None:
+        snapshot = transaction.reading(name).snapshot
+        super().__init__(transaction.spark, snapshot.store.local_root or snapshot.store.root_url)
+        self._transaction = transaction
+        self._name = name
+        self._alias = alias
+        self._time = TransactionTime(transaction)
+
+    def append(self, frame: DataFrame, **options: Any) -> None:
+        """Add the rows of `frame`; options as `df.write.option` takes them (`mergeSchema=True`). Raises as `save`.
+
+        Raises InvalidArgument for rows that ask Spark's clock.
+        """
+        self._save(frame, "append", options)
+
+    def overwrite(self, frame: DataFrame, **options: Any) -> None:
+        """Replace all rows by those of `frame`, or what `replaceWhere="…"` names. Raises as `append`."""
+        self._save(frame, "overwrite", options)
+
+    def delete(self, condition: str | Column | None = None) -> None:
+        """As `DeltaTable.delete`; the time that `condition` asks for is the transaction's."""
+        super().delete(self._timed(self._writing()).condition(condition))
+
+    def update(
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,  # noqa: A002
+    ) -> None:
+        """As `DeltaTable.update`; the time that `condition` and values ask for is the transaction's."""
+        validate_set_argument(set)
+        timed = self._timed(self._writing())
+        super().update(timed.condition(condition), timed.assignments(dict(set or {})))
+
+    def toDF(self, **options: Any) -> DataFrame:
+        """All rows; the transaction depends on every one of them. `where` reads less. Options: `rowTracking`."""
+        table = self._transaction.reading(self._name)
+        table.read()
+        return self._framed(self._scan(table.snapshot, options).dataframe())
+
+    def where(self, condition: str | Column, **options: Any) -> DataFrame:
+        """The rows for which `condition`, SQL text or a Column, is true; the transaction depends on these alone."""
+        table = self._transaction.reading(self._name)
+        scan = self._scan(table.snapshot, options)
+        condition = self._timed(table).condition(condition)
+        frame = self._framed(scan.dataframe()).where(condition)
+        # A condition that Spark refuses was not read by.
+        _ = frame.schema
+        table.read(scan.predicate(condition))
+        return frame
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The same table, whose `toDF` is known as `aliasName`."""
+        return TransactionTable(self._transaction, self._name, aliasName)
+
+    def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
+        return super()._merge(self._timed(self._writing()).merge(builder))
+
+    def _save(self, frame: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        table = self._writing()
+        self._time.require(frame, f"the rows to {mode}")
+        timed = self._timed(table)
+        found = {k: timed.condition(v) if k.lower() == "replacewhere" else v for k, v in options.items()}
+        save_to(frame, table.store, mode, found)
+
+    def _writing(self) -> TableInTransaction:
+        return self._transaction.writing(self._name)
+
+    def _timed(self, table: TableInTransaction) -> TimedExpressions:
+        schema = table.snapshot.schema
+        target = self._spark.createDataFrame([], to_spark_schema(schema))
+        return TimedExpressions(self._time, schema, target.alias(self._alias) if self._alias else target)
+
+    def _framed(self, frame: DataFrame) -> DataFrame:
+        return frame.alias(self._alias) if self._alias else frame
+
+    def _scan(self, snapshot: Snapshot, options: dict[str, Any]) -> TableScan:
+        given = Options(options)
+        return TableScan(self._spark, snapshot, ScanOptions(row_tracking=given.flag("rowTracking")))
+
+    def _store(self) -> ObjectStore:
+        return self._writing().store
+
+    def _snapshot(self) -> Snapshot:
+        return self._transaction.reading(self._name).snapshot
+
+    def _alter(self, change: Callable[[Snapshot], Any], reads_rows: bool = False) -> CommitResult | None:
+        self._writing()
+        return super()._alter(change, reads_rows)

@@ -1,0 +1,192 @@
+"""The time of a transaction in what is done within it: its own timestamp, never the clock of Spark.
+
+Source: paper §1, §3.2.1 (CURRENT_DATE, CURRENT_TIME, CURRENT_TIMESTAMP: the answer narrows the range).
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+
+from slackwater.errors import InvalidArgument, TransactionEnded
+from slackwater.lake.transaction import LogTransaction
+from slackwater.log.branches import branch_of
+from slackwater.predicate.sql_text import asks_the_clock, plan_asks_the_clock
+from slackwater.protocol.actions.time_zones import time_zone
+from slackwater.protocol.features.row_rules import RowRules
+from slackwater.protocol.schema.column_paths import has_path, parse_column_path, resolve_path
+from slackwater.protocol.schema.schema import StructType
+from slackwater.spark.change.merge.builder import MATCHED, NOT_MATCHED, DeltaMergeBuilder
+from slackwater.spark.conditions.replaced_functions import replaced_in_column, replaced_in_text
+from slackwater.spark.session.modes import analysed_text
+from slackwater.spark.session.types import to_spark_schema, to_spark_type
+from slackwater.storage.store import ObjectStore
+
+_MOMENTS = r"(?:now|today|tomorrow|yesterday)\b"
+_TYPED_MOMENT = re.compile(rf"(?i)\b(?:date|timestamp(?:_ltz|_ntz)?)\s*['\"]\s*{_MOMENTS}")
+_QUOTED_MOMENT = re.compile(rf"(?i)['\"]\s*{_MOMENTS}")
+_DIGITS = 3
+
+
+class TransactionTime:
+    """What time it is in one transaction, as SQL and in expressions."""
+
+    def __init__(self, transaction: LogTransaction) -> None:
+        # What is read for a transaction may keep this, and is kept by what outlives the transaction.
+        self._transaction = weakref.ref(transaction)
+
+    @staticmethod
+    def of(store: ObjectStore) -> TransactionTime | None:
+        """That of the transaction which the table in `store` is part of; None for a table as everybody sees it."""
+        branch = branch_of(store)
+        transaction = None if branch is None else branch.transaction()
+        return TransactionTime(transaction) if isinstance(transaction, LogTransaction) else None
+
+    def answer(self, function: str, digits: int) -> str:
+        """A SQL literal for what `function` of SQL answers; its range narrows by that, and raises as that does."""
+        asked = self._transaction()
+        if asked is None:
+            raise TransactionEnded("the transaction is gone: begin another one")
+        if function in ("current_date", "curdate"):
+            return f"DATE '{asked.current_date().isoformat()}'"
+        if function == "current_time":
+            return f"TIME '{asked.current_time(min(digits, _DIGITS)).replace(tzinfo=None).isoformat()}'"
+        if function == "unix_timestamp":
+            return f"{round(asked.current_timestamp('second').timestamp())}L"
+        now = asked.current_timestamp()
+        if function == "localtimestamp":
+            here = now.astimezone(time_zone(asked.time_zone)).replace(tzinfo=None)
+            return f"TIMESTAMP_NTZ '{here.isoformat(' ', 'milliseconds')}'"
+        return f"TIMESTAMP '{now.isoformat(' ', 'milliseconds')}'"
+
+    def in_text(self, sql: str, columns: Collection[str]) -> str:
+        """SQL text with the transaction's time where it asks for the time; `columns` are those in sight.
+
+        Raises InvalidArgument for `TIMESTAMP 'now'` and its kind, and TimestampConflict.
+        """
+        _require_no_moment(sql)
+        return replaced_in_text(sql, self.answer, {name.lower() for name in columns})
+
+    def given(self, expression: str | Column, columns: Collection[str]) -> str | Column:
+        """As `in_text`, for text or a Column."""
+        if isinstance(expression, str):
+            return self.in_text(expression, columns)
+        _require_no_moment(str(expression))
+        return replaced_in_column(expression, self.answer, {name.lower() for name in columns})
+
+    def of_rules(self, rules: RowRules, schema: StructType) -> RowRules:
+        """`rules` whose expressions are as of the transaction."""
+        return replace(rules, timed=partial(self.in_text, columns=schema.names))
+
+    def require_rules(self, rules: RowRules, schema: StructType, spark: SparkSession) -> None:
+        """Raise InvalidArgument where `rules` ask Spark's clock in a way that is not answered by the transaction."""
+        checks = [rule.sql for rule in rules.checks] + [rule.sql for rule in rules.invariants]
+        columns = [F.expr(rules.timed(sql)) for sql in checks if self._is_doubtful(sql, schema)]
+        made = [(rule.name, rule.sql) for rule in rules.generated] + [(rule.name, rule.sql) for rule in rules.defaults]
+        for name, sql in made:
+            column = schema.get(name)
+            if column is not None and self._is_doubtful(sql, schema):
+                columns.append(F.expr(rules.timed(sql)).cast(to_spark_type(column.type)))
+        if columns:
+            nothing = spark.createDataFrame([], to_spark_schema(schema))
+            self.require(nothing.select(*columns), "a default, a generated column or a constraint of the table")
+
+    def _is_doubtful(self, sql: str, schema: StructType) -> bool:
+        """Whether only the analysed plan can tell; the transaction is not asked for that."""
+        names = {name.lower() for name in schema.names}
+        left = replaced_in_text(sql, lambda *_: "0", names)
+        return _QUOTED_MOMENT.search(sql) is not None or asks_the_clock(left)
+
+    def require(self, frame: DataFrame, what: str) -> None:
+        """Raise InvalidArgument where `frame` asks Spark's clock, as far as its analysed plan shows that."""
+        if plan_asks_the_clock(analysed_text(frame)):
+            raise InvalidArgument(_refusal(what))
+
+
+@dataclass(frozen=True)
+class TimedExpressions:
+    """Expressions of a user over a table of a transaction: with its time, or refused. `target` has no rows."""
+
+    time: TransactionTime
+    schema: StructType
+    target: DataFrame
+
+    def condition(self, given: Any) -> Any:
+        """A condition on rows of the table; what is none passes, for whoever says so."""
+        if not isinstance(given, (str, Column)):
+            return given
+        found = self.time.given(given, self.schema.names)
+        self._require(self.target, [found])
+        return found
+
+    def assignments(self, given: Mapping[str, str | Column]) -> dict[str, str | Column]:
+        """The values of an UPDATE."""
+        found = self._values(given, self.schema.names)
+        self._require(self.target, self._stored(found))
+        return found
+
+    def merge(self, builder: DeltaMergeBuilder) -> DeltaMergeBuilder:
+        """A MERGE, its source included."""
+        source = builder.source
+        self.time.require(source, "the source of MERGE")
+        names = (*self.schema.names, *source.columns)
+        both = self.target.join(source)
+        condition = self.time.given(builder.condition, names)
+        self._require(both, [condition])
+        clauses = []
+        for clause in builder.clauses:
+            on = None if clause.condition is None else self.time.given(clause.condition, names)
+            values = None if clause.assignments is None else self._values(clause.assignments, names)
+            frame = {MATCHED: both, NOT_MATCHED: source}.get(clause.kind, self.target)
+            self._require(frame, [*([] if on is None else [on]), *self._stored(values or {})])
+            clauses.append(replace(clause, condition=on, assignments=values))
+        return replace(builder, condition=condition, clauses=tuple(clauses))
+
+    def _values(self, given: Mapping[str, str | Column], names: Collection[str]) -> dict[str, str | Column]:
+        return {key: self.time.given(value, names) for key, value in given.items()}
+
+    def _stored(self, values: Mapping[str, str | Column]) -> list[Column]:
+        """The values as their columns hold them: a text that is stored as a time may be `now`."""
+        found = []
+        for key, value in values.items():
+            if isinstance(value, str) and value.strip().upper() == "DEFAULT":
+                continue
+            column = F.expr(value) if isinstance(value, str) else value
+            try:
+                path = parse_column_path(key)[-1:]
+            except InvalidArgument:
+                # Whoever does the assignment says what is wrong with it.
+                continue
+            if has_path(self.schema, path):
+                column = column.cast(to_spark_type(resolve_path(self.schema, path)[1]))
+            found.append(column)
+        return found
+
+    def _require(self, frame: DataFrame, expressions: Sequence[str | Column]) -> None:
+        for expression in expressions:
+            column = F.expr(expression) if isinstance(expression, str) else expression
+            try:
+                self.time.require(frame.select(column), f"the expression {expression}")
+            except (AnalysisException, ParseException):
+                # What Spark cannot resolve is never evaluated: it is refused for that, in words of who wrote it.
+                continue
+
+
+def _require_no_moment(text: str) -> None:
+    if _TYPED_MOMENT.search(text):
+        raise InvalidArgument(_refusal(f"the expression {text}"))
+
+
+def _refusal(what: str) -> str:
+    return (
+        f"{what} asks for the current time of Spark, and within a transaction there is one time only, that of its "
+        "commit: use tx.current_timestamp(), as in F.lit(tx.current_timestamp()), or tx.current_date()"
+    )

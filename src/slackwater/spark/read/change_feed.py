@@ -1,0 +1,300 @@
+"""The change data feed of a range of versions, batch.
+
+Source: delta-protocol.md "Add CDC File", "Reader Requirements for AddCDCFile".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import ChangeFeedNotEnabled, CorruptLog, InvalidArgument, VersionNotFound
+from slackwater.log.file_actions import STRING_MAP
+from slackwater.log.history import CommitHistory, to_ms
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.file_names import commit_name
+from slackwater.protocol.actions.time_zones import time_zone
+from slackwater.protocol.features.column_mapping import NONE, physical_schema
+from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED, TableProperties
+from slackwater.protocol.schema.schema import StructType, parse_schema
+from slackwater.scan.deletion_vectors import load_deletion_vectors
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.read.deleted_rows import without_deleted_rows, words_table
+from slackwater.spark.read.file_columns import FILE, same_text
+from slackwater.spark.read.table_scan import ScanOptions, TableScan
+from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.options import Options
+from slackwater.transaction.committers.choice import require_not_past_transaction
+
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+_EVENT_KEY, _EVENT_FILE, _EVENT, _KIND, _SELECT = (
+    f"__slackwater_event_{part}" for part in ("key", "file", "id", "kind", "select")
+)
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A data file as one commit changed it: rows of `path` that were inserted or deleted by `version`.
+
+    `rows` limits them to a set of row indexes, `without` to all but a set.
+    """
+
+    path: str
+    partition_values: Sequence[tuple[str, str | None]]
+    version: int
+    kind: str
+    rows: BitMap64 | None = None
+    without: BitMap64 | None = None
+
+
+@dataclass(frozen=True)
+class ChangeFeed:
+    """The changes of versions `start` to `end`, both inclusive, read with the schema of `snapshot` (version `end`).
+
+    There are none where `start` is after `end`.
+    """
+
+    spark: SparkSession
+    snapshot: Snapshot
+    history: CommitHistory
+    start: int
+    end: int
+    options: ScanOptions = field(default_factory=ScanOptions)
+
+    @staticmethod
+    def of_options(
+        spark: SparkSession, path: str, options: Options, scan_options: ScanOptions, zone: str
+    ) -> ChangeFeed:
+        """The feed that the reader options ask for.
+
+        A start or an end after the last commit raises VersionNotFound or TimestampOutOfRange; where the option
+        `allowAfterLastCommit` or the session's `changeDataFeed.timestampOutOfRange.enabled` allows it, there are no
+        changes, or those up to the newest version. Raises InvalidArgument.
+        """
+        if scan_options.row_tracking:
+            raise InvalidArgument("row ids cannot be read from a change feed")
+        latest = Snapshot.load(path, storage_options=options.storage_options())
+        require_not_past_transaction(latest)
+        history = latest.history()
+        tolerant = options.after_last_commit_allowed or SessionSettings.of(spark).feed_may_leave_history
+        start = _start(latest, history, options, zone, tolerant)
+        if start > latest.version:
+            # The feed has nothing yet; its columns are those of the newest version.
+            return ChangeFeed(spark, latest, history, start, latest.version, scan_options)
+        end = _end(latest, history, options, zone, tolerant)
+        if end < start:
+            raise InvalidArgument(f"the change feed's end, version {end}, is before its start, version {start}")
+        at_end = latest if end == latest.version else Snapshot.open(latest.store, end)
+        return ChangeFeed(spark, at_end, history, start, end, scan_options)
+
+    def dataframe(self) -> DataFrame:
+        """The table's columns, `_change_type`, `_commit_version` and `_commit_timestamp`; one row per changed row.
+
+        Change files are read where a version has them, else added and removed files, less what deletion vectors
+        hide. Raises ChangeFeedNotEnabled, InvalidArgument where the schema changed in a way that files of the range
+        cannot be read with, and every error of reading.
+        """
+        if self.start > self.end:
+            return self.spark.createDataFrame([], self._output_schema())
+        derived, recorded = self._changes()
+        frames = [self._frame(changes, kind) for changes, kind in ((derived, False), (recorded, True)) if changes]
+        if not frames:
+            return self.spark.createDataFrame([], self._output_schema()).select("*")
+        return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+
+    def _output_schema(self) -> spark_types.StructType:
+        schema = TableScan(self.spark, self.snapshot, self.options).output_schema
+        return schema.add(CHANGE_TYPE, "string").add(COMMIT_VERSION, "long").add(COMMIT_TIMESTAMP, "timestamp")
+
+    def _changes(self) -> tuple[list[FileChange], list[FileChange]]:
+        derived: list[FileChange] = []
+        recorded: list[FileChange] = []
+        before = Snapshot.open(self.snapshot.store, self.start)
+        self._check_enabled(before.metadata, self.start)
+        for version in range(self.start, self.end + 1):
+            where = f"{self.snapshot.store.root_url}/_delta_log/{commit_name(version)}"
+            actions = self.history.actions(version)
+            for action in actions:
+                if action.get("metaData") is not None:
+                    metadata = Metadata.from_json(action["metaData"], where)
+                    self._check_enabled(metadata, version)
+                    self._check_schema(metadata, version)
+            from_files = [_recorded(action["cdc"], version, where) for action in actions if action.get("cdc")]
+            if from_files:
+                recorded += from_files
+            else:
+                derived += self._derived(actions, version, where)
+        return derived, recorded
+
+    def _check_enabled(self, metadata: Metadata, version: int) -> None:
+        if not TableProperties(metadata.configuration).flag(ENABLE_CHANGE_DATA_FEED):
+            raise ChangeFeedNotEnabled(
+                f"{self.snapshot.store.root_url}: the change data feed was not enabled in version {version}; ask for "
+                f"versions in which {ENABLE_CHANGE_DATA_FEED} is true"
+            )
+
+    def _check_schema(self, metadata: Metadata, version: int) -> None:
+        mode = self.snapshot.column_mapping_mode
+        now = {c.name: c.type for c in physical_schema(self.snapshot.schema, mode)}
+        then = parse_schema(metadata.schema_string)
+        if mode != NONE and any("delta.columnMapping.physicalName" not in c.metadata for c in then):
+            mode = NONE
+        for column in physical_schema(then, mode):
+            wanted = now.get(column.name)
+            if wanted is None or (isinstance(column.type, StructType) != isinstance(wanted, StructType)):
+                raise InvalidArgument(
+                    f"{self.snapshot.store.root_url}: the schema of version {version} has column {column.name!r} of "
+                    f"type {column.type}, that of version {self.end} does not; read the changes up to the version "
+                    "before the schema changed, and those after it, each by themselves"
+                )
+
+    def _derived(self, actions: Sequence[Mapping[str, Any]], version: int, where: str) -> list[FileChange]:
+        added = _data_changes(actions, "add", where)
+        removed = _data_changes(actions, "remove", where)
+        vectors = [n["deletionVector"] for n in (*added.values(), *removed.values()) if n.get("deletionVector")]
+        bitmaps = iter(load_deletion_vectors(self.snapshot.store, vectors, self.options.allow_paths_outside_root))
+        hidden = {
+            (kind, path): next(bitmaps) if node.get("deletionVector") else None
+            for kind, nodes in (("add", added), ("remove", removed))
+            for path, node in nodes.items()
+        }
+        changes: list[FileChange] = []
+        for path, node in added.items():
+            values = _values(node, where)
+            after = hidden["add", path]
+            if path not in removed:
+                changes.append(FileChange(path, values, version, "insert", without=after))
+                continue
+            # The same file with another deletion vector: only rows that came or went are changes.
+            before = hidden["remove", path] or BitMap64()
+            deleted, restored = (after or BitMap64()) - before, before - (after or BitMap64())
+            if deleted:
+                changes.append(FileChange(path, values, version, "delete", rows=deleted))
+            if restored:
+                changes.append(FileChange(path, values, version, "insert", rows=restored))
+        for path, node in removed.items():
+            if path not in added:
+                values = self._removed_values(path, node, version, where)
+                changes.append(FileChange(path, values, version, "delete", without=hidden["remove", path]))
+        return changes
+
+    def _removed_values(
+        self, path: str, node: Mapping[str, Any], version: int, where: str
+    ) -> Sequence[tuple[str, str | None]]:
+        if node.get("partitionValues") is not None or not self.snapshot.metadata.partition_columns:
+            return _values({"partitionValues": {}, **node}, where)
+        # Without extended file metadata a removal does not say its partition values: the add before it does.
+        files = Snapshot.open(self.snapshot.store, version - 1).live_files(["path", "partitionValues"])
+        for row in files.filter(pa.compute.equal(files["path"], path)).to_pylist():
+            return list(row["partitionValues"])
+        raise CorruptLog(f"{where}: removes {path!r} without partition values, and no add before it has them")
+
+    def _frame(self, changes: Sequence[FileChange], recorded: bool) -> DataFrame:
+        scan = TableScan(self.spark, self.snapshot, self.options)
+        by_path: dict[str, list[tuple[int, FileChange]]] = defaultdict(list)
+        for number, change in enumerate(changes):
+            by_path[scan.locations.relative(change.path)].append((number, change))
+        files = pa.table(
+            {
+                "path": pa.array(list(by_path)),
+                "partitionValues": pa.array([list(c[0][1].partition_values) for c in by_path.values()], STRING_MAP),
+                "deletionVector": pa.nulls(len(by_path)),
+            }
+        )
+        raw = scan.raw_frame(list(by_path), files, [CHANGE_TYPE] if recorded else [], needs_row=True)
+        frame = raw.frame
+        frame = frame.join(F.broadcast(self._events(scan, by_path)), F.xxhash64(FILE) == F.col(_EVENT_KEY), "inner")
+        frame = frame.where(same_text(FILE, _EVENT_FILE))
+        bitmaps = [(n, rows) for n, c in enumerate(changes) if (rows := c.rows or c.without)]
+        if bitmaps:
+            frame = without_deleted_rows(self.spark, frame, words_table(bitmaps), F.col(_EVENT), F.col(_SELECT))
+        kind = F.col(CHANGE_TYPE) if recorded else F.col(_KIND)
+        return frame.select(*raw.columns, kind.alias(CHANGE_TYPE), F.col(COMMIT_VERSION), F.col(COMMIT_TIMESTAMP))
+
+    def _events(self, scan: TableScan, by_path: Mapping[str, Sequence[tuple[int, FileChange]]]) -> DataFrame:
+        """What happened to each file: a file that was added and later removed occurs twice."""
+        times = {c.version: self.history.timestamp_ms(c.version) for cs in by_path.values() for _, c in cs}
+        rows = [
+            (
+                scan.locations.metadata_url(path),
+                number,
+                change.kind,
+                change.rows is not None,
+                change.version,
+                times[change.version] * 1000,
+            )
+            for path, events in by_path.items()
+            for number, change in events
+        ]
+        types = [pa.string(), pa.int64(), pa.string(), pa.bool_(), pa.int64(), pa.timestamp("us", "UTC")]
+        names = [_EVENT_FILE, _EVENT, _KIND, _SELECT, COMMIT_VERSION, COMMIT_TIMESTAMP]
+        columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(types)]
+        sql_types = ("string", "long", "string", "boolean", "long", "timestamp")
+        schema = ", ".join(f"{name} {kind}" for name, kind in zip(names, sql_types, strict=True))
+        return self.spark.createDataFrame(pa.table(columns, names=names), schema=schema).withColumn(
+            _EVENT_KEY, F.xxhash64(_EVENT_FILE)
+        )
+
+
+def _data_changes(actions: Sequence[Mapping[str, Any]], kind: str, where: str) -> dict[str, Mapping[str, Any]]:
+    nodes = [action[kind] for action in actions if action.get(kind) is not None]
+    for node in nodes:
+        if not isinstance(node, dict) or not isinstance(node.get("path"), str):
+            raise CorruptLog(f"{where}: a file action must have a path, found {str(node)[:120]}")
+    return {node["path"]: node for node in nodes if node.get("dataChange", True)}
+
+
+def _recorded(node: Mapping[str, Any], version: int, where: str) -> FileChange:
+    if not isinstance(node, dict) or not isinstance(node.get("path"), str):
+        raise CorruptLog(f"{where}: a cdc action must have a path, found {str(node)[:120]}")
+    return FileChange(node["path"], _values(node, where), version, "")
+
+
+def _values(node: Mapping[str, Any], where: str) -> Sequence[tuple[str, str | None]]:
+    values = node.get("partitionValues") or {}
+    if not isinstance(values, dict):
+        raise CorruptLog(f"{where}: partitionValues must be an object, found {values!r}")
+    return list(values.items())
+
+
+def _start(latest: Snapshot, history: CommitHistory, options: Options, zone: str, tolerant: bool) -> int:
+    version, timestamp = options.integer("startingVersion"), options.get("startingTimestamp")
+    if (version is None) == (timestamp is None):
+        raise InvalidArgument("a change feed needs startingVersion or startingTimestamp, one of them")
+    if version is not None:
+        if version > latest.version and not tolerant:
+            raise VersionNotFound(
+                f"{latest.store.root_url}: the change feed cannot start at version {version}: the newest version is "
+                f"{latest.version} (DELTA_CDC_START_VERSION_AFTER_LATEST)"
+            )
+        return version
+    moment = to_ms(str(timestamp), time_zone(zone))
+    for candidate in history.versions:
+        if history.timestamp_ms(candidate) >= moment:
+            return candidate
+    if not tolerant:
+        history.require_not_after_last_commit(moment, latest.version)
+    return latest.version + 1
+
+
+def _end(latest: Snapshot, history: CommitHistory, options: Options, zone: str, tolerant: bool) -> int:
+    version, timestamp = options.integer("endingVersion"), options.get("endingTimestamp")
+    if version is not None and timestamp is not None:
+        raise InvalidArgument("give endingVersion or endingTimestamp, not both")
+    if timestamp is not None:
+        return history.version_at(to_ms(timestamp, time_zone(zone)), tolerant)
+    if version is None:
+        return latest.version
+    if version > latest.version and not tolerant:
+        raise VersionNotFound(
+            f"{latest.store.root_url} has no version {version} to end at: its newest version is {latest.version}"
+        )
+    return min(version, latest.version)

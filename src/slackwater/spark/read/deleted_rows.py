@@ -1,0 +1,69 @@
+"""Deleted rows as an expression: a broadcast join with bitmap words.
+
+A table of (file and 65,536-row chunk as one number, 1,024 words of 64 bits) is joined to the rows; a row is deleted
+where its bit is set. Source: delta-protocol.md "Reader Requirements for Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+
+from slackwater.protocol.actions.deletion_vectors import CHUNK_ROWS, to_words
+from slackwater.scan.deletion_vectors import load_deletion_vectors
+from slackwater.spark.read.file_columns import ROW
+from slackwater.storage.store import ObjectStore
+
+_KEY, _WORDS = "__slackwater_dv_key", "__slackwater_dv_words"
+_CHUNK_BITS = CHUNK_ROWS.bit_length() - 1
+# A key is the file's number of 32 bits and the chunk's of 31: no file has 2^47 rows.
+_KEY_CHUNK_BITS = 31
+
+
+def deleted_rows(
+    store: ObjectStore, numbers: Sequence[int], vectors: Sequence[Mapping[str, Any]], allow_outside_root: bool
+) -> pa.Table:
+    """The deleted rows of files with these `numbers`, as `without_deleted_rows` takes them.
+
+    Raises CorruptDeletionVector, DataFileNotFound, PathNotAllowed.
+    """
+    return words_table(zip(numbers, load_deletion_vectors(store, vectors, allow_outside_root), strict=True))
+
+
+def words_table(bitmaps: Iterable[tuple[int, BitMap64]]) -> pa.Table:
+    """One row per chunk that has a row of `bitmaps`, each with the number (32 bits, from 0) that it belongs to."""
+    keys: list[int] = []
+    words: list[np.ndarray[Any, Any]] = []
+    for number, bitmap in bitmaps:
+        for chunk, chunk_words in to_words(bitmap):
+            keys.append(number << _KEY_CHUNK_BITS | chunk)
+            words.append(chunk_words)
+    flat = pa.array(np.concatenate(words) if words else np.array([], np.int64), pa.int64())
+    offsets = pa.array(np.arange(len(words) + 1, dtype=np.int32) * (CHUNK_ROWS // 64))
+    return pa.table([pa.array(keys, pa.int64()), pa.ListArray.from_arrays(offsets, flat)], names=[_KEY, _WORDS])
+
+
+def without_deleted_rows(
+    spark: SparkSession, frame: DataFrame, words: pa.Table, number: Column, keep_set: Column | None = None
+) -> DataFrame:
+    """`frame` (with ROW) without the rows whose bit is set in the `words` of their `number`.
+
+    Numbers are distinct among all that occur in `frame`. Where `keep_set` holds for a row it is the other way round:
+    it stays only if its bit is set.
+    """
+    key = F.shiftleft(number, _KEY_CHUNK_BITS).bitwiseOR(F.shiftright(ROW, _CHUNK_BITS))
+    joined = frame.join(F.broadcast(spark.createDataFrame(words)), key == F.col(_KEY), "left")
+    word = f"{_WORDS}[cast(shiftright({ROW} & {CHUNK_ROWS - 1}, 6) as int)]"
+    bit = F.expr(f"shiftright({word}, cast({ROW} & 63 as int)) & 1")
+    if keep_set is None:
+        kept = F.col(_WORDS).isNull() | (bit == 0)
+    else:
+        is_set = F.coalesce(bit == 1, F.lit(False))
+        kept = F.when(keep_set, is_set).otherwise(~is_set)
+    return joined.where(kept).drop(_KEY, _WORDS)

@@ -1,0 +1,172 @@
+"""Columns that are constant within a data file: partition values and row tracking bases.
+
+Values come from the log. Where every directory agrees with it Spark's own partition columns carry them, which keeps
+native partition pruning; else they are joined to the rows by the file's URL.
+Source: delta-protocol.md "Data Files", "Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import types as spark_types
+
+from slackwater.protocol.actions.partition_values import HIVE_DEFAULT_PARTITION, hive_directory, parse_partition_column
+from slackwater.protocol.actions.paths import is_absolute
+from slackwater.protocol.features.column_mapping import physical_name
+from slackwater.protocol.schema.schema import StructField
+from slackwater.spark.session.types import to_spark_type
+
+FILE, ROW = "__slackwater_file", "__slackwater_row"
+_JOIN_FILE = "__slackwater_join_file"
+# Types whose text Spark reads from a directory name exactly as it is read from the log.
+_NATIVE_TEXT = {
+    "string": re.compile(r"(?s).+"),
+    "byte": re.compile(r"-?\d{1,3}"),
+    "short": re.compile(r"-?\d{1,5}"),
+    "integer": re.compile(r"-?\d{1,10}"),
+    "long": re.compile(r"-?\d{1,18}"),
+    "date": re.compile(r"\d{4}-\d{2}-\d{2}"),
+}
+
+
+def hive_columns(
+    paths: Sequence[str], values: pa.ChunkedArray, columns: Sequence[StructField], mode: str
+) -> list[str] | None:
+    """The names that Spark's partition discovery will give to `columns`, where it can be trusted with all `paths`.
+
+    None where there is no partition column, or where some directory does not say just what the log says.
+    """
+    if not columns or any(str(c.type) not in _NATIVE_TEXT for c in columns):
+        return None
+    physical = [physical_name(c, mode) for c in columns]
+    texts = [pc.map_lookup(_one(values), name, "first").to_pylist() for name in physical]
+    display = [c.name for c in columns]
+    for names in (physical, display) if physical != display else (physical,):
+        if _all_agree(paths, texts, columns, names):
+            return names
+    return None
+
+
+def _all_agree(
+    paths: Sequence[str], texts: Sequence[Sequence[str | None]], columns: Sequence[StructField], names: Sequence[str]
+) -> bool:
+    known: dict[tuple[str, ...], bool] = {}
+    for row, path in enumerate(paths):
+        directory = path.rpartition("/")[0] + "/"
+        values = tuple(text[row] for text in texts)
+        key = (directory, *(("" if v is None else v) for v in values))
+        if key not in known:
+            known[key] = (
+                not is_absolute(path)
+                and hive_directory(list(zip(names, values, strict=True))) == directory
+                and all(_native(str(c.type), v) for c, v in zip(columns, values, strict=True))
+            )
+        if not known[key]:
+            return False
+    return True
+
+
+def _native(type_name: str, text: str | None) -> bool:
+    if not text:
+        return True
+    return text != HIVE_DEFAULT_PARTITION and _NATIVE_TEXT[type_name].fullmatch(text) is not None
+
+
+def file_constants(
+    values: pa.ChunkedArray, columns: Sequence[StructField], mode: str, zone: str
+) -> dict[str, tuple[spark_types.DataType, pa.Array]]:
+    """The typed values of each partition column, one per file, by display name. Raises CorruptLog for bad text."""
+    return {
+        column.name: (
+            to_spark_type(column.type),
+            parse_partition_column(
+                pc.map_lookup(_one(values), physical_name(column, mode), "first"), column.type, zone
+            ),
+        )
+        for column in columns
+    }
+
+
+def with_file_constants(
+    spark: SparkSession,
+    frame: DataFrame,
+    urls: Sequence[str],
+    constants: Mapping[str, tuple[spark_types.DataType, pa.Array]],
+    needs_row: bool,
+) -> tuple[DataFrame, dict[str, Column]]:
+    """`frame` with FILE and ROW where needed, and for each of `constants` the expression that gives its value.
+
+    A value that is the same in all files is a literal; the others are joined by the file.
+    """
+    if not constants and not needs_row:
+        return frame, {}
+    if needs_row:
+        frame = frame.select("*", F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(ROW))
+    varying = {name: c for name, c in constants.items() if not _uniform(c[1])}
+    # A literal is never null by its type; what a column may be must not depend on how many values it has.
+    values = {name: F.nullif(_literal(*c), F.lit(None)) for name, c in constants.items() if name not in varying}
+    if not varying:
+        return frame, values
+    keys = {name: f"__slackwater_constant_{i}" for i, name in enumerate(varying)}
+    numbers = file_numbers(urls)
+    table = pa.table([pa.array(numbers or urls), *(c[1] for c in varying.values())], names=[_JOIN_FILE, *keys.values()])
+    schema = spark_types.StructType().add(_JOIN_FILE, "long" if numbers else "string")
+    for name, (spark_type, _) in varying.items():
+        schema = schema.add(keys[name], spark_type)
+    side = F.broadcast(spark.createDataFrame(table, schema=schema))
+    if not needs_row:
+        frame = frame.select("*", F.col("_metadata.file_path").alias(FILE))
+    joined = frame.join(side, (file_number() if numbers else F.col(FILE)) == F.col(_JOIN_FILE), "inner")
+    return joined, values | {name: F.col(key) for name, key in keys.items()}
+
+
+def file_numbers(urls: Sequence[str]) -> list[int] | None:
+    """What `file_number` is in the rows of each of `urls`; None where two files have the same number.
+
+    One whole number joins far faster than a URL, and a CRC costs less per row than any hash of 64 bits. As both sides
+    know all the files, distinct numbers are as good as the URLs themselves.
+    """
+    numbers = [zlib.crc32(url.encode()) for url in urls]
+    return numbers if len(set(numbers)) == len(numbers) else None
+
+
+def file_number() -> Column:
+    """The number of the file that a row with FILE is from: 32 bits, not negative."""
+    return F.crc32(FILE)
+
+
+def same_text(left: str, right: str) -> Column:
+    """Whether two text columns are equal, in a form that the optimizer does not turn into a join key.
+
+    Joins go by one long hash, which is far faster than by a URL; this makes a collision of hashes harmless.
+    """
+    return F.startswith(F.col(left), F.col(right)) & F.startswith(F.col(right), F.col(left))
+
+
+def _uniform(values: pa.Array) -> bool:
+    return len(values) == 1 or len(values.unique()) == 1
+
+
+def _literal(spark_type: spark_types.DataType, values: pa.Array) -> Column:
+    value = values[0]
+    if not value.is_valid:
+        return F.lit(None).cast(spark_type)
+    # A datetime without a zone is an instant to `lit`, by the zone of this process; text and numbers are in no zone.
+    if isinstance(spark_type, spark_types.TimestampNTZType):
+        return F.lit(value.cast(pa.string()).as_py()).cast(spark_type)
+    if isinstance(spark_type, spark_types.TimestampType):
+        return F.timestamp_micros(F.lit(value.cast(pa.int64()).as_py()))
+    if isinstance(spark_type, spark_types.DateType):
+        return F.date_from_unix_date(F.lit(value.cast(pa.int32()).as_py()))
+    return F.lit(value.as_py()).cast(spark_type)
+
+
+def _one(values: pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks()

@@ -1,0 +1,106 @@
+"""Relations over just the files that a log names.
+
+Spark leaves out in silence what Hadoop takes for hidden, what has no bytes, what a filter in the Hadoop configuration
+refuses and what vanished while it looked, and lists what is in a directory. A file that is left out is rows that are
+lost, so what Spark lists is compared with what it was asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+from slackwater.errors import CorruptTable, DataFileNotFound, StorageError, UnsupportedFeature
+from slackwater.spark.session.locations import DataLocations
+from slackwater.spark.session.modes import is_missing_path, listed_urls, listing_on_driver, read_paths
+
+# What a session may have set otherwise, for files that are its own to lose.
+_EVERY_FILE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+_SHOWN = 4
+
+
+def read_files(
+    spark: SparkSession, reader: DataFrameReader, source: str, locations: DataLocations, paths: Sequence[str]
+) -> DataFrame:
+    """The rows of all the files at `paths`, each as `DataLocations.relative` gives it; `source` is their format.
+
+    A file that is gone later on, or cannot be read, fails the job. Raises UnsupportedFeature for names that Hadoop
+    hides, DataFileNotFound for a file that is gone, CorruptTable for one that is none or has no bytes, StorageError
+    where Spark lists others than these for a reason that is not known.
+    """
+    hidden = [path for path in paths if is_hidden(path)]
+    if hidden:
+        raise UnsupportedFeature(
+            f"{locations.root}: the log names {_some(hidden)}, and Spark leaves out files whose name starts with '_' "
+            "or '.' or ends with '._COPYING_': their rows would be missing. Have an engine that reads them (such as "
+            "delta-spark, delta-rs) rewrite them, as OPTIMIZE does, under other names"
+        )
+    # Many paths on a local disk are looked up faster without a Spark job; in a remote store the job is right.
+    with listing_on_driver(spark, len(paths) if locations.is_local else 0):
+        try:
+            frame = read_paths(
+                spark, reader.options(**_EVERY_FILE).format(source), [locations.spark_path(path) for path in paths]
+            )
+        except AnalysisException as error:
+            if is_missing_path(error):
+                raise DataFileNotFound(f"{locations.root}: {str(error).splitlines()[0]}") from error
+            raise
+        listed = listed_urls(frame)
+    if source == "parquet":
+        _require_content(locations, paths)
+    _require_same(locations, paths, listed)
+    return frame
+
+
+def is_hidden(path: str) -> bool:
+    """Whether Hadoop's listings, and with them Spark, leave out a file for its name.
+
+    Source: `HadoopFSUtils.shouldFilterOutPathName`; the `=` is that of a partition's directory.
+    """
+    name = path.rpartition("/")[2]
+    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
+
+
+def _require_content(locations: DataLocations, paths: Sequence[str]) -> None:
+    """That what is on a local disk are files with bytes: Parquet has some, and Spark leaves out what has none.
+
+    In a remote store an object is whole, or is not there.
+    """
+    if not locations.is_local:
+        return
+    for path in paths:
+        place = locations.place(path)
+        try:
+            found = os.stat(place)  # noqa: PTH116  (thousands of them, where building a Path costs more than asking)
+        except FileNotFoundError as error:
+            raise DataFileNotFound(f"{locations.root}: {path} does not exist") from error
+        if not stat.S_ISREG(found.st_mode):
+            raise CorruptTable(f"{locations.root}: the log names {path}, which is no file: restore it")
+        if not found.st_size:
+            raise CorruptTable(
+                f"{locations.root}: the file {path}, which the log names, has no bytes: its writer's machine stopped "
+                "before they were on the disk, or it was emptied. Restore it, or remove it from the table"
+            )
+
+
+def _require_same(locations: DataLocations, paths: Sequence[str], listed: Sequence[str]) -> None:
+    wanted = {locations.metadata_url(path): path for path in paths}
+    found = {url.replace("file:///", "file:/", 1) for url in listed}
+    if missing := [path for url, path in wanted.items() if url not in found]:
+        raise StorageError(
+            f"{locations.root}: Spark leaves out {_some(missing)}, and gives no reason: rows would be missing. They "
+            "may have been deleted this moment, or the Hadoop setting mapreduce.input.pathFilter.class filters them"
+        )
+    if others := found.difference(wanted):
+        raise StorageError(
+            f"{locations.root}: Spark lists files that it was not asked for, or spells them otherwise: {_some(others)}"
+        )
+
+
+def _some(names: Sequence[str] | set[str]) -> str:
+    shown = ", ".join(sorted(names)[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

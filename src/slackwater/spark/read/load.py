@@ -1,0 +1,86 @@
+"""From a path and reader options to a DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.actions.file_names import LOG
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.read.change_feed import ChangeFeed
+from slackwater.spark.read.table_scan import ScanOptions, TableScan
+from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.options import Options, TimeTravel, split_path, time_travel
+from slackwater.storage.open import open_store
+from slackwater.transaction.committers.choice import require_not_past_transaction
+
+_LOADED = "_slackwater_loaded"
+
+
+def load(spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> DataFrame:
+    """The Delta table at `path` as a DataFrame: `spark.read.format("delta").options(**options).load(path)`.
+
+    Options (any case): `versionAsOf` or `timestampAsOf`, also `path@v3` and `path@yyyyMMddHHmmssSSS`;
+    `allowAfterLastCommit` takes a time after the last commit for the newest version, where it is an error otherwise
+    (`strict=false` says the same); `readChangeFeed` with `startingVersion|startingTimestamp` and
+    `endingVersion|endingTimestamp`; `rowTracking` adds `_row_id` and `_row_commit_version`; `replay` = `spark` replays
+    the log as a Spark job, `driver` never does, else its size decides; `allowPathsOutsideRoot` follows absolute paths
+    in the log that leave the table's root. Unknown ones are ignored.
+    Times without a zone are in the session's. The frame stays at the version that it is made of; `refresh` gives a
+    newer one. Raises TableNotFound and every other error of reading, and OperationNotAllowed for a table of the lake
+    whose transaction is open here.
+    """
+    frame = _load(spark, path, options)
+    frame.__dict__[_LOADED] = (spark, path, dict(options or {}))
+    return frame
+
+
+def refresh(frame: DataFrame) -> DataFrame:
+    """The same `load`, or `DeltaTable.toDF`, made again: the table at its newest version, `frame` stays as it is.
+
+    A time or version to travel to counts again, too. Raises InvalidArgument for a frame that was made of another one:
+    refresh that, and make it again.
+    """
+    made = frame.__dict__.get(_LOADED)
+    if made is None:
+        raise InvalidArgument(
+            "refresh takes a frame as load or DeltaTable.toDF gave it, found one that was made of another (by filter, "
+            "select, alias …) or of another source: refresh the table's frame, then make this one of it again"
+        )
+    return load(*made)
+
+
+def _load(spark: SparkSession, path: str, options: Mapping[str, Any] | None) -> DataFrame:
+    opts = Options(options or {})
+    zone = session_zone(spark)
+    travel = time_travel(opts, zone)
+    table, named = _table_and_version(path, zone, opts)
+    if named != TimeTravel():
+        if travel != TimeTravel():
+            raise InvalidArgument(f"{path} names a version, and so do versionAsOf or timestampAsOf: give one")
+        travel = named
+    scan_options = ScanOptions.of(opts)
+    if opts.flag("readChangeFeed", "readChangeData"):
+        if travel != TimeTravel():
+            raise InvalidArgument("a change feed takes startingVersion and endingVersion, not a version to travel to")
+        return ChangeFeed.of_options(spark, table, opts, scan_options, zone).dataframe()
+    snapshot = Snapshot.load(
+        table,
+        travel.version,
+        travel.timestamp_ms,
+        opts.storage_options(),
+        allow_after_last_commit=opts.after_last_commit_allowed,
+    )
+    require_not_past_transaction(snapshot)
+    return TableScan(spark, snapshot, scan_options).dataframe()
+
+
+def _table_and_version(path: str, zone: str, options: Options) -> tuple[str, TimeTravel]:
+    table, named = split_path(path, zone)
+    if named == TimeTravel() or open_store(path, options.storage_options()).list_from(LOG):
+        # A table whose own name ends in "@v3" goes before a version of another one.
+        return path, TimeTravel()
+    return table, named

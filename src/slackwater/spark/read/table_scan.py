@@ -1,0 +1,383 @@
+"""From a snapshot to a DataFrame: plans over Spark's own Parquet reader.
+
+Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Deletion Vectors", "… for Row Tracking",
+"Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import DataFileNotFound, InvalidArgument
+from slackwater.predicate.predicate import And, Constant, Predicate, Unknown, columns_of
+from slackwater.protocol.features.column_mapping import ID, NONE, physical_name, physical_schema
+from slackwater.protocol.features.data_format import validate_parquet
+from slackwater.protocol.properties.properties import (
+    ENABLE_ROW_TRACKING,
+    MATERIALIZED_ROW_COMMIT_VERSION,
+    MATERIALIZED_ROW_ID,
+)
+from slackwater.protocol.schema.schema import VOID, StructField, StructType
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.conditions.aliases import under_alias, without_alias
+from slackwater.spark.conditions.predicates import predicate_of
+from slackwater.spark.read import field_ids
+from slackwater.spark.read.deleted_rows import deleted_rows, without_deleted_rows
+from slackwater.spark.read.file_columns import (
+    FILE,
+    ROW,
+    file_constants,
+    file_number,
+    file_numbers,
+    hive_columns,
+    with_file_constants,
+)
+from slackwater.spark.read.file_relations import read_files
+from slackwater.spark.read.large_planning import plan_distributed, should_distribute
+from slackwater.spark.read.located_rows import (
+    KEPT_COMMIT_VERSION,
+    KEPT_ROW_ID,
+    LocatedRows,
+    address_of,
+    located_schema,
+)
+from slackwater.spark.read.readable_types import validate_types
+from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.locations import DataLocations, verify_urls
+from slackwater.spark.session.modes import (
+    is_connect,
+    plain_filter,
+    same_columns,
+    same_plan,
+    with_filter,
+)
+from slackwater.spark.session.names import quoted
+from slackwater.spark.session.options import Options
+from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
+from slackwater.spark.session.types import to_spark_schema, to_spark_type
+
+ROW_ID = "_row_id"
+ROW_COMMIT_VERSION = "_row_commit_version"
+_NESTED = (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
+_ORDINAL = "__slackwater_ordinal"
+_BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """What a reader may be asked for besides the version.
+
+    `row_tracking` adds `_row_id` and `_row_commit_version`; `replay` is `spark`, `driver` or None (by the log's size).
+    """
+
+    row_tracking: bool = False
+    allow_paths_outside_root: bool = False
+    replay: str | None = None
+
+    @staticmethod
+    def of(options: Options) -> ScanOptions:
+        """What a reader's options ask for."""
+        return ScanOptions(options.flag("rowTracking"), options.flag("allowPathsOutsideRoot"), options.get("replay"))
+
+
+@dataclass(frozen=True)
+class RawFrame:
+    """Rows as the files have them, and the expressions over them that give the table's columns.
+
+    Where the frame has ROW, `number` tells in each row which file it is of: one of `numbers`, that stand in the order
+    of the files.
+    """
+
+    frame: DataFrame
+    columns: list[Column | str]
+    numbers: Sequence[int] = ()
+    number: Column = field(default_factory=lambda: F.lit(0))
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A frame and the condition that made it of the one before."""
+
+    frame: DataFrame
+    condition: Any
+
+
+@dataclass(frozen=True)
+class TableScan:
+    """A read of one snapshot by one Spark session."""
+
+    spark: SparkSession
+    snapshot: Snapshot
+    options: ScanOptions = field(default_factory=ScanOptions)
+
+    def __post_init__(self) -> None:
+        validate_parquet(self.snapshot.metadata, self.snapshot.store.root_url)
+        if self.options.row_tracking and not self.snapshot.properties.flag(ENABLE_ROW_TRACKING):
+            raise InvalidArgument(
+                f"{self.snapshot.store.root_url}: row ids can only be read where delta.enableRowTracking is true"
+            )
+        validate_types(self.snapshot.schema, self.snapshot.store.root_url)
+
+    def dataframe(self) -> DataFrame:
+        """The rows of the snapshot; `where` and `filter` straight on it read only the files that may match.
+
+        Raises DataFileNotFound, CorruptDeletionVector, PathNotAllowed, UnsupportedFeature.
+        """
+        files = self._files(None)
+        return self._narrowing((_Stage(self.frame_of(files), None),), Constant(True), files.num_rows)
+
+    def _files(self, predicate: Predicate | None) -> pa.Table:
+        """The files that may hold a match for `predicate`; found by a Spark job where the log is too large for one."""
+        if self._distributed:
+            return plan_distributed(self.spark, self.snapshot, predicate, self._columns, self.zone)
+        return self.snapshot.files(predicate, self._columns, self.zone)
+
+    def frame_of(self, files: pa.Table) -> DataFrame:
+        """All live rows of `files`."""
+        parts = [self._part(part) for part in _by_vector(files)]
+        if not parts:
+            return self.spark.createDataFrame([], self.output_schema).select("*")
+        return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+
+    def located(self, files: pa.Table) -> LocatedRows:
+        """All live rows of `files` with their ADDRESS; with row tracking also KEPT_ROW_ID and KEPT_COMMIT_VERSION."""
+        paths = [self.locations.relative(path) for path in files["path"].to_pylist()]
+        numbers = file_numbers([self.locations.metadata_url(path) for path in paths])
+        by_path = dict(zip(paths, numbers or range(len(paths)), strict=True))
+        parts = [self._part(part, by_path, numbers is None) for part in _by_vector(files)]
+        if not parts:
+            parts = [self.spark.createDataFrame([], located_schema(self.columns, self.options.row_tracking))]
+        frame = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+        return LocatedRows(frame, files, list(by_path.values()), numbers is not None)
+
+    @cached_property
+    def _distributed(self) -> bool:
+        return should_distribute(self.snapshot, self.options.replay)
+
+    @cached_property
+    def zone(self) -> str:
+        """The session's time zone: that of partition values and literals without one."""
+        return session_zone(self.spark)
+
+    @cached_property
+    def locations(self) -> DataLocations:
+        """Where the table's files are."""
+        return DataLocations(self.snapshot.store, self.options.allow_paths_outside_root)
+
+    @cached_property
+    def columns(self) -> tuple[StructField, ...]:
+        """The columns that are read, in the schema's order."""
+        return self.snapshot.schema.fields
+
+    @cached_property
+    def output_schema(self) -> spark_types.StructType:
+        """The Spark schema of the DataFrame."""
+        schema = to_spark_schema(StructType(self.columns))
+        if self.options.row_tracking:
+            schema = schema.add(ROW_ID, "long").add(ROW_COMMIT_VERSION, "long")
+        return schema
+
+    @property
+    def _columns(self) -> list[str]:
+        tracking = ["baseRowId", "defaultRowCommitVersion"] if self.options.row_tracking else []
+        return ["path", "partitionValues", "deletionVector", *tracking]
+
+    def _narrowing(self, stages: tuple[_Stage, ...], predicate: Predicate, file_count: int) -> DataFrame:
+        """The frame of the last stage, whose `where` plans the scan anew for everything that was asked so far."""
+
+        def narrow(condition: Any) -> DataFrame:
+            found = self.predicate(condition)
+            both = And((predicate, found))
+            files = self._files(both) if columns_of(found) else None
+            if files is None or files.num_rows == file_count:
+                stage = _Stage(plain_filter(stages[-1].frame, condition), condition)
+                return self._narrowing((*stages, stage), both, file_count)
+            renewed = [_Stage(same_columns(stages[0].frame, self.frame_of(files)), None)]
+            for stage in stages[1:]:
+                filtered = plain_filter(renewed[-1].frame, stage.condition)
+                renewed.append(_Stage(same_plan(stage.frame, filtered), stage.condition))
+            renewed.append(_Stage(plain_filter(renewed[-1].frame, condition), condition))
+            return self._narrowing(tuple(renewed), both, files.num_rows)
+
+        return with_filter(stages[-1].frame, narrow)
+
+    def predicate(self, condition: Any, alias: str | None = None) -> Predicate:
+        """What `condition`, a Column or SQL text, says about files; it may name the table by `alias`."""
+        if not is_connect(self.spark):
+            # As a Column, SQL text is read by Spark's own parser, with all of the session's settings.
+            condition = F.expr(condition) if isinstance(condition, str) else condition
+        elif not self.reads_standard_sql:
+            return Unknown("the session reads SQL text in another way")
+        schema = self.snapshot.schema
+        if alias is None:
+            return predicate_of(condition, schema, self.zone)
+        return without_alias(predicate_of(condition, under_alias(schema, alias), self.zone), alias)
+
+    @cached_property
+    def reads_standard_sql(self) -> bool:
+        """Whether quotes and timestamps in SQL text mean what they mean by default."""
+        conf = self.spark.conf
+        quoted = conf.get("spark.sql.ansi.doubleQuotedIdentifiers") or "false"
+        return quoted.lower() == "false" and conf.get("spark.sql.timestampType") in (None, "TIMESTAMP_LTZ")
+
+    def _part(self, files: pa.Table, located: Mapping[str, int] | None = None, by_ordinal: bool = False) -> DataFrame:
+        """Files that all have a deletion vector, or none of which has.
+
+        `located`: the numbers of the files for ADDRESS, which are not those of `file_number` with `by_ordinal`.
+        """
+        paths = [self.locations.relative(path) for path in files["path"].to_pylist()]
+        ordinals = [located[path] for path in paths] if located and by_ordinal else None
+        tracking = (ROW_ID, ROW_COMMIT_VERSION) if located is None else (KEPT_ROW_ID, KEPT_COMMIT_VERSION)
+        raw = self.raw_frame(paths, files, needs_row=located is not None, ordinals=ordinals, tracking=tracking)
+        frame = raw.frame
+        if files["deletionVector"].null_count == 0:
+            allowed = self.options.allow_paths_outside_root
+            words = deleted_rows(self.snapshot.store, raw.numbers, files["deletionVector"].to_pylist(), allowed)
+            frame = without_deleted_rows(self.spark, frame, words, raw.number)
+        if located is not None:
+            return frame.select(*raw.columns, address_of(raw.number), FILE, ROW)
+        # Every column that is named costs a call into the JVM.
+        names = [column for column in raw.columns if isinstance(column, str)]
+        unchanged = len(names) == len(raw.columns) and names == [quoted(name) for name in frame.columns]
+        # A bare relation of files is a table to Spark, and INSERT into a view of it would overwrite them.
+        return frame.select("*") if unchanged else frame.select(*raw.columns)
+
+    def raw_frame(
+        self,
+        paths: Sequence[str],
+        files: pa.Table,
+        hidden: Sequence[str] = (),
+        needs_row: bool = False,
+        ordinals: Sequence[int] | None = None,
+        tracking: tuple[str, str] = (ROW_ID, ROW_COMMIT_VERSION),
+    ) -> RawFrame:
+        """All rows of the files, deleted ones too.
+
+        `hidden`: further text columns to read from the files. The frame has FILE and ROW where a deletion vector or
+        row tracking needs them, and with `needs_row`. `ordinals`: numbers for the files that are not made of their
+        URLs; `tracking`: what to call the columns of row tracking.
+        """
+        mode = self.snapshot.column_mapping_mode
+        partition_columns = self.snapshot.metadata.partition_columns
+        data = tuple(c for c in self.columns if c.name not in partition_columns and c.type != VOID)
+        read_schema = self._read_schema(data, hidden)
+        partitions = [self._partition_field(name) for name in partition_columns]
+        native = hive_columns(paths, files["partitionValues"], partitions, mode)
+        needs_row = needs_row or self.options.row_tracking or files["deletionVector"].null_count < len(files)
+        constants: dict[str, tuple[spark_types.DataType, pa.Array]] = {}
+        if native is not None:
+            for name, column in zip(native, partitions, strict=True):
+                metadata = self.output_schema[column.name].metadata
+                read_schema = read_schema.add(name, to_spark_type(column.type), metadata=metadata)
+        else:
+            constants = file_constants(files["partitionValues"], partitions, mode, self.zone)
+        if self.options.row_tracking:
+            long = spark_types.LongType()
+            constants[_BASE_ROW_ID] = (long, files["baseRowId"].combine_chunks())
+            constants[_DEFAULT_COMMIT_VERSION] = (long, files["defaultRowCommitVersion"].combine_chunks())
+        frame = self._relation(paths, read_schema, native is not None)
+        urls = [self.locations.metadata_url(path) for path in paths] if constants or needs_row else []
+        if urls:
+            verify_urls(self.spark, frame, urls)
+        numbers = file_numbers(urls) if needs_row and ordinals is None else None
+        if needs_row and numbers is None:
+            ordinals = range(len(paths)) if ordinals is None else ordinals
+            constants[_ORDINAL] = (spark_types.LongType(), pa.array(ordinals, pa.int64()))
+        frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row)
+        names = dict(zip(partition_columns, native or [], strict=False))
+        expressions = [self._expression(c, mode, names, values) for c in self.columns]
+        columns = [*expressions, *self._row_tracking_columns(values, tracking)]
+        if not needs_row:
+            return RawFrame(frame, columns)
+        number = values[_ORDINAL] if numbers is None else file_number()
+        return RawFrame(frame, columns, numbers or ordinals or (), number)
+
+    def _partition_field(self, name: str) -> StructField:
+        column = self.snapshot.schema.get(name)
+        if column is None:
+            raise InvalidArgument(f"{self.snapshot.store.root_url}: partition column {name} is not in the schema")
+        return column
+
+    def _read_schema(self, data: Sequence[StructField], hidden: Sequence[str]) -> spark_types.StructType:
+        mode = self.snapshot.column_mapping_mode
+        schema = to_spark_schema(physical_schema(StructType(tuple(data)), mode), field_ids=mode == ID)
+        for name in (*hidden, *self._materialized):
+            schema = schema.add(name, "string" if name in hidden else "long")
+        if mode == ID:
+            for key, value in field_ids.SETTINGS.items():
+                self.spark.conf.set(key, value)
+        return schema
+
+    def _relation(self, paths: Sequence[str], schema: spark_types.StructType, partitioned: bool) -> DataFrame:
+        store, segment = self.snapshot.store, self.snapshot.segment
+        require_shared(self.spark, store, lambda: log_sample(segment))
+        reader = self.spark.read.schema(schema)
+        if partitioned:
+            reader = reader.option("basePath", self.locations.root)
+        try:
+            frame = read_files(self.spark, reader, "parquet", self.locations, paths)
+        except DataFileNotFound as error:
+            if all_here(store, paths):
+                raise not_shared(store.root_url, "no data file of the table") from error
+            raise DataFileNotFound(
+                f"{store.root_url}: version {self.snapshot.version} names a data file that is gone: {error}; it may "
+                "have been vacuumed: restore it, or read a version that does not need it"
+            ) from error
+        if self.snapshot.column_mapping_mode == ID:
+            field_ids.require_field_ids(store, paths)
+        return frame
+
+    def _expression(
+        self, column: StructField, mode: str, native: dict[str, str], constants: dict[str, Column]
+    ) -> Column | str:
+        """What gives `column`: its quoted name where the frame has it just so."""
+        spark_type = to_spark_type(column.type)
+        if column.type == VOID:
+            source = F.lit(None)
+        elif column.name in constants:
+            source = constants[column.name]
+        else:
+            name = native.get(column.name) or physical_name(column, mode)
+            # Casts go by position, hence they put display names in the place of physical ones.
+            renamed = mode != NONE and isinstance(spark_type, _NESTED)
+            if name == column.name and not renamed:
+                return quoted(name)
+            source = F.col(quoted(name)).cast(spark_type) if renamed else F.col(quoted(name))
+        metadata = self.output_schema[column.name].metadata
+        return source.alias(column.name, metadata=metadata) if metadata else source.alias(column.name)
+
+    @property
+    def _materialized(self) -> list[str]:
+        if not self.options.row_tracking:
+            return []
+        properties = self.snapshot.properties
+        names = [properties.get(MATERIALIZED_ROW_ID), properties.get(MATERIALIZED_ROW_COMMIT_VERSION)]
+        if None in names:
+            raise InvalidArgument(f"{self.snapshot.store.root_url}: the names of the row tracking columns are not set")
+        return [name for name in names if name is not None]
+
+    def _row_tracking_columns(self, values: dict[str, Column], names: tuple[str, str]) -> list[Column]:
+        if not self.options.row_tracking:
+            return []
+        row_id, commit_version = (F.col(quoted(name)) for name in self._materialized)
+        return [
+            F.coalesce(row_id, values[_BASE_ROW_ID] + F.col(ROW)).alias(names[0]),
+            F.coalesce(commit_version, values[_DEFAULT_COMMIT_VERSION]).alias(names[1]),
+        ]
+
+
+def _by_vector(files: pa.Table) -> list[pa.Table]:
+    """`files` without a deletion vector, and those with one, as far as there are any."""
+    has_vector = pc.is_valid(files["deletionVector"])
+    deleted = files.filter(has_vector)
+    clean = files.filter(pc.invert(has_vector)) if deleted.num_rows else files
+    return [part for part in (clean, deleted) if part.num_rows]

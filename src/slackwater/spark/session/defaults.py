@@ -1,0 +1,166 @@
+"""What a session says once for all: how Delta tables are written, what commits record, its time zone.
+
+Every operation reads the settings once, when it begins, and holds on to what it read. docs/settings.md lists them.
+Source: delta-spark's DeltaSQLConf and "Idempotent table writes".
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from slackwater.errors import InvalidArgument, SettingIgnoredWarning
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.session.modes import all_settings
+
+DELTA = "spark.databricks.delta."
+_PROPERTY_DEFAULTS = f"{DELTA}properties.defaults."
+_APP_ID, _APP_VERSION = f"{DELTA}write.txnAppId", f"{DELTA}write.txnVersion"
+_RESETS_APP_VERSION = f"{DELTA}write.txnVersion.autoReset.enabled"
+_USER_METADATA = f"{DELTA}commitInfo.userMetadata"
+_MERGE_SCHEMA = f"{DELTA}schema.autoMerge.enabled"
+_CHECK_REPLACE_WHERE = f"{DELTA}replaceWhere.constraintCheck.enabled"
+_REPLACE_WHERE_DATA_COLUMNS = f"{DELTA}replaceWhere.dataColumns.enabled"
+_FEED_MAY_LEAVE_HISTORY = f"{DELTA}changeDataFeed.timestampOutOfRange.enabled"
+_PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+_OBEYED = frozenset(
+    {
+        _APP_ID,
+        _APP_VERSION,
+        _RESETS_APP_VERSION,
+        _USER_METADATA,
+        _MERGE_SCHEMA,
+        _CHECK_REPLACE_WHERE,
+        _REPLACE_WHERE_DATA_COLUMNS,
+        _FEED_MAY_LEAVE_HISTORY,
+    }
+)
+WITHOUT_MEANING = frozenset(
+    DELTA + name
+    for name in (
+        "commit.idempotencyCheck.enabled",
+        "geo.preview.enabled",
+        "lastCommitVersionInSession",
+        "retentionDurationCheck.enabled",
+        "vacuum.lite.enabled",
+        "vacuum.logging.enabled",
+        "vacuum.retentionWindowIgnore.enabled",
+    )
+)
+"""Settings of delta-spark that change nothing here, and whose absence cannot surprise: docs/settings.md says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationVersion:
+    """How far an application says that it comes with one write: what it did before is not done again."""
+
+    app_id: str
+    version: int
+
+    @classmethod
+    def of(cls, app_id: str | None, version: str | None, named: tuple[str, str]) -> ApplicationVersion | None:
+        """What two texts say, None where there are neither; `named` is what the user calls them.
+
+        Raises InvalidArgument for one without the other, and for what is no number.
+        """
+        if app_id is None and version is None:
+            return None
+        if app_id is None or version is None:
+            raise InvalidArgument(
+                f"give both {named[0]} and {named[1]}, or neither: together they make a write idempotent"
+            )
+        try:
+            return cls(app_id, int(version))
+        except ValueError as error:
+            raise InvalidArgument(f"{named[1]} must be a whole number, found {version!r}") from error
+
+    def is_reached(self, snapshot: Snapshot) -> bool:
+        """Whether the application said in the log that it has come as far as this."""
+        found = snapshot.transactions.get(self.app_id)
+        return found is not None and found.version >= self.version
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """What the settings of a session say about operations on Delta tables, as of the start of one operation.
+
+    `table_properties`: of tables that are created, by their full keys. `user_metadata`: of every commit.
+    """
+
+    table_properties: Mapping[str, str]
+    merges_schema: bool
+    checks_replace_where: bool
+    replaces_where_data_columns: bool
+    partition_overwrite_mode: str
+    user_metadata: str | None
+    feed_may_leave_history: bool
+    resets_app_version: bool
+    _app_id: str | None
+    _app_version: str | None
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> SessionSettings:
+        """The settings of `spark` as they are now.
+
+        Raises InvalidArgument for a value that is none. Settings of delta-spark that are neither obeyed nor without
+        meaning here are warned of.
+        """
+        found = all_settings(spark)
+        _warn_of_ignored(found)
+        return cls(
+            {f"delta.{k.removeprefix(_PROPERTY_DEFAULTS)}": v for k, v in found.items() if _is_property_default(k)},
+            _flag(found, _MERGE_SCHEMA, default=False),
+            _flag(found, _CHECK_REPLACE_WHERE, default=True),
+            _flag(found, _REPLACE_WHERE_DATA_COLUMNS, default=True),
+            found.get(_PARTITION_OVERWRITE_MODE, "static"),
+            found.get(_USER_METADATA),
+            _flag(found, _FEED_MAY_LEAVE_HISTORY, default=False),
+            _flag(found, _RESETS_APP_VERSION, default=False),
+            found.get(_APP_ID),
+            found.get(_APP_VERSION),
+        )
+
+    @property
+    def application(self) -> ApplicationVersion | None:
+        """How far the session's application is. Raises InvalidArgument where only half of it is set."""
+        return ApplicationVersion.of(self._app_id, self._app_version, (_APP_ID, _APP_VERSION))
+
+    def application_was_used(self, spark: SparkSession) -> None:
+        """After an operation that went by `application`: its version goes where the session says that it serves one."""
+        if self.resets_app_version and self._app_version is not None:
+            spark.conf.unset(_APP_VERSION)
+
+    def properties_beside(self, given: Collection[str]) -> dict[str, str]:
+        """The properties of a created table, without those that the user gives for it: `given`, in any case."""
+        folded = {key.lower() for key in given}
+        return {key: value for key, value in self.table_properties.items() if key.lower() not in folded}
+
+
+def session_zone(spark: SparkSession) -> str:
+    """The session's time zone: of times, partition values and literals that name none."""
+    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
+def _is_property_default(key: str) -> bool:
+    return key.startswith(_PROPERTY_DEFAULTS)
+
+
+def _flag(settings: Mapping[str, str], key: str, default: bool) -> bool:
+    text = settings.get(key, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidArgument(f"the setting {key} must be true or false, found {settings[key]!r}")
+    return text == "true"
+
+
+def _warn_of_ignored(settings: Mapping[str, str]) -> None:
+    for key in sorted(settings):
+        if key.startswith(DELTA) and not (key in _OBEYED or key in WITHOUT_MEANING or _is_property_default(key)):
+            warnings.warn(
+                f"the setting {key} has no effect on tables that Slackwater reads and writes; unset it to be rid of "
+                "this warning (docs/settings.md lists the settings that have one)",
+                SettingIgnoredWarning,
+                stacklevel=2,
+            )

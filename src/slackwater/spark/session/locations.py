@@ -1,0 +1,87 @@
+"""How Spark names a table's files: the paths it is given, and the URLs that `_metadata.file_path` answers."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.errors import StorageError
+from slackwater.protocol.actions.paths import is_absolute
+from slackwater.storage.gate import file_place
+from slackwater.storage.store import ObjectStore
+
+# RFC 2396 as java.net.URI applies it to a path: what stays as it is.
+_URI_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-_.!~*'():@&=+$,;")
+_VERIFIED = "_slackwater_urls_verified"
+_ESCAPED_GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
+_HADOOP_SCHEMES = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss"}
+
+
+class DataLocations:
+    """The data files of one table: from paths in the log to paths for Spark."""
+
+    def __init__(self, store: ObjectStore, allow_outside_root: bool = False) -> None:
+        self._store = store
+        self._allow_outside_root = allow_outside_root
+        if store.local_root is not None:
+            self.root = store.local_root
+        else:
+            scheme, _, rest = unquote(store.root_url).partition("://")
+            self.root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark reads the files from this machine's disk."""
+        return self._store.local_root is not None
+
+    def relative(self, path: str) -> str:
+        """The decoded path of a file action, relative to the root, or absolute outside it. Raises PathNotAllowed."""
+        return file_place(self._store, path, self._allow_outside_root)
+
+    def spark_path(self, relative: str) -> str:
+        """The path to give to Spark, glob characters escaped."""
+        return self.place(relative).translate(_ESCAPED_GLOB)
+
+    def metadata_url(self, relative: str) -> str:
+        """What `_metadata.file_path` is for rows of the file: percent-encoded, `file:/…` on a local disk."""
+        full = self.place(relative)
+        if "://" in full:
+            scheme, _, rest = full.partition("://")
+            return f"{scheme}://{encode_uri_path(rest)}"
+        return f"file:{encode_uri_path(full)}"
+
+    def place(self, relative: str) -> str:
+        """The path of a file, literal."""
+        return relative if is_absolute(relative) else f"{self.root}/{relative}"
+
+
+def verify_urls(spark: SparkSession, frame: DataFrame, urls: Sequence[str]) -> None:
+    """Make sure, once per session, that `_metadata.file_path` spells the URLs of `frame`'s files as `urls` does.
+
+    Rows are joined to the log by them. Raises StorageError where they differ, for then rows would be lost, or deleted
+    ones come back.
+    """
+    if getattr(spark, _VERIFIED, False):
+        return
+    row = frame.select("_metadata.file_path").head()
+    if row is None:
+        return
+    if row[0] not in urls:
+        raise StorageError(f"Spark spells a data file's URL in an unexpected way: {row[0]}")
+    setattr(spark, _VERIFIED, True)
+
+
+def encode_uri_path(path: str) -> str:
+    """`path` as java.net.URI writes it: other ASCII, control and space characters percent-encoded as UTF-8."""
+    if _URI_SAFE.issuperset(path):
+        return path
+    return "".join(c if _stays(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in path)
+
+
+def _stays(character: str) -> bool:
+    if character in _URI_SAFE:
+        return True
+    return not character.isascii() and unicodedata.category(character) not in ("Cc", "Zs", "Zl", "Zp")

@@ -1,0 +1,332 @@
+"""The two kinds of Spark session, classic and Connect, and what has to be done differently in each.
+
+Everything that touches the JVM or a Connect plan is here (and at the foot of `condition_trees.py`, for conditions).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException, PySparkException
+
+from slackwater.errors import SlackwaterError
+from slackwater.predicate.sql_text import plan_asks_the_clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+
+_PATHS_ONE_BY_ONE = 16
+# The leaves of plans whose rows stay the same.
+_STEADY_LEAVES = frozenset({"LogicalRelation", "LocalRelation", "Range"})
+_WRITE_FAILED = "TASK_WRITE_FAILED"
+# The first line lists the columns, with names that may look like anything.
+_ANALYSED = re.compile(r"(?s)== Analyzed Logical Plan ==\n[^\n]*\n(.*?)\n== Optimized Logical Plan ==")
+_ALL_FIELDS = 2**31 - 1
+_LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+# Listeners hear of the end of a job a moment after the job itself; they may never, where their queue overflows.
+_OBSERVED_POLL_S, _OBSERVED_POLLS = 0.002, 5_000
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether `spark` is a Connect session."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def is_one_process(spark: SparkSession) -> bool:
+    """Whether Spark's driver and executors are one process of this machine; of a Connect server nobody knows."""
+    if is_connect(spark):
+        return False
+    master = str(spark.sparkContext.master)
+    return master == "local" or master.startswith("local[")
+
+
+def new_observation(spark: SparkSession) -> Any:
+    """What `DataFrame.observe` of such a session takes."""
+    if is_connect(spark):
+        from pyspark.sql.connect.observation import Observation as ConnectObservation
+
+        return ConnectObservation()
+    from pyspark.sql import Observation
+
+    return Observation()
+
+
+def observed(observation: Any, name: str, sleep: Callable[[float], None] = time.sleep) -> int | None:
+    """The value `name` that was observed in a job that has ended, None where word of it does not come in time."""
+    if type(observation).__module__.startswith("pyspark.sql.connect"):
+        found: int | None = observation.get.get(name)
+        return found
+    future = observation._jo.future()
+    for _ in range(_OBSERVED_POLLS):
+        if future.isCompleted():
+            value: int | None = observation._jo.getAsJava().get(name)
+            return value
+        sleep(_OBSERVED_POLL_S)
+    return None
+
+
+def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
+    """`replacement`, so that column references made from `original` (`original.a`) resolve to its columns.
+
+    Both have the same column names in the same order. Classic references carry the ids of the attributes they were
+    made from, hence the new columns take over those ids; Connect references carry the id of a plan.
+    """
+    if is_connect(original.sparkSession):
+        return same_plan(original, replacement)
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    session = original.sparkSession
+    jvm: Any = session._jvm
+    jsession = session._jsparkSession
+    old_plan = original._jdf.queryExecution().analyzed()
+    new_plan = replacement._jdf.queryExecution().analyzed()
+    old, new = old_plan.output(), new_plan.output()
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    empty, none = _scala_object(jvm.scala.collection.immutable, "Nil"), _scala_object(jvm.scala, "None")
+    aliases = jvm.java.util.ArrayList()
+    for position in range(old.size()):
+        attribute = old.apply(position)
+        aliases.add(expressions.Alias(new.apply(position), attribute.name(), attribute.exprId(), empty, none, empty))
+    scala_aliases = jvm.scala.jdk.javaapi.CollectionConverters.asScala(aliases).toSeq()
+    project = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(scala_aliases, new_plan)
+    jdf = jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, project)
+    return ClassicDataFrame(jdf, session)
+
+
+def same_plan(original: DataFrame, replacement: DataFrame) -> DataFrame:
+    """`replacement`, known to Connect under the plan id of `original`; classic sessions know no such thing."""
+    if is_connect(original.sparkSession):
+        plan: Any = replacement._plan
+        # The id is a plain attribute in older releases of PySpark, and a property over this one in newer ones.
+        name = "_root_plan_id" if hasattr(plan, "_root_plan_id") else "_plan_id"
+        setattr(plan, name, original._plan._plan_id)
+    return replacement
+
+
+def _scala_object(package: Any, name: str) -> Any:
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+
+def with_filter(frame: DataFrame, narrow: Callable[[Any], DataFrame]) -> DataFrame:
+    """`frame`, whose `filter` and `where` ask `narrow(condition)` for their result."""
+    if is_connect(frame.sparkSession):
+        from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+
+        connect: DataFrame = _filtering(ConnectDataFrame)(frame._plan, frame.sparkSession)
+        connect._slackwater_narrow = narrow  # type: ignore[attr-defined]
+        return connect
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    classic: DataFrame = _filtering(ClassicDataFrame)(frame._jdf, frame.sparkSession)
+    classic._slackwater_narrow = narrow  # type: ignore[attr-defined]
+    return classic
+
+
+def plain_filter(frame: DataFrame, condition: Any) -> DataFrame:
+    """`frame.filter(condition)` as Spark does it."""
+    from pyspark.sql import DataFrame as AnyDataFrame
+
+    base = next(c for c in type(frame).__mro__ if c.__module__.startswith("pyspark.") and c is not AnyDataFrame)
+    return base.filter(frame, condition)  # type: ignore[no-any-return,attr-defined]
+
+
+def read_paths(spark: SparkSession, reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
+    """`reader.load(paths)`, analysed: a path that is missing raises here."""
+    frame: DataFrame
+    if is_connect(spark):
+        frame = reader.load(list(paths))
+        _ = frame.schema
+    elif len(paths) <= _PATHS_ONE_BY_ONE:
+        frame = reader.load(list(paths))
+    else:
+        # Every element is a call into the JVM; one text that is split there is one. No path holds a NUL.
+        jvm: Any = spark._jvm
+        split = jvm.java.util.regex.Pattern.compile("\0").split("\0".join(paths))
+        frame = reader._df(reader._jreader.load(split))
+    return frame
+
+
+def listed_urls(frame: DataFrame) -> list[str]:
+    """The URLs of the files that Spark listed for `frame`, one that `read_paths` gave."""
+    if is_connect(frame.sparkSession):
+        return list(frame.inputFiles())
+    jvm: Any = frame.sparkSession._jvm
+    relation = frame._jdf.queryExecution().analyzed()
+    # Asked of the relation, it need not be optimized first; that of another kind of source cannot be asked.
+    listing = relation.relation() if relation.nodeName() == "LogicalRelation" else frame._jdf
+    # Every element is a call into the JVM, one text is one. Java's own `join` is not found for an array of texts.
+    return str(jvm.org.apache.hadoop.util.StringUtils.join("\0", listing.inputFiles())).split("\0")
+
+
+def frame_of_writer(writer: Any) -> DataFrame:
+    """The DataFrame that a `DataFrameWriter` writes; one of Connect only holds its plan."""
+    if not is_connect(writer._spark):
+        frame: DataFrame = writer._df
+        return frame
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+
+    return ConnectDataFrame(writer._df, writer._spark)
+
+
+_classes: dict[type, type] = {}
+
+
+def _filtering(base: type) -> type:
+    """A subclass of the mode's DataFrame; its `filter` plans the scan anew."""
+    if base not in _classes:
+
+        def narrowed(self: Any, condition: Any) -> Any:
+            return self._slackwater_narrow(condition)
+
+        _classes[base] = type("DataFrame", (base,), {"filter": narrowed, "where": narrowed, "__doc__": base.__doc__})
+    return _classes[base]
+
+
+def all_settings(spark: SparkSession) -> dict[str, str]:
+    """What the session has set, by the settings' names; what is as Spark has it by default may be missing."""
+    if is_connect(spark):
+        return dict(spark.conf.getAll)
+    # One call into the JVM for all of them, where PySpark makes some for each. No setting's name holds an arrow.
+    text = str(spark._jsparkSession.conf().getAll().mkString("\0"))
+    pairs = (line.partition(" -> ") for line in text.split("\0") if line)
+    return {key: value for key, _, value in pairs}
+
+
+@contextmanager
+def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Within the block, the session has these settings; afterwards it has again what it had."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    changed = {key: value for key, value in settings.items() if before[key] != value}
+    for key, value in changed.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in changed:
+            earlier = before[key]
+            if earlier is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, earlier)
+
+
+@contextmanager
+def listing_on_driver(spark: SparkSession, path_count: int) -> Iterator[None]:
+    """Within the block, `path_count` paths are looked up without a Spark job: on a local disk that is far faster."""
+    before = spark.conf.get(_LISTING_THRESHOLD)
+    if before is None or path_count <= int(before):
+        yield
+        return
+    spark.conf.set(_LISTING_THRESHOLD, str(path_count + 1))
+    try:
+        yield
+    finally:
+        spark.conf.set(_LISTING_THRESHOLD, before)
+
+
+def is_missing_path(error: AnalysisException) -> bool:
+    """Whether Spark refused a plan because a path that it names is not there."""
+    return condition_of(error) == "PATH_NOT_FOUND"
+
+
+def condition_of(error: PySparkException) -> str | None:
+    """The name of the error's condition, which older releases of PySpark call its class."""
+    condition: str | None = (getattr(error, "getCondition", None) or error.getErrorClass)()
+    return condition
+
+
+def writer_failure(error: Exception) -> str | None:
+    """Why Spark's file writer failed, None where it is not the writer that did."""
+    if isinstance(error, PySparkException):
+        return str(error).splitlines()[0] if condition_of(error) == _WRITE_FAILED else None
+    # An exception of the JVM that PySpark has no class for; without py4j there is none.
+    java: Any = getattr(error, "java_exception", None)
+    if not hasattr(java, "getCondition") or java.getCondition() != _WRITE_FAILED:
+        return None
+    while (cause := java.getCause()) is not None:
+        java = cause
+    return str(java.toString())
+
+
+def kept_rows(frame: DataFrame, extra: Column) -> DataFrame:
+    """The rows of `frame`, run once and kept, and the column `extra`; users' names for its columns stay valid.
+
+    A classic session keeps aliases and attributes by itself; one of Connect is told them anew.
+    """
+    if not is_connect(frame.sparkSession):
+        return frame.select("*", extra).localCheckpoint()
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+    from pyspark.sql.connect.plan import SubqueryAlias
+
+    plan: Any = frame._plan
+    if isinstance(plan, SubqueryAlias) and plan._child is not None:
+        session: Any = frame.sparkSession
+        inner = kept_rows(ConnectDataFrame(plan._child, session), extra)
+        return same_plan(frame, inner.alias(plan._alias))
+    return same_plan(frame, frame.select("*", extra).localCheckpoint())
+
+
+def alias_of(frame: DataFrame) -> str | None:
+    """The name that `frame.alias(…)` gave, None where the frame has none."""
+    if is_connect(frame.sparkSession):
+        plan: Any = frame._plan
+        return getattr(plan, "_alias", None) if type(plan).__name__ == "SubqueryAlias" else None
+    analyzed = frame._jdf.queryExecution().analyzed()
+    return str(analyzed.alias()) if analyzed.nodeName() == "SubqueryAlias" else None
+
+
+def reads_the_same(frame: DataFrame) -> bool:
+    """Whether `frame` certainly has the same rows whenever it is run: of files or given rows, and nothing of chance.
+
+    Connect does not let look at a plan: there the answer is no.
+    """
+    if is_connect(frame.sparkSession):
+        return False
+    analyzed = frame._jdf.queryExecution().analyzed()
+    leaves = analyzed.collectLeaves()
+    names = {leaves.apply(at).nodeName() for at in range(leaves.size())}
+    return bool(analyzed.deterministic()) and names <= _STEADY_LEAVES and not plan_asks_the_clock(analysed_text(frame))
+
+
+def analysed_text(frame: DataFrame) -> str:
+    """The analysed plan of `frame` as Spark writes it, all columns of it."""
+    if not is_connect(frame.sparkSession):
+        return _tree_text(frame._jdf.queryExecution().analyzed())
+    client: Any = frame.sparkSession.client
+    plan: Any = frame._plan
+    with with_settings(frame.sparkSession, {"spark.sql.debug.maxToStringFields": str(_ALL_FIELDS)}):
+        told = client.explain_string(plan.to_proto(client), explain_mode="extended")
+    found = _ANALYSED.search(told)
+    if found is None:
+        raise SlackwaterError(f"Spark explains a plan in an unexpected way: {told[:200]}")
+    return found[1]
+
+
+def _tree_text(plan: Any) -> str:
+    from py4j.protocol import Py4JError
+
+    try:
+        return str(plan.treeString(False, False, _ALL_FIELDS, False, False))
+    except Py4JError:
+        # Older releases of Spark have one flag less.
+        return str(plan.treeString(False, False, _ALL_FIELDS, False))
+
+
+def release_kept_rows(frame: DataFrame) -> None:
+    """Let go of the rows that `localCheckpoint` kept, as nothing reads them any more.
+
+    Left to the garbage collector, Connect would ask the server from inside of whatever thread happens to collect, and
+    can wait for itself there; a classic session cleans up in a thread of its own.
+    """
+    if not is_connect(frame.sparkSession):
+        return
+    plan: Any = frame._plan
+    while type(plan).__name__ == "SubqueryAlias":
+        plan = plan._child
+    if type(plan).__name__ == "CachedRemoteRelation" and plan._relation_id is not None:
+        plan.__del__()
+        plan._relation_id = None

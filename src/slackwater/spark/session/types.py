@@ -1,0 +1,110 @@
+"""Delta schemas as Spark schemas, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import UnsupportedFeature
+from slackwater.protocol.features.column_mapping import FIELD_ID, PHYSICAL_NAME
+from slackwater.protocol.schema.schema import (
+    EXISTS_DEFAULT,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+PARQUET_FIELD_ID = "parquet.field.id"
+
+_TO_SPARK: dict[str, spark_types.DataType] = {
+    "string": spark_types.StringType(),
+    "long": spark_types.LongType(),
+    "integer": spark_types.IntegerType(),
+    "short": spark_types.ShortType(),
+    "byte": spark_types.ByteType(),
+    "float": spark_types.FloatType(),
+    "double": spark_types.DoubleType(),
+    "boolean": spark_types.BooleanType(),
+    "binary": spark_types.BinaryType(),
+    "date": spark_types.DateType(),
+    "timestamp": spark_types.TimestampType(),
+    "timestamp_ntz": spark_types.TimestampNTZType(),
+    "void": spark_types.NullType(),
+}
+_FROM_SPARK = {type(spark): PrimitiveType(name) for name, spark in _TO_SPARK.items()}
+_PLAIN = "UTF8_BINARY"
+# What only the log and the files need to know; users see the rest of a column's metadata.
+_INTERNAL = (FIELD_ID, PHYSICAL_NAME, "delta.identity.", "delta.generationExpression", "delta.invariants")
+
+
+def to_spark_type(data_type: DataType, field_ids: bool = False) -> spark_types.DataType:
+    """The Spark type of `data_type`; with `field_ids`, nested fields carry their Parquet field ids."""
+    if isinstance(data_type, PrimitiveType):
+        return _TO_SPARK[data_type.name]
+    if isinstance(data_type, DecimalType):
+        return spark_types.DecimalType(data_type.precision, data_type.scale)
+    if isinstance(data_type, ArrayType):
+        return spark_types.ArrayType(to_spark_type(data_type.element_type, field_ids), data_type.contains_null)
+    if isinstance(data_type, MapType):
+        return spark_types.MapType(
+            to_spark_type(data_type.key_type, field_ids),
+            to_spark_type(data_type.value_type, field_ids),
+            data_type.value_contains_null,
+        )
+    return to_spark_schema(data_type, field_ids)
+
+
+def to_spark_schema(schema: StructType, field_ids: bool = False) -> spark_types.StructType:
+    """The Spark schema of `schema`: all columns nullable as for any file source, comments kept."""
+    return spark_types.StructType([_spark_field(column, field_ids) for column in schema])
+
+
+def _spark_field(column: StructField, field_ids: bool) -> spark_types.StructField:
+    metadata: dict[str, Any] = {k: v for k, v in column.metadata.items() if not _is_hidden(k)}
+    if field_ids and isinstance(column.metadata.get(FIELD_ID), int):
+        metadata[PARQUET_FIELD_ID] = column.metadata[FIELD_ID]
+    return spark_types.StructField(column.name, to_spark_type(column.type, field_ids), True, metadata)
+
+
+def _is_hidden(key: str) -> bool:
+    # Spark would evaluate this text for rows of files without the column, which are null in Delta tables.
+    return key.startswith(_INTERNAL) or key == EXISTS_DEFAULT
+
+
+def from_spark_schema(schema: spark_types.StructType) -> StructType:
+    """The Delta schema of a Spark schema. Raises UnsupportedFeature for a type that Delta tables cannot hold."""
+    return StructType(tuple(_field(f, f.name) for f in schema.fields))
+
+
+def _field(field: spark_types.StructField, path: str) -> StructField:
+    metadata: Mapping[str, Any] = dict(field.metadata or {})
+    return StructField(field.name, _from_spark(field.dataType, path), field.nullable, metadata)
+
+
+def _from_spark(spark_type: spark_types.DataType, path: str) -> DataType:
+    if isinstance(spark_type, spark_types.StructType):
+        return StructType(tuple(_field(f, f"{path}.{f.name}") for f in spark_type.fields))
+    if isinstance(spark_type, spark_types.ArrayType):
+        return ArrayType(_from_spark(spark_type.elementType, f"{path}.element"), spark_type.containsNull)
+    if isinstance(spark_type, spark_types.MapType):
+        return MapType(
+            _from_spark(spark_type.keyType, f"{path}.key"),
+            _from_spark(spark_type.valueType, f"{path}.value"),
+            spark_type.valueContainsNull,
+        )
+    if isinstance(spark_type, spark_types.DecimalType):
+        return DecimalType(spark_type.precision, spark_type.scale)
+    if isinstance(spark_type, spark_types.StringType) and getattr(spark_type, "collation", _PLAIN) != _PLAIN:
+        raise UnsupportedFeature(f"column {path}: Delta tables cannot hold a {spark_type.simpleString()}")
+    if isinstance(spark_type, (spark_types.CharType, spark_types.VarcharType)):
+        return PrimitiveType("string")
+    found = _FROM_SPARK.get(type(spark_type))
+    if found is None:
+        raise UnsupportedFeature(f"column {path}: Delta tables cannot hold the type {spark_type.simpleString()}")
+    return found

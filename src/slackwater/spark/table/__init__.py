@@ -1,0 +1,1 @@
+"""`DeltaTable` and its builder, by delta-spark's names."""

@@ -1,0 +1,351 @@
+"""Changes of a table that rewrite no row, as methods of `DeltaTable`; SQL's ALTER TABLE says the same.
+
+Source: delta-spark's DeltaTable and ALTER TABLE; delta-protocol.md "Change Metadata", "CHECK Constraints".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import orjson
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument, InvariantViolationException
+from slackwater.predicate.predicate import Constant
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.changes.column import change_type, set_comment, set_default, set_nullability
+from slackwater.protocol.changes.columns import (
+    ColumnPosition,
+    NewColumn,
+    add_columns,
+    drop_columns,
+    move_column,
+    rename_column,
+)
+from slackwater.protocol.changes.replacement import replace_columns
+from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path, resolve_field, resolve_path
+from slackwater.protocol.schema.schema import (
+    ArrayType,
+    ColumnPath,
+    MapType,
+    StructField,
+    StructType,
+    parse_schema,
+    walk_fields,
+)
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.lake.transaction_time import TransactionTime
+from slackwater.spark.read.table_scan import TableScan
+from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.table.builder import parsed_type, text_argument
+from slackwater.spark.write.row_checks import RowCheck, expressions_named, not_null_check, sql_check
+from slackwater.spark.write.table_expressions import validate_constraint, validate_default
+from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.committers.choice import committer_for
+from slackwater.transaction.table import alteration
+from slackwater.transaction.table.alteration import Alteration, change_metadata, clustering_columns
+from slackwater.transaction.table.feature_removal import drop_feature
+from slackwater.transaction.transaction import TableTransaction
+
+
+class TableAlterations:
+    """The part of `DeltaTable` that changes a table without rewriting rows.
+
+    Columns are named by dotted paths, with backticks where a name holds a dot; `element`, `key` and `value` step into
+    arrays and maps. Each method commits one version, or none where nothing changes, and raises InvalidArgument,
+    OperationNotAllowed, UnsupportedFeature, or the DeltaConcurrentModificationException of a lost race.
+    """
+
+    _spark: SparkSession
+
+    def _snapshot(self) -> Snapshot:
+        raise NotImplementedError
+
+    def addColumns(
+        self,
+        cols: spark_types.StructType | list[spark_types.StructField],
+        parent: str = "",
+        after: str | None = None,
+        first: bool = False,
+    ) -> None:
+        """Add nullable columns, at the end or in the given place, to the table or to the struct `parent`."""
+        columns = _columns(cols)
+        where = column_path(parent) if parent else ()
+        position = _position(after, first)
+        # Columns that are added together stand together, in their order.
+        places = [position, *(ColumnPosition(column.name) for column in columns)] if position else [None] * len(columns)
+        added = [NewColumn(column, where, place) for column, place in zip(columns, places, strict=False)]
+        described = _json([{"column": _described(where, a.column), **_placed(a.position)} for a in added])
+        self._change(
+            "ADD COLUMNS", lambda s: add_columns(s.metadata, added, s.column_mapping_mode), {"columns": described}
+        )
+
+    def renameColumn(self, existing: str, new: str) -> None:
+        """Give a column another name; files stay as they are. Needs column mapping."""
+        path = column_path(existing)
+        renamed = (*path[:-1], text_argument("new", new))
+        self._change(
+            "RENAME COLUMN",
+            lambda s: rename_column(s.metadata, path, new, s.column_mapping_mode),
+            {"oldColumnPath": format_column_path(path), "newColumnPath": format_column_path(renamed)},
+        )
+
+    def dropColumns(self, *cols: str, ifExists: bool = False) -> None:
+        """Take columns away; files stay as they are. Needs column mapping."""
+        paths = [column_path(name) for name in cols]
+        self._change(
+            "DROP COLUMNS",
+            lambda s: drop_columns(
+                s.metadata, paths, s.column_mapping_mode, clustering=clustering_columns(s), if_exists=ifExists
+            ),
+            {"columns": _json([format_column_path(path) for path in paths])},
+        )
+
+    def moveColumn(self, col: str, after: str | None = None, first: bool = False) -> None:
+        """Put a column in another place among its siblings."""
+        position = _position(after, first)
+        if position is None:
+            raise InvalidArgument("say where the column is to stand: first=True, or after='another'")
+        path = column_path(col)
+        self._change_column(path, lambda s: move_column(s.metadata, path, position), position)
+
+    def setColumnComment(self, col: str, comment: str | None) -> None:
+        """Describe a column; None takes the description away."""
+        path = column_path(col)
+        text = None if comment is None else text_argument("comment", comment)
+        self._change_column(path, lambda s: set_comment(s.metadata, path, text))
+
+    def setColumnNullable(self, col: str, nullable: bool) -> None:
+        """Allow nulls in a column, or forbid them: then every row is looked at first.
+
+        Raises InvariantViolationException, with a row that has a null there.
+        """
+        if not isinstance(nullable, bool):
+            raise InvalidArgument(f"nullable must be True or False, found {nullable!r}")
+        path = column_path(col)
+
+        def change(snapshot: Snapshot) -> Metadata:
+            # Whether it can be so at all comes before a look at the rows.
+            changed = set_nullability(snapshot.metadata, path, nullable, holds_no_null=True)
+            if not nullable and changed != snapshot.metadata:
+                spelled, _ = resolve_field(snapshot.schema, path)
+                self._require_rows(snapshot, not_null_check(spelled, snapshot.schema))
+            return changed
+
+        self._change_column(path, change, reads_rows=not nullable)
+
+    def setColumnDefault(self, col: str, default: str | None) -> None:
+        """Give a column the SQL expression that rows without the column get; None takes it away.
+
+        The table must support `allowColumnDefaults`.
+        """
+        path = column_path(col)
+
+        def change(snapshot: Snapshot) -> Metadata:
+            changed = set_default(snapshot.metadata, path, default)
+            if default is not None:
+                _, column = resolve_field(snapshot.schema, path)
+                validate_default(self._spark, default, column.type, f"default value {default!r} of column {col}")
+            return changed
+
+        if default is not None:
+            text_argument("default", default)
+        self._change_column(path, change)
+
+    def changeColumnType(self, col: str, dataType: str | spark_types.DataType) -> None:
+        """Widen a column where its files are read as the wider type as they are: byte to short, both to integer."""
+        (wanted,) = _columns([spark_types.StructField("x", parsed_type(dataType))])
+        path = column_path(col)
+        self._change_column(path, lambda s: change_type(s.metadata, path, wanted.type))
+
+    def replaceColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> None:
+        """Make `cols` the table's columns: others are dropped, new ones added, order and comments taken over."""
+        columns = _columns(cols)
+        self._change(
+            "REPLACE COLUMNS",
+            lambda s: replace_columns(
+                s.metadata, StructType(columns), s.column_mapping_mode, clustering=clustering_columns(s)
+            ),
+            {"columns": _json([_described((), column) for column in columns])},
+        )
+
+    def setProperties(self, properties: Mapping[str, str]) -> None:
+        """Set table properties; features that they turn on join the protocol."""
+        if not isinstance(properties, Mapping):
+            raise InvalidArgument(f"properties must map keys to values, found {properties!r}")
+        self._alter(lambda s: alteration.set_properties(s, properties))
+
+    def unsetProperties(self, *keys: str, ifExists: bool = False) -> None:
+        """Take table properties away."""
+        for key in keys:
+            text_argument("a key", key)
+        self._alter(lambda s: alteration.unset_properties(s, keys, ifExists))
+
+    def addConstraint(self, name: str, expression: str) -> None:
+        """Add a CHECK constraint, which every row of the table must satisfy already.
+
+        Raises InvariantViolationException, with a row that does not.
+        """
+
+        rule = f"CHECK constraint {text_argument('name', name)}"
+        text_argument("expression", expression)
+
+        def change(snapshot: Snapshot) -> Alteration:
+            found = alteration.add_constraint(snapshot, name, expression)
+            validate_constraint(self._spark, snapshot.schema, expression, f"{rule} ({expression})")
+            self._require_rows(snapshot, sql_check(rule, expression, (), self._as_of_transaction(snapshot)))
+            return found
+
+        self._alter(change, reads_rows=True)
+
+    def dropConstraint(self, name: str, ifExists: bool = False) -> None:
+        """Take a CHECK constraint away."""
+        text_argument("name", name)
+        self._alter(lambda s: alteration.drop_constraint(s, name, ifExists))
+
+    def clusterBy(self, *cols: str) -> None:
+        """Cluster the table by these columns from now on, or by none."""
+        paths = [column_path(name) for name in cols]
+        self._alter(lambda s: alteration.cluster_by(s, paths))
+
+    def setDomainMetadata(self, domain: str, configuration: str) -> None:
+        """Set a metadata domain of the user's; names that start with `delta.` belong to the protocol."""
+        text_argument("domain", domain)
+        text_argument("configuration", configuration)
+        self._alter(lambda s: alteration.set_domain(s, domain, configuration))
+
+    def removeDomainMetadata(self, domain: str) -> None:
+        """Take a metadata domain of the user's away."""
+        text_argument("domain", domain)
+        self._alter(lambda s: alteration.remove_domain(s, domain))
+
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
+        """Raise the table's protocol to at least these versions; nothing is ever lowered."""
+        for version in (readerVersion, writerVersion):
+            if isinstance(version, bool) or not isinstance(version, int):
+                raise InvalidArgument(f"a protocol version must be a whole number, found {version!r}")
+        self._alter(lambda s: alteration.upgrade_protocol(s, readerVersion, writerVersion))
+
+    def addFeatureSupport(self, featureName: str) -> None:
+        """Add a table feature, and those that it requires, to the protocol."""
+        if not isinstance(featureName, str):
+            raise InvalidArgument(f"featureName needs to be a string but got {type(featureName)}")
+        self._alter(lambda s: alteration.add_feature(s, featureName))
+
+    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
+        """Take a table feature out of the protocol, where no trace of it is left in the table.
+
+        With `truncateHistory` the versions that may hold traces of a feature of readers are forgotten first, once
+        they are older than `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours).
+        """
+        if not isinstance(featureName, str):
+            raise InvalidArgument(f"featureName needs to be a string but got {type(featureName)}")
+        if truncateHistory is not None and not isinstance(truncateHistory, bool):
+            raise InvalidArgument(f"truncateHistory needs to be a boolean but got {type(truncateHistory)}")
+        snapshot = self._snapshot()
+        drop_feature(
+            snapshot,
+            committer_for(snapshot.store, snapshot.protocol, snapshot.metadata),
+            featureName,
+            bool(truncateHistory),
+            user_metadata=SessionSettings.of(self._spark).user_metadata,
+        )
+
+    def _change(
+        self,
+        operation: str,
+        change: Callable[[Snapshot], Metadata],
+        parameters: Mapping[str, str],
+        reads_rows: bool = False,
+    ) -> None:
+        self._alter(lambda s: change_metadata(s, operation, change(s), parameters), reads_rows)
+
+    def _change_column(
+        self,
+        path: ColumnPath,
+        change: Callable[[Snapshot], Metadata],
+        position: ColumnPosition | None = None,
+        reads_rows: bool = False,
+    ) -> None:
+        def altered(snapshot: Snapshot) -> Alteration:
+            changed = change(snapshot)
+            spelled, data_type = resolve_path(parse_schema(changed.schema_string), path)
+            column = dict(walk_fields(parse_schema(changed.schema_string))).get(spelled)
+            shown = column or StructField(spelled[-1], data_type)
+            parameters = {"column": _json(_described(spelled[:-1], shown)), **_placed(position)}
+            return change_metadata(snapshot, "CHANGE COLUMN", changed, parameters)
+
+        self._alter(altered, reads_rows)
+
+    def _alter(self, change: Callable[[Snapshot], Alteration], reads_rows: bool = False) -> CommitResult | None:
+        snapshot = self._snapshot()
+        committer = committer_for(snapshot.store, snapshot.protocol, snapshot.metadata)
+        altered = change(snapshot)
+        if altered.is_empty:
+            return None
+        transaction = TableTransaction(snapshot.store, committer, snapshot)
+        if reads_rows:
+            transaction.read_where(Constant(True))
+        return altered.commit(transaction, SessionSettings.of(self._spark).user_metadata)
+
+    def _as_of_transaction(self, snapshot: Snapshot) -> Callable[[str], str]:
+        """From SQL that rows are looked at by to that with the time of the transaction that this is part of."""
+        time = TransactionTime.of(snapshot.store)
+        return str if time is None else partial(time.in_text, columns=snapshot.schema.names)
+
+    def _require_rows(self, snapshot: Snapshot, check: RowCheck) -> None:
+        """Look at every row of the table. Raises InvariantViolationException with one that breaks the rule."""
+        frame = TableScan(self._spark, snapshot).dataframe()
+        with expressions_named(check.says):
+            found = frame.filter(~F.coalesce(check.holds, F.lit(False))).limit(1).collect()
+        if found:
+            raise InvariantViolationException(
+                f"{snapshot.store.root_url}: {check.says} is broken by a row of the table already: "
+                f"{found[0].asDict(recursive=True)}; fix the rows first"
+            )
+
+
+def column_path(name: Any) -> ColumnPath:
+    """The path that the text `name` spells. Raises InvalidArgument, also for what is no text."""
+    return parse_column_path(text_argument("a column", name))
+
+
+def _position(after: str | None, first: bool) -> ColumnPosition | None:
+    if first and after is not None:
+        raise InvalidArgument("give first or after, not both")
+    if after is not None:
+        return ColumnPosition(text_argument("after", after))
+    return ColumnPosition() if first else None
+
+
+def _columns(given: Any) -> tuple[StructField, ...]:
+    fields = given.fields if isinstance(given, spark_types.StructType) else given
+    if not isinstance(fields, list) or not all(isinstance(f, spark_types.StructField) for f in fields):
+        raise InvalidArgument(f"cols must be a StructType or a list of StructFields, found {given!r}")
+    return from_spark_schema(spark_types.StructType(fields)).fields
+
+
+def _described(parent: ColumnPath, column: StructField) -> dict[str, Any]:
+    """A column as delta-spark's operation parameters show it."""
+    kinds = {StructType: "struct", ArrayType: "array", MapType: "map"}
+    return {
+        "name": format_column_path((*parent, column.name)),
+        "type": kinds.get(type(column.type), str(column.type)),
+        "nullable": column.nullable,
+        "metadata": dict(column.metadata),
+    }
+
+
+def _placed(position: ColumnPosition | None) -> dict[str, str]:
+    if position is None:
+        return {}
+    return {"position": "FIRST" if position.after is None else f"AFTER {format_column_path((position.after,))}"}
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,267 @@
+"""`DeltaTable.create` and its kin: a table described column by column, with delta-spark's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from pyspark.errors import ParseException
+from pyspark.sql import SparkSession
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.features.identity_columns import IdentityColumn
+from slackwater.protocol.features.row_rules import checks
+from slackwater.protocol.properties.properties import split_properties
+from slackwater.protocol.schema.column_paths import parse_column_path
+from slackwater.protocol.schema.schema import COMMENT, GENERATION_EXPRESSION, LONG, StructField, StructType
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.names import table_path
+from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.write.overwrite import whole_table
+from slackwater.spark.write.save import newest_snapshot
+from slackwater.spark.write.table_expressions import validate_constraint, validate_generation
+from slackwater.storage.open import open_store
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.committers.choice import committer_for
+from slackwater.transaction.rows.recommit import as_removes
+from slackwater.transaction.table.definition import TableDefinition, define_table
+from slackwater.transaction.transaction import Clock, TableTransaction
+
+if TYPE_CHECKING:
+    from slackwater.spark.table.table import DeltaTable
+
+
+@dataclass
+class IdentityGenerator:
+    """The values of an identity column: `start`, `start + step`, …"""
+
+    start: int = 1
+    step: int = 1
+
+
+@dataclass(frozen=True)
+class BuildMode:
+    """What `execute` does with a table that is there, and with one that is not."""
+
+    operation: str
+    if_exists: str
+    if_missing: str = "create"
+
+
+CREATE = BuildMode("CREATE TABLE", "error")
+CREATE_IF_NOT_EXISTS = BuildMode("CREATE TABLE", "keep")
+REPLACE = BuildMode("REPLACE TABLE", "replace", "error")
+CREATE_OR_REPLACE = BuildMode("CREATE OR REPLACE TABLE", "replace")
+
+
+class DeltaTableBuilder:
+    """A table to be created or replaced; each call adds to it and returns it, `execute` does the work."""
+
+    def __init__(self, spark: SparkSession, mode: BuildMode, table: Callable[[SparkSession, str], DeltaTable]) -> None:
+        self._spark = spark
+        self._mode = mode
+        self._table = table
+        self._path: str | None = None
+        self._columns: list[StructField] = []
+        self._partition_by: tuple[str, ...] = ()
+        self._cluster_by: tuple[str, ...] | None = None
+        self._properties: dict[str, str] = {}
+        self._comment: str | None = None
+
+    def tableName(self, identifier: str) -> DeltaTableBuilder:
+        """The table's name: ``delta.`/path` ``. Raises UnsupportedFeature for names in a catalog."""
+        path = table_path(text_argument("identifier", identifier))
+        if path is None:
+            raise UnsupportedFeature(
+                f"{identifier}: tables are found by path in this version: use location, or delta.`/path`"
+            )
+        self._path = path
+        return self
+
+    def location(self, location: str) -> DeltaTableBuilder:
+        """The directory or URL of the table."""
+        self._path = text_argument("location", location)
+        return self
+
+    def comment(self, comment: str) -> DeltaTableBuilder:
+        """The description of the table."""
+        self._comment = text_argument("comment", comment)
+        return self
+
+    def addColumn(
+        self,
+        colName: str,
+        dataType: str | spark_types.DataType,
+        nullable: bool = True,
+        generatedAlwaysAs: str | IdentityGenerator | None = None,
+        generatedByDefaultAs: IdentityGenerator | None = None,
+        comment: str | None = None,
+    ) -> DeltaTableBuilder:
+        """Add a column; `dataType` is a Spark type or its DDL text.
+
+        `generatedAlwaysAs`: a SQL expression over other columns, or an IdentityGenerator; `generatedByDefaultAs`: an
+        IdentityGenerator whose values rows may replace by their own. Raises InvalidArgument.
+        """
+        if not isinstance(nullable, bool):
+            raise InvalidArgument(f"nullable must be True or False, found {nullable!r}")
+        spark_field = spark_types.StructField(text_argument("colName", colName), parsed_type(dataType), nullable)
+        (column,) = from_spark_schema(spark_types.StructType([spark_field]))
+        metadata: dict[str, Any] = dict(column.metadata)
+        if comment is not None:
+            metadata[COMMENT] = text_argument("comment", comment)
+        metadata |= _generation(column, generatedAlwaysAs, generatedByDefaultAs)
+        self._columns.append(replace(column, metadata=metadata))
+        return self
+
+    def addColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> DeltaTableBuilder:
+        """Add the fields of a Spark schema."""
+        fields = list(cols.fields) if isinstance(cols, spark_types.StructType) else cols
+        if not isinstance(fields, list) or not all(isinstance(f, spark_types.StructField) for f in fields):
+            raise InvalidArgument(f"cols must be a StructType or a list of StructFields, found {cols!r}")
+        self._columns += from_spark_schema(spark_types.StructType(fields))
+        return self
+
+    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
+        """The columns that the table is partitioned by."""
+        self._partition_by = _names("partitionedBy", cols)
+        return self
+
+    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
+        """The columns that the table is clustered by, nested ones as dotted paths."""
+        self._cluster_by = _names("clusterBy", cols)
+        return self
+
+    def property(self, key: str, value: str) -> DeltaTableBuilder:
+        """Set a table property."""
+        self._properties[text_argument("key", key)] = text_argument("value", value)
+        return self
+
+    def execute(self) -> DeltaTable:
+        """Create or replace the table.
+
+        Raises TableAlreadyExists, TableNotFound where there is nothing to replace, InvalidArgument and
+        UnsupportedFeature for a table that cannot be, and as every commit does.
+        """
+        if self._path is None:
+            raise InvalidArgument("say where the table is to be: location(path), or tableName('delta.`path`')")
+        store = open_store(self._path)
+        existing = newest_snapshot(store)
+        if existing is None and self._mode.if_missing == "error":
+            raise TableNotFound(f"{store.root_url} is not a Delta table, so it cannot be replaced: create it")
+        if existing is not None and self._mode.if_exists == "error":
+            raise TableAlreadyExists(f"{store.root_url} is a Delta table already: replace it, or choose another place")
+        if existing is None:
+            _require_empty(store)
+        if existing is None or self._mode.if_exists == "replace":
+            self._commit(store, existing)
+        return self._table(self._spark, self._path)
+
+    def _commit(self, store: ObjectStore, existing: Snapshot | None) -> None:
+        schema = StructType(tuple(self._columns))
+        clustered = None if self._cluster_by is None else [parse_column_path(name) for name in self._cluster_by]
+        settings = SessionSettings.of(self._spark)
+        properties = {**settings.properties_beside(self._properties), **self._properties}
+        definition = TableDefinition(schema, self._partition_by, clustered, properties, description=self._comment)
+        replaces = (existing.protocol, existing.metadata, existing.domain_metadata) if existing else None
+        clock = Clock()
+        now_ms = clock.now_ms()
+        table = define_table(definition, now_ms, clock.new_id, replaces)
+        self._validate_expressions(schema)
+        transaction = TableTransaction(store, committer_for(store, table.protocol, table.metadata), existing)
+        transaction.set_protocol(table.protocol)
+        transaction.set_metadata(table.metadata)
+        for domain in table.domains:
+            transaction.set_domain(domain)
+        if existing is not None:
+            replaced = whole_table(existing)
+            transaction.read_where(replaced.predicate)
+            transaction.remove(as_removes(replaced.files, now_ms))
+        described = _described(table.metadata, self._cluster_by or ())
+        transaction.commit(self._mode.operation, described, user_metadata=settings.user_metadata)
+
+    def _validate_expressions(self, schema: StructType) -> None:
+        for column in schema:
+            sql = column.metadata.get(GENERATION_EXPRESSION)
+            if sql is not None:
+                what = f"column {column.name}, generated as ({sql})"
+                validate_generation(self._spark, schema, sql, column.type, what)
+        for check in checks(split_properties(self._properties).constraints):
+            validate_constraint(self._spark, schema, check.sql, f"CHECK constraint {check.name} ({check.sql})")
+
+
+def parsed_type(given: Any) -> spark_types.DataType:
+    """A Spark type, or what its DDL text says. Raises InvalidArgument."""
+    if isinstance(given, spark_types.DataType):
+        return given
+    if not isinstance(given, str):
+        raise InvalidArgument(f"dataType must be a Spark type or its DDL text, found {given!r}")
+    try:
+        found = spark_types.DataType.fromDDL(given)
+    except ParseException as error:
+        raise InvalidArgument(f"{given!r} is no data type: {str(error).strip().splitlines()[0]}") from error
+    if isinstance(found, spark_types.StructType) and not given.strip().lower().startswith("struct"):
+        raise InvalidArgument(f"{given!r} is a list of columns, not a data type: write struct<{given}>, or add each")
+    return found
+
+
+def text_argument(what: str, value: Any) -> str:
+    """`value` itself, which must be a text: raises InvalidArgument, calling it `what`."""
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{what} must be a text, found {value!r} of type {type(value).__name__}")
+    return value
+
+
+def _described(metadata: Metadata, clustered_by: Sequence[str]) -> dict[str, str]:
+    """The operation parameters of CREATE TABLE and its kin."""
+
+    def text(value: object) -> str:
+        return orjson.dumps(value).decode()
+
+    return {
+        "isManaged": "false",
+        **({} if metadata.description is None else {"description": metadata.description}),
+        "partitionBy": text(metadata.partition_columns),
+        "clusterBy": text(list(clustered_by)),
+        "properties": text(dict(metadata.configuration)),
+    }
+
+
+def _require_empty(store: ObjectStore) -> None:
+    """Files of others would be in a new table's way: they are not its rows, and a cleanup would delete them."""
+    for meta in store.list_from("", recursive=True):
+        if not any(part.startswith(("_", ".")) for part in meta.path.split("/")):
+            raise InvalidArgument(
+                f"{store.root_url} is not empty, and no Delta table: it holds {meta.path}; create the table in an "
+                "empty directory, or write to it with the DataFrame"
+            )
+
+
+def _generation(
+    column: StructField, always: str | IdentityGenerator | None, by_default: IdentityGenerator | None
+) -> dict[str, Any]:
+    if always is not None and by_default is not None:
+        raise InvalidArgument(f"column {column.name}: give generatedAlwaysAs or generatedByDefaultAs, not both")
+    if isinstance(always, str):
+        return {GENERATION_EXPRESSION: always}
+    generator = always if always is not None else by_default
+    if generator is None:
+        return {}
+    if not isinstance(generator, IdentityGenerator):
+        raise InvalidArgument(f"column {column.name}: expected an IdentityGenerator, found {generator!r}")
+    if generator.step == 0:
+        raise InvalidArgument(f"column {column.name}: the step of an identity column must not be 0")
+    if column.type != LONG:
+        raise UnsupportedFeature(f"identity column {column.name} must be of type BIGINT, found {column.type}")
+    explicit = always is None
+    identity = IdentityColumn(column.name, generator.start, generator.step, allow_explicit_insert=explicit)
+    return dict(identity.metadata())
+
+
+def _names(what: str, given: tuple[Any, ...]) -> tuple[str, ...]:
+    names = given[0] if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
+    return tuple(text_argument(f"a column of {what}", name) for name in names)

@@ -1,0 +1,72 @@
+"""The methods of `DeltaTable` that change rows, with delta-spark's names, arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from slackwater.spark.change.assignments import validate_set_argument
+from slackwater.spark.change.delete import delete
+from slackwater.spark.change.merge.builder import DeltaMergeBuilder, require_condition
+from slackwater.spark.change.merge.merge import merge
+from slackwater.spark.change.update import update
+from slackwater.spark.session.options import Options
+from slackwater.storage.open import open_store
+from slackwater.storage.store import ObjectStore
+
+MERGE_RESULT = "num_affected_rows long, num_updated_rows long, num_deleted_rows long, num_inserted_rows long"
+"""The columns of what `DeltaMergeBuilder.execute` answers."""
+
+
+class TableChanges:
+    """What changes rows of a table; mixed into `DeltaTable`."""
+
+    _spark: SparkSession
+    _path: str
+    _options: dict[str, Any]
+    _alias: str | None
+
+    def delete(self, condition: str | Column | None = None) -> None:
+        """Delete the rows for which `condition`, a Column or SQL text, is true; all of them without one.
+
+        Raises InvalidArgument for what is no condition on one row, OperationNotAllowed for an append-only table, and
+        DeltaConcurrentModificationException and its kinds: the table is unchanged then.
+        """
+        require_condition(condition)
+        delete(self._spark, self._store(), condition, self._alias)
+
+    def update(
+        self,
+        condition: str | Column | None = None,
+        set: Mapping[str, str | Column] | None = None,  # noqa: A002
+    ) -> None:
+        """Give the rows for which `condition` is true, all of them without one, the values that `set` says.
+
+        `set` maps columns (`a`, `a.b` for fields of structs) to Columns or SQL text over the row as it was. Raises
+        InvalidArgument, InvariantViolationException for a row that breaks a rule afterwards, OperationNotAllowed, and
+        DeltaConcurrentModificationException and its kinds: the table is unchanged then.
+        """
+        validate_set_argument(set)
+        require_condition(condition)
+        update(self._spark, self._store(), condition, dict(set or {}), self._alias)
+
+    def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
+        """A builder for a MERGE of `source` into this table; rows match where `condition`, over both, is true."""
+        if source is None:
+            raise ValueError("'source' in merge cannot be None")
+        if not isinstance(source, DataFrame):
+            raise TypeError(f"Type of 'source' in merge must be DataFrame, found to be {type(source)}")
+        if condition is None:
+            raise ValueError("'condition' in merge cannot be None")
+        require_condition(condition)
+        return DeltaMergeBuilder(self._merge, source, condition)
+
+    def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
+        counts = merge(self._spark, self._store(), builder, self._alias)
+        counted = [] if counts is None else [(counts.affected, counts.updated, counts.deleted, counts.inserted)]
+        return self._spark.createDataFrame(counted, MERGE_RESULT)
+
+    def _store(self) -> ObjectStore:
+        return open_store(self._path, Options(self._options).storage_options())

@@ -1,0 +1,212 @@
+"""`DeltaTable`: the table as an object, with delta-spark's names, arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
+from slackwater.lake.time_slice import Instant
+from slackwater.log.describe import describe_detail, describe_history
+from slackwater.log.segment import list_log
+from slackwater.protocol.actions.file_names import LOG
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.history.system_time import SystemTime
+from slackwater.spark.read.load import load
+from slackwater.spark.session.names import table_path
+from slackwater.spark.session.options import Options
+from slackwater.spark.table.alter import TableAlterations
+from slackwater.spark.table.builder import (
+    CREATE,
+    CREATE_IF_NOT_EXISTS,
+    CREATE_OR_REPLACE,
+    REPLACE,
+    DeltaTableBuilder,
+)
+from slackwater.spark.table.changes import TableChanges
+from slackwater.storage.open import open_store
+from slackwater.transaction.committers.choice import require_not_past_transaction
+from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
+from slackwater.transaction.transaction import Clock
+
+_TEXTS = spark_types.MapType(spark_types.StringType(), spark_types.StringType())
+_NAMES = spark_types.ArrayType(spark_types.StringType())
+_JOB = spark_types.StructType()
+for _name in ("jobId", "jobName", "jobRunId", "runId", "jobOwnerId", "triggerType"):
+    _JOB = _JOB.add(_name, "string")
+
+HISTORY_SCHEMA = (
+    spark_types.StructType()
+    .add("version", "long")
+    .add("timestamp", "timestamp")
+    .add("userId", "string")
+    .add("userName", "string")
+    .add("operation", "string")
+    .add("operationParameters", _TEXTS)
+    .add("job", _JOB)
+    .add("notebook", spark_types.StructType().add("notebookId", "string"))
+    .add("clusterId", "string")
+    .add("readVersion", "long")
+    .add("isolationLevel", "string")
+    .add("isBlindAppend", "boolean")
+    .add("operationMetrics", _TEXTS)
+    .add("userMetadata", "string")
+    .add("engineInfo", "string")
+)
+"""The columns of `DeltaTable.history`."""
+
+DETAIL_SCHEMA = (
+    spark_types.StructType()
+    .add("format", "string")
+    .add("id", "string")
+    .add("name", "string")
+    .add("description", "string")
+    .add("location", "string")
+    .add("createdAt", "timestamp")
+    .add("lastModified", "timestamp")
+    .add("partitionColumns", _NAMES)
+    .add("clusteringColumns", _NAMES)
+    .add("numFiles", "long")
+    .add("sizeInBytes", "long")
+    .add("properties", _TEXTS)
+    .add("minReaderVersion", "integer")
+    .add("minWriterVersion", "integer")
+    .add("tableFeatures", _NAMES)
+)
+"""The columns of `DeltaTable.detail`; sizes in bytes."""
+
+
+class DeltaTable(TableChanges, TableAlterations):
+    """A Delta table; made by `forPath` or `forName`, or by the builders that `create` and its kin give."""
+
+    def __init__(self, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> None:
+        self._spark = spark
+        self._path = path
+        self._options = dict(options or {})
+        self._alias: str | None = None
+
+    @classmethod
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder for a table that is not there yet: `execute` raises TableAlreadyExists where it is."""
+        return DeltaTableBuilder(_session(sparkSession), CREATE, cls)
+
+    @classmethod
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder whose `execute` leaves a table that is there as it is."""
+        return DeltaTableBuilder(_session(sparkSession), CREATE_IF_NOT_EXISTS, cls)
+
+    @classmethod
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder for what takes a table's place: `execute` raises TableNotFound where there is none."""
+        return DeltaTableBuilder(_session(sparkSession), REPLACE, cls)
+
+    @classmethod
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder for a table that is new, or takes the place of the one that is there."""
+        return DeltaTableBuilder(_session(sparkSession), CREATE_OR_REPLACE, cls)
+
+    @classmethod
+    def forPath(
+        cls,
+        sparkSession: SparkSession,
+        path: str,
+        hadoopConf: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """The table at `path`. Raises TableNotFound, InvalidArgument for `hadoopConf` keys without `fs.` or `dfs.`."""
+        conf = dict(hadoopConf or {})
+        wrong = [key for key in conf if not key.startswith(("fs.", "dfs."))]
+        if wrong:
+            raise InvalidArgument(f"hadoopConf takes keys that start with fs. or dfs., found {wrong}")
+        if not cls.isDeltaTable(sparkSession, path):
+            raise TableNotFound(f"{path} is not a Delta table: it has no {LOG} directory with a commit")
+        return cls(sparkSession, path, conf)
+
+    @classmethod
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
+        """The table called ``delta.`/path` ``. Raises UnsupportedFeature for names in a catalog."""
+        path = table_path(tableOrViewName)
+        if path is None:
+            raise UnsupportedFeature(
+                f"{tableOrViewName}: tables are found by path in this version: use forPath, or delta.`/path`"
+            )
+        return cls.forPath(sparkSession, path)
+
+    @classmethod
+    def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
+        """Whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``."""
+        del sparkSession
+        store = open_store(table_path(identifier) or identifier)
+        return list_log(store).latest_version is not None
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The same table, whose `toDF` is known as `aliasName`."""
+        aliased = DeltaTable(self._spark, self._path, self._options)
+        aliased._alias = aliasName
+        return aliased
+
+    def toDF(self) -> DataFrame:
+        """The newest version of the table, read anew at every call."""
+        frame = load(self._spark, self._path, self._options)
+        return frame.alias(self._alias) if self._alias else frame
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """The commits that the log holds, newest first: HISTORY_SCHEMA, at most `limit` rows."""
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise InvalidArgument(f"limit must be a whole number from 0, found {limit!r}")
+        return self._frame(describe_history(self._snapshot(), limit), HISTORY_SCHEMA)
+
+    def system_time(self, since: Instant | None = None, rowTracking: bool = False) -> SystemTime:
+        """Every version of the table's rows, with when it was current: `.as_of(t)`, `.from_to(a, b)`, `.changes(key)`.
+
+        It is of a table with row tracking and in-commit timestamps, from `since` on, or as far back as rows can be
+        followed; `rowTracking` adds `_row_id` and `_row_commit_version`. Instants are as `Lake.as_of` takes them.
+        """
+        allowed = Options(self._options).flag("allowPathsOutsideRoot")
+        return SystemTime(self._spark, self._snapshot_for_rows, since, rowTracking, allowed)
+
+    def detail(self) -> DataFrame:
+        """One row that describes the table: DETAIL_SCHEMA; sizes in bytes."""
+        return self._frame([describe_detail(self._snapshot())], DETAIL_SCHEMA)
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the newest version now, rather than when `delta.checkpointInterval` asks for it."""
+        checkpoint_newest(self._snapshot(), Clock().now_ms())
+
+    def compactLog(self, startVersion: int | None = None, endVersion: int | None = None) -> None:
+        """Write one file for the commits of these versions, which stay; by default for those after the checkpoint.
+
+        Raises InvalidArgument where that is fewer than two versions, or the log lacks a commit.
+        """
+        compact(self._snapshot(), startVersion, endVersion)
+
+    def cleanUpLog(self) -> int:
+        """Delete what of the log is older than `delta.logRetentionDuration`, now; how many files went."""
+        return len(clean_up(self._snapshot(), Clock().now_ms()).deleted)
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot.load(self._path, storage_options=Options(self._options).storage_options())
+
+    def _snapshot_for_rows(self) -> Snapshot:
+        snapshot = self._snapshot()
+        require_not_past_transaction(snapshot)
+        return snapshot
+
+    def _frame(self, records: list[dict[str, Any]], schema: spark_types.StructType) -> DataFrame:
+        rows = [tuple(_value(record.get(f.name), f.dataType) for f in schema.fields) for record in records]
+        return self._spark.createDataFrame(rows, schema)
+
+
+def _session(given: SparkSession | None) -> SparkSession:
+    session = given or SparkSession.getActiveSession()
+    if session is None:
+        raise InvalidArgument("there is no active Spark session: give one")
+    return session
+
+
+def _value(value: Any, kind: spark_types.DataType) -> Any:
+    if isinstance(kind, spark_types.StructType) and isinstance(value, Mapping):
+        return tuple(None if value.get(f.name) is None else str(value[f.name]) for f in kind.fields)
+    return value

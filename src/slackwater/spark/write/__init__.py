@@ -1,0 +1,1 @@
+"""From a DataFrame to data files and a commit."""

@@ -1,0 +1,109 @@
+"""Rows of a DataFrame in the shape of a table: columns by name in any case, values cast where nothing is lost.
+
+Source: delta-protocol.md "Consistency Between Table Metadata and Data Files".
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+
+from slackwater.protocol.schema.schema import (
+    VOID,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
+from slackwater.spark.session.names import quoted
+from slackwater.spark.session.types import to_spark_type
+
+
+def aligned_column(given: StructField, wanted: StructField, value: Column | None = None) -> Column:
+    """The column `given` of a frame as the table's `wanted`: same type, fields in the table's order and spelling.
+
+    Fields that the value lacks are null. The types fit: see `slackwater.protocol.changes.merge`. `value` stands in for
+    the column of that name.
+    """
+    source = F.col(quoted(given.name)) if value is None else value
+    return _as_type(source, given.type, wanted.type).alias(wanted.name)
+
+
+def is_aligned(given: StructField, wanted: StructField) -> bool:
+    """Whether the column `given` of a frame is just what `wanted` is: nothing is to be done to it."""
+    same = given.name == wanted.name and str(given.type) == str(wanted.type)
+    return same and _same_names(given.type, wanted.type)
+
+
+def merged_value(value: Column, given: DataType, wanted: DataType, present: Column | None) -> Column:
+    """`value` with the fields of `wanted`: those that it lacks are as in `present`, null without one.
+
+    A struct that is null stays null. Plain values stay as they are.
+    """
+    if not isinstance(given, StructType) or not isinstance(wanted, StructType):
+        nested = isinstance(wanted, (ArrayType, MapType)) and isinstance(given, type(wanted))
+        return _as_type(value, given, wanted) if nested else value
+    fields = []
+    for target in wanted:
+        source = given.get(target.name)
+        inner = None if present is None else present.getField(target.name)
+        if source is None:
+            fields.append(null_column(target) if inner is None else inner.alias(target.name))
+        else:
+            part = merged_value(value.getField(source.name), source.type, target.type, inner)
+            fields.append(part.alias(target.name))
+    return F.when(value.isNull(), F.lit(None)).otherwise(F.struct(*fields))
+
+
+def null_column(wanted: StructField) -> Column:
+    """Null for every row, of the column's type."""
+    return F.lit(None).cast(to_spark_type(wanted.type)).alias(wanted.name)
+
+
+def _as_type(value: Column, given: DataType, wanted: DataType) -> Column:
+    if str(given) == str(wanted) and _same_names(given, wanted):
+        return value
+    if given == VOID:
+        return F.lit(None).cast(to_spark_type(wanted))
+    if isinstance(given, StructType) and isinstance(wanted, StructType):
+        return _as_struct(value, given, wanted)
+    if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
+        inner_given, inner_wanted = given.element_type, wanted.element_type
+        return F.transform(value, lambda element: _as_type(element, inner_given, inner_wanted))
+    if isinstance(given, MapType) and isinstance(wanted, MapType):
+        return _as_map(value, given, wanted)
+    return value.cast(to_spark_type(wanted))
+
+
+def _as_struct(value: Column, given: StructType, wanted: StructType) -> Column:
+    fields = []
+    for target in wanted:
+        source = given.get(target.name)
+        if source is None:
+            fields.append(null_column(target))
+        else:
+            fields.append(_as_type(value.getField(source.name), source.type, target.type).alias(target.name))
+    return F.when(value.isNull(), F.lit(None)).otherwise(F.struct(*fields))
+
+
+def _as_map(value: Column, given: MapType, wanted: MapType) -> Column:
+    def entry(pair: Column) -> Column:
+        key = _as_type(pair.getField("key"), given.key_type, wanted.key_type)
+        item = _as_type(pair.getField("value"), given.value_type, wanted.value_type)
+        return F.struct(key.alias("key"), item.alias("value"))
+
+    return F.when(value.isNull(), F.lit(None)).otherwise(F.map_from_entries(F.transform(F.map_entries(value), entry)))
+
+
+def _same_names(given: DataType, wanted: DataType) -> bool:
+    """Whether structs at every depth have the same fields in the same order and spelling."""
+    if isinstance(given, StructType) and isinstance(wanted, StructType):
+        return given.names == wanted.names and all(
+            _same_names(g.type, w.type) for g, w in zip(given, wanted, strict=True)
+        )
+    if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
+        return _same_names(given.element_type, wanted.element_type)
+    if isinstance(given, MapType) and isinstance(wanted, MapType):
+        return _same_names(given.key_type, wanted.key_type) and _same_names(given.value_type, wanted.value_type)
+    return True

@@ -1,0 +1,301 @@
+"""Data files written by Spark's own Parquet writer, and the `add` action of each.
+
+Spark writes into a hidden directory of the table; the files get their final, unique names when all are written, and
+their statistics come from their footers. Source: delta-protocol.md "Data Files", "Per-file Statistics", "Column
+Mapping" (physical names and field ids), "Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import StorageError, StorageRefused, UnsupportedFeature
+from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.actions.partition_values import (
+    HIVE_DEFAULT_PARTITION,
+    hive_directory,
+    hive_unescape,
+    parse_partition_value,
+    serialize_partition_value,
+)
+from slackwater.protocol.actions.paths import canonical_path, encode_path
+from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, physical_name, physical_schema
+from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType
+from slackwater.spark.session.locations import DataLocations
+from slackwater.spark.session.modes import with_settings, writer_failure
+from slackwater.spark.session.names import quoted
+from slackwater.spark.session.shared_storage import require_shared
+from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_type
+from slackwater.spark.write.counted_rows import CountedRows
+from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_of_footer
+from slackwater.storage.store import ObjectMeta, ObjectStore
+
+STAGING = ".slackwater-"
+_MAX_REMOVALS = 8
+_FIRST_WAIT_S = 0.02
+_PARTITION = "__slackwater_partition_"
+# Ends the directory name of a text that begins like the one for null.
+_NOT_NULL = "_"
+# Types whose text in a directory name, unescaped, is just the text of the log.
+_PLAIN_TEXT = frozenset({"long", "integer", "short", "byte", "boolean", "date"})
+WRITE_SETTINGS = {
+    # INT96 has no statistics in the footer, and other engines are giving it up.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # The calendar of old Spark versions is known to Spark alone.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+}
+"""What the session is set to while files are written."""
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """How rows of a table become files: schema, partitioning, column mapping mode, and what to keep statistics of.
+
+    `materialize_partitions` also writes partition columns into the files, after the data columns. `hidden` names
+    further columns of the frame that go into the files and are not in the schema.
+    """
+
+    schema: StructType
+    partition_columns: Sequence[str]
+    mode: str
+    leaves: StatsLeaves
+    materialize_partitions: bool = False
+    hidden: Sequence[str] = ()
+    finish: Callable[[ObjectStore, str], None] | None = None
+
+
+@dataclass
+class WrittenFiles:
+    """Files that are in place and not committed; `discard` takes them away again."""
+
+    store: ObjectStore
+    adds: list[AddFile] = field(default_factory=list)
+
+    def discard(self) -> None:
+        """Delete the files: only when their commit certainly did not land."""
+        self.store.delete([canonical_path(add.path) for add in self.adds])
+
+
+def write_data_files(
+    frame: DataFrame,
+    store: ObjectStore,
+    layout: FileLayout,
+    options: Mapping[str, Any] | None = None,
+    data_change: bool = True,
+    directory: str = "",
+) -> WrittenFiles:
+    """Write the rows of `frame`, whose columns are those of the schema, as files of the table.
+
+    `options` go to Spark's Parquet writer; the files get into `directory`, by default into the table's root, in
+    directories named after partition values. Files without rows are left out. Nothing stays behind where it raises.
+    Raises StorageRefused where the table's directory cannot be written to, or is another one for Spark than for this
+    process; StorageError where a file in it cannot be written, or the files do not hold as many rows as Spark wrote.
+    """
+    if store.local_root is None:
+        raise UnsupportedFeature(f"{store.root_url}: rows are written to tables on local disks only in this version")
+    written = WrittenFiles(store)
+    rows, directories = _projected(frame, layout)
+    counted = CountedRows(rows)
+    writer = counted.frame.write.options(**dict(options or {}))
+    with _staging(store) as staging:
+        require_shared(frame.sparkSession, store, lambda: _token(store, staging))
+        try:
+            with with_settings(frame.sparkSession, WRITE_SETTINGS), _failures_named(store.root_url):
+                writer.partitionBy(*directories).parquet(f"{DataLocations(store).root}/{staging}")
+            left = store.list_from(staging, recursive=True)
+            files = [meta for meta in left if meta.path.endswith(".parquet")]
+            found = sum(_finish(store, meta, staging, layout, data_change, directory, written) for meta in files)
+            counted.require(found, store.root_url, bool(left))
+        except BaseException:
+            written.discard()
+            raise
+    return written
+
+
+@contextlib.contextmanager
+def _staging(store: ObjectStore) -> Iterator[str]:
+    """A directory of the table, by its path in `store`, that is gone with all that is in it after the block."""
+    root = Path(DataLocations(store).root)
+    is_new = not root.exists()
+    hidden = f"{STAGING}{uuid.uuid4()}"
+    try:
+        (root / hidden).mkdir(parents=True)
+    except OSError as error:
+        raise StorageRefused(
+            f"{store.root_url}: no files can be written there, nothing was changed: {error}; check the path, its "
+            "permissions and the disk"
+        ) from error
+    try:
+        yield f"{hidden}/rows"
+    except BaseException:
+        _remove(root / hidden)
+        if is_new:
+            with contextlib.suppress(OSError):
+                root.rmdir()
+        raise
+    shutil.rmtree(root / hidden, ignore_errors=True)
+
+
+def _remove(directory: Path) -> None:
+    """Take `directory` away after a job that failed, some of whose tasks may write for a moment yet."""
+    for attempt in range(_MAX_REMOVALS):
+        shutil.rmtree(directory, ignore_errors=True)
+        time.sleep(_FIRST_WAIT_S * 2**attempt)
+        if not directory.exists():
+            return
+
+
+def _token(store: ObjectStore, staging: str) -> str:
+    """A file beside the rows, with content of its own, for Spark to look at."""
+    path = f"{staging.rpartition('/')[0]}/token"
+    store.put_if_absent(path, uuid.uuid4().bytes, durable=False)
+    return path
+
+
+@contextlib.contextmanager
+def _failures_named(where: str) -> Iterator[None]:
+    """Within the block, a job whose files could not be written raises StorageError; other errors pass."""
+    try:
+        yield
+    except Exception as error:
+        reason = writer_failure(error)
+        if reason is None:
+            raise
+        raise StorageError(
+            f"{where}: a data file could not be written, the table is unchanged: {reason}; check the disk's free space "
+            "and its permissions, and that no partition value is too long for the name of a directory"
+        ) from error
+
+
+def _projected(frame: DataFrame, layout: FileLayout) -> tuple[DataFrame, list[str]]:
+    """The rows as they go to files, and the names of the columns that become directories.
+
+    Columns that are right as they are stay names: a select that changes nothing still costs calls into the JVM.
+    """
+    annotated = {f.name for f in frame.schema.fields if f.metadata}
+    partitioned = [_field(layout.schema, name) for name in layout.partition_columns]
+    data = [c for c in layout.schema if c.name not in layout.partition_columns and c.type != VOID]
+    columns: list[Column | str] = [_physical(c, layout.mode, annotated) for c in data]
+    columns += layout.hidden
+    if layout.materialize_partitions:
+        columns += [_physical(c, layout.mode, annotated) for c in partitioned]
+    directories = []
+    for number, column in enumerate(partitioned):
+        if str(column.type) in _PLAIN_TEXT and not layout.materialize_partitions and layout.mode == NONE:
+            columns.append(column.name)
+            directories.append(column.name)
+        else:
+            columns.append(_directory_text(column).alias(f"{_PARTITION}{number}"))
+            directories.append(f"{_PARTITION}{number}")
+    names = [c for c in columns if isinstance(c, str)]
+    if len(names) == len(columns) and sorted(names) == sorted(frame.columns):
+        return frame, directories
+    return frame.select(*(F.col(quoted(c)) if isinstance(c, str) else c for c in columns)), directories
+
+
+def _field(schema: StructType, name: str) -> StructField:
+    found = schema.get(name)
+    if found is None:
+        raise KeyError(name)
+    return found
+
+
+def _physical(column: StructField, mode: str, annotated: Collection[str]) -> Column | str:
+    """The column under its physical name and field id, nested ones too; its name where it is right as it is."""
+    if mode == NONE and column.name not in annotated:
+        return column.name
+    source = F.col(quoted(column.name))
+    if mode == NONE:
+        # Field ids and the like of another table do not belong to the files of this one.
+        return source.alias(column.name, metadata={})
+    (physical,) = physical_schema(StructType((column,)), mode)
+    spark_type = to_spark_type(physical.type, field_ids=True)
+    if isinstance(spark_type, (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)):
+        # Casts go by position, hence they put physical names in the place of display names.
+        source = source.cast(spark_type)
+    return source.alias(physical.name, metadata={PARQUET_FIELD_ID: column.metadata[FIELD_ID]})
+
+
+def _directory_text(column: StructField) -> Column:
+    """A text that names the value exactly, whatever the session's time zone."""
+    source = F.col(quoted(column.name))
+    kind = str(column.type)
+    if kind == "timestamp":
+        return F.unix_micros(source).cast("string")
+    if kind == "binary":
+        return F.hex(source)
+    if kind in ("float", "double"):
+        # Zeros of both signs are one value of the log, hence one directory.
+        return F.when(source == 0, F.lit("0.0")).otherwise(source.cast("string"))
+    if kind == "string":
+        return F.when(source.startswith(HIVE_DEFAULT_PARTITION), F.concat(source, F.lit(_NOT_NULL))).otherwise(source)
+    return source.cast("string")
+
+
+def _log_text(text: str, data_type: DataType) -> str | None:
+    """The value of `add.partitionValues` for the text that `_directory_text` made."""
+    kind = str(data_type)
+    if kind in _PLAIN_TEXT:
+        return text
+    if kind == "string":
+        return text.removesuffix(_NOT_NULL) if text.startswith(HIVE_DEFAULT_PARTITION) else text
+    if kind == "timestamp":
+        return serialize_partition_value(_moment(int(text)), data_type)
+    value = bytes.fromhex(text) if kind == "binary" else parse_partition_value(text, data_type)
+    return serialize_partition_value(value, data_type)
+
+
+def _moment(micros: int) -> dt.datetime:
+    try:
+        return dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=micros)
+    except OverflowError as error:
+        raise UnsupportedFeature(
+            f"a timestamp that partitions a table must be in the years 1 to 9999, found {micros} microseconds since "
+            "1970: leave such rows out, or partition by another column"
+        ) from error
+
+
+def _finish(
+    store: ObjectStore,
+    meta: ObjectMeta,
+    staging: str,
+    layout: FileLayout,
+    data_change: bool,
+    directory: str,
+    written: WrittenFiles,
+) -> int:
+    """Give a file of Spark its place and its `add`; the number of its rows."""
+    if layout.finish is not None:
+        layout.finish(store, meta.path)
+        meta = store.head(meta.path) or meta
+    footer, _ = parquet_footer(store, meta.path)
+    if not footer.num_rows:
+        return 0
+    stats = stats_of_footer(footer, layout.leaves)
+    *parts, name = meta.path.removeprefix(f"{staging}/").split("/")
+    values: dict[str, str | None] = {}
+    directories: list[tuple[str, str | None]] = []
+    for column_name, part in zip(layout.partition_columns, parts, strict=True):
+        column = _field(layout.schema, column_name)
+        physical, text = physical_name(column, layout.mode), hive_unescape(part.partition("=")[2])
+        values[physical] = None if text == HIVE_DEFAULT_PARTITION else _log_text(text, column.type)
+        # Files of one task have one name in every directory, so distinct values need distinct ones.
+        directories.append((physical, text if str(column.type) == "string" else values[physical]))
+    path = (f"{directory}/" if directory else "") + hive_directory(directories) + name
+    add = AddFile(encode_path(path), values, meta.size_bytes, meta.modified_ms, data_change, stats)
+    store.move(meta.path, path)
+    written.adds.append(add)
+    return int(footer.num_rows)

@@ -1,0 +1,136 @@
+"""Writer options: names as delta-spark's, in any case.
+
+Source: delta-spark's DeltaOptions and session settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.errors import InvalidArgument
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.session.defaults import ApplicationVersion, SessionSettings
+from slackwater.spark.session.options import Options
+
+_MODES = {
+    "append": "append",
+    "overwrite": "overwrite",
+    "ignore": "ignore",
+    "error": "error",
+    "errorifexists": "error",
+    "default": "error",
+}
+_PARQUET_OPTIONS = ("compression", "maxRecordsPerFile")
+_CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4raw", "lz4_raw", "zstd")
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """One write as it was asked for; `given` are the options as they came."""
+
+    mode: str
+    given: Options
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    replace_where: str | None = None
+    check_replace_where: bool = True
+    replaces_where_data_columns: bool = True
+    dynamic_partitions: bool = False
+    application: ApplicationVersion | None = None
+    user_metadata: str | None = None
+    data_change: bool = True
+
+    def is_done(self, snapshot: Snapshot) -> bool:
+        """Whether the log says that the application has done this write before."""
+        return self.application is not None and self.application.is_reached(snapshot)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The options that become table properties where the table is created: `delta.…`."""
+        return {name: self.given[name] for name in self.given if name.lower().startswith("delta.")}
+
+    @property
+    def parquet(self) -> dict[str, str]:
+        """The options for Spark's Parquet writer."""
+        names = {name.lower(): name for name in _PARQUET_OPTIONS}
+        taken = {names[n.lower()]: self.given[n] for n in self.given if n.lower() in names}
+        return taken | {n: self.given[n] for n in self.given if n.lower().startswith("parquet.")}
+
+
+def write_options(
+    settings: SessionSettings,
+    mode: str,
+    options: Mapping[str, Any],
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+) -> WriteOptions:
+    """The options of one write, with the session's `settings` as defaults.
+
+    Raises InvalidArgument for an unknown mode, a value that is none, or options that exclude each other.
+    """
+    given = Options(options)
+    canonical = _MODES.get(mode.lower())
+    if canonical is None:
+        raise InvalidArgument(f"unknown write mode {mode!r}: use one of {', '.join(_MODES)}")
+    if partition_by and cluster_by:
+        raise InvalidArgument("a table is partitioned or clustered, not both")
+    app_id, app_version = given.get("txnAppId"), given.get("txnVersion")
+    request = WriteOptions(
+        canonical,
+        given,
+        tuple(partition_by),
+        tuple(cluster_by),
+        merge_schema=settings.merges_schema if given.get("mergeSchema") is None else given.flag("mergeSchema"),
+        overwrite_schema=given.flag("overwriteSchema"),
+        replace_where=given.get("replaceWhere"),
+        check_replace_where=settings.checks_replace_where,
+        replaces_where_data_columns=settings.replaces_where_data_columns,
+        dynamic_partitions=_dynamic(settings, given, canonical),
+        application=(
+            settings.application
+            if app_id is None and app_version is None
+            else ApplicationVersion.of(app_id, app_version, ("txnAppId", "txnVersion"))
+        ),
+        user_metadata=given.get("userMetadata", settings.user_metadata),
+        data_change="datachange" not in {n.lower() for n in given} or given.flag("dataChange"),
+    )
+    _validate(request)
+    return request
+
+
+def _validate(request: WriteOptions) -> None:
+    overwrite = request.mode == "overwrite"
+    request.given.integer("maxRecordsPerFile")
+    codec = request.given.get("compression", "none")
+    if codec.lower() not in _CODECS:
+        raise InvalidArgument(f"option compression must be one of {', '.join(_CODECS)}, found {codec!r}")
+    if request.replace_where is not None and not overwrite:
+        raise InvalidArgument(f"replaceWhere needs mode overwrite, found mode {request.mode}")
+    if request.overwrite_schema and not overwrite:
+        raise InvalidArgument(f"overwriteSchema needs mode overwrite, found mode {request.mode}")
+    if request.overwrite_schema and (request.replace_where is not None or request.dynamic_partitions):
+        raise InvalidArgument(
+            "overwriteSchema replaces the whole table: it cannot go with replaceWhere or dynamic partition overwrite; "
+            "use mergeSchema to add columns"
+        )
+    if request.replace_where is not None and request.dynamic_partitions:
+        raise InvalidArgument("give replaceWhere or partitionOverwriteMode=dynamic, not both")
+    if not request.data_change and not overwrite:
+        raise InvalidArgument("dataChange=false only rearranges rows that are there: it needs mode overwrite")
+
+
+def _dynamic(settings: SessionSettings, given: Options, mode: str) -> bool:
+    text = given.get("partitionOverwriteMode")
+    from_session = text is None
+    if text is None:
+        text = settings.partition_overwrite_mode
+    if text.lower() not in ("static", "dynamic"):
+        raise InvalidArgument(f"partitionOverwriteMode must be static or dynamic, found {text!r}")
+    if text.lower() == "static" or mode != "overwrite":
+        return False
+    # The option beats the session's setting, and a condition given here beats it as well.
+    return not (from_session and (given.get("replaceWhere") is not None or given.flag("overwriteSchema")))

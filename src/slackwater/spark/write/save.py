@@ -1,0 +1,368 @@
+"""`df.write.format("delta").save(path)`: creating, appending to and overwriting a table.
+
+Source: delta-spark's DataFrameWriter options and modes; design §4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+from pyspark.sql import DataFrame
+
+from slackwater.errors import (
+    CommitUnknown,
+    DeltaConcurrentModificationException,
+    InvalidArgument,
+    MetadataChangedException,
+    SlackwaterError,
+    TableAlreadyExists,
+    TableNotFound,
+)
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata
+from slackwater.protocol.actions.files import AddCDCFile, AddFile, num_records_of
+from slackwater.protocol.changes.column_names import validate_partition_columns
+from slackwater.protocol.changes.merge import without_internal_metadata
+from slackwater.protocol.changes.replacement import replace_schema
+from slackwater.protocol.features import clustering
+from slackwater.protocol.features.data_format import validate_parquet
+from slackwater.protocol.features.identity_columns import same_but_identity
+from slackwater.protocol.features.row_rules import row_rules
+from slackwater.protocol.features.sql_columns import read_columns
+from slackwater.protocol.features.support import with_features
+from slackwater.protocol.features.table_features import validate_writable
+from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
+from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
+from slackwater.protocol.schema.schema import ColumnPath, as_nullable, parse_schema
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.session.defaults import SessionSettings, session_zone
+from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.write.options import WriteOptions, write_options
+from slackwater.spark.write.overwrite import condition_check, partitions_of, rows_where, whole_table
+from slackwater.spark.write.schema_evolution import evolved_metadata, protocol_for_metadata
+from slackwater.spark.write.table_rows import RowsWritten, TableRows
+from slackwater.storage.open import open_store
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.committers.choice import committer_for
+from slackwater.transaction.preparation import validate_not_append_only
+from slackwater.transaction.rows.recommit import as_removes
+from slackwater.transaction.table.alteration import clustering_columns
+from slackwater.transaction.table.definition import (
+    TableDefinition,
+    clustering_domain,
+    define_table,
+    with_nested_ids,
+)
+from slackwater.transaction.transaction import Clock, TableTransaction
+
+_MODE_NAMES = {"error": "ErrorIfExists", "ignore": "Ignore", "append": "Append", "overwrite": "Overwrite"}
+# A write whose generated identity values another writer took is done again, from its rows on.
+_MOST_REWRITES = 20
+_CLOCK = Clock()
+
+
+def save(
+    frame: DataFrame,
+    path: str,
+    mode: str = "error",
+    partition_by: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    cluster_by: Sequence[str] = (),
+) -> CommitResult | None:
+    """Write `frame` to the Delta table at `path`; the commit, None where nothing was to be done.
+
+    `mode`: `error` (the default), `append`, `overwrite`, `ignore`. Columns are matched by name in any case. Options
+    (any case): `mergeSchema`, `overwriteSchema`, `replaceWhere`, `partitionOverwriteMode`, `txnAppId` with
+    `txnVersion`, `userMetadata`, `dataChange`, `maxRecordsPerFile`, `compression`, and `delta.…` properties of a table
+    that is created. Raises TableAlreadyExists, InvalidArgument where columns, partitioning or options do not fit,
+    InvariantViolationException for a row that breaks a rule, OperationNotAllowed, UnsupportedFeature, and
+    DeltaConcurrentModificationException and its kinds: the table is unchanged then. After CommitUnknown it may not be.
+    """
+    settings = SessionSettings.of(frame.sparkSession)
+    request = write_options(settings, mode, options or {}, partition_by, cluster_by)
+    return _done(frame, open_store(path, request.given.storage_options()), request, settings)
+
+
+def save_to(
+    frame: DataFrame, store: ObjectStore, mode: str, options: Mapping[str, Any] | None = None
+) -> CommitResult | None:
+    """As `save`, to the table in `store`."""
+    settings = SessionSettings.of(frame.sparkSession)
+    return _done(frame, store, write_options(settings, mode, options or {}), settings)
+
+
+def _done(
+    frame: DataFrame, store: ObjectStore, request: WriteOptions, settings: SessionSettings
+) -> CommitResult | None:
+    if not frame.columns:
+        raise InvalidArgument(
+            f"{store.root_url}: the data has no columns, so there is nothing to write: give it at least one"
+        )
+    result = _saved(frame, store, request, settings)
+    if request.given.get("txnVersion") is None:
+        settings.application_was_used(frame.sparkSession)
+    return result
+
+
+def _saved(
+    frame: DataFrame, store: ObjectStore, request: WriteOptions, settings: SessionSettings
+) -> CommitResult | None:
+    for attempt in range(1, _MOST_REWRITES + 1):
+        snapshot = newest_snapshot(store)
+        if snapshot is not None and (request.mode == "ignore" or request.is_done(snapshot)):
+            return None
+        if snapshot is not None and request.mode == "error":
+            raise TableAlreadyExists(
+                f"{store.root_url} is a Delta table already: write with mode append or overwrite, or elsewhere"
+            )
+        try:
+            if snapshot is None:
+                return _create(frame, store, request, settings)
+            return _Write(frame, store, snapshot, request).run()
+        except DeltaConcurrentModificationException as error:
+            newest = newest_snapshot(store)
+            # Where another did this very write, there is nothing left to be done.
+            if newest is not None and request.is_done(newest):
+                return None
+            moved = isinstance(error, MetadataChangedException) and _only_identity_moved(snapshot, newest)
+            if attempt == _MOST_REWRITES or not moved:
+                raise
+    raise AssertionError("the loop above returns or raises")
+
+
+def newest_snapshot(store: ObjectStore) -> Snapshot | None:
+    """The newest version of the table in `store`, None where there is no table."""
+    try:
+        return Snapshot.open(store)
+    except TableNotFound:
+        return None
+
+
+def _only_identity_moved(snapshot: Snapshot | None, newest: Snapshot | None) -> bool:
+    return bool(snapshot and newest and same_but_identity(snapshot.metadata, newest.metadata))
+
+
+def _create(frame: DataFrame, store: ObjectStore, request: WriteOptions, settings: SessionSettings) -> CommitResult:
+    schema = without_internal_metadata(as_nullable(from_spark_schema(frame.schema)))
+    given = request.properties
+    properties = {**settings.properties_beside(given), **given}
+    clustered = [parse_column_path(name) for name in request.cluster_by] or None
+    definition = TableDefinition(schema, request.partition_by, clustered, properties)
+    table = define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id)
+    rows = TableRows(store, table.protocol, table.metadata, {d.domain: d for d in table.domains})
+    transaction = TableTransaction(store, committer_for(store, table.protocol, table.metadata), None)
+    written = rows.write(frame, request.parquet)
+    transaction.set_protocol(table.protocol)
+    transaction.set_metadata(written.metadata or table.metadata)
+    for domain in table.domains:
+        transaction.set_domain(domain)
+    return _commit(transaction, request, [written], table.metadata)
+
+
+class _Write:
+    """One attempt to append to a table, or to overwrite it, as of `snapshot`."""
+
+    def __init__(self, frame: DataFrame, store: ObjectStore, snapshot: Snapshot, request: WriteOptions) -> None:
+        validate_writable(snapshot.protocol, store.root_url)
+        validate_parquet(snapshot.metadata, store.root_url)
+        self._frame = frame
+        self._spark = frame.sparkSession
+        self._snapshot = snapshot
+        self._request = request
+        self._zone = session_zone(self._spark)
+        self._given = without_internal_metadata(from_spark_schema(frame.schema))
+        self._metadata = self._evolved()
+        protocol = protocol_for_metadata(snapshot, self._metadata)
+        self._clustering = self._clustered()
+        domains = dict(snapshot.domain_metadata)
+        if self._clustering is not None:
+            protocol = with_features(protocol, ["clustering"])
+            domains[clustering.DOMAIN] = self._clustering
+        self._rows = TableRows(store, protocol, self._metadata, domains)
+        self._transaction = TableTransaction(
+            store, committer_for(store, protocol, snapshot.metadata), snapshot, zone=self._zone
+        )
+
+    def run(self) -> CommitResult:
+        request, transaction = self._request, self._transaction
+        if request.application is not None:
+            transaction.application_version(request.application.app_id)
+        if request.mode == "overwrite" and request.data_change:
+            validate_not_append_only(self._rows.protocol, self._rows.properties)
+        written: list[RowsWritten] = []
+        try:
+            self._write(written)
+            if request.mode == "overwrite" and not request.data_change:
+                self._require_same_rows([add for rows in written for add in rows.adds])
+        except BaseException:
+            for rows in written:
+                rows.files.discard()
+            raise
+        metadata = next((rows.metadata for rows in written if rows.metadata is not None), self._metadata)
+        if metadata != self._snapshot.metadata:
+            transaction.set_metadata(metadata)
+        if self._clustering is not None:
+            if self._rows.protocol != self._snapshot.protocol:
+                transaction.set_protocol(self._rows.protocol)
+            transaction.set_domain(self._clustering)
+        return _commit(transaction, request, written, self._metadata)
+
+    def _write(self, written: list[RowsWritten]) -> None:
+        """Write the files and stage their actions; `written` grows as files come into being."""
+        request, transaction, rows = self._request, self._transaction, self._rows
+        checks, replaced, change_type = [], None, None
+        if request.replace_where is not None:
+            replaced = rows_where(self._spark, self._snapshot, request.replace_where)
+            _require_partition_condition(self._snapshot, request)
+            shown = tuple(dict.fromkeys(p[0] for p in sorted(read_columns(request.replace_where, rows.schema))))
+            checks = [condition_check(request.replace_where, shown)] if request.check_replace_where else []
+            if replaced.deleted is not None and rows.properties.flag(ENABLE_CHANGE_DATA_FEED):
+                change_type = "insert"
+        written.append(rows.write(self._frame, request.parquet, request.data_change, checks, change_type))
+        if request.mode != "overwrite":
+            return
+        if replaced is None and request.dynamic_partitions and self._metadata.partition_columns:
+            replaced = partitions_of(self._snapshot, written[0].adds, self._zone)
+        replaced = replaced or whole_table(self._snapshot)
+        transaction.read_where(replaced.predicate)
+        transaction.remove(as_removes(replaced.files, _CLOCK.now_ms(), request.data_change))
+        if replaced.survivors is not None:
+            survivors, kept = rows.with_kept_ids(replaced.survivors)
+            written.append(rows.rewrite(survivors, request.parquet, request.data_change, kept))
+        if replaced.deleted is not None and change_type is not None:
+            changes = rows.write_changes(replaced.deleted, "delete", request.parquet)
+            written.append(changes)
+            inserted = [AddCDCFile(a.path, a.partition_values, a.size) for a in written[0].adds]
+            transaction.add_change_files([*inserted, *changes.change_files])
+
+    def _evolved(self) -> Metadata:
+        """The table's metadata after this write."""
+        request, snapshot, old = self._request, self._snapshot, self._snapshot.metadata
+        mode = snapshot.column_mapping_mode
+        if request.overwrite_schema:
+            schema = as_nullable(self._given)
+            columns = validate_partition_columns(schema, request.partition_by)
+            same = str(schema) == str(snapshot.schema) and columns == old.partition_columns
+            return old if same else with_nested_ids(replace_schema(old, schema, columns, mode))
+        if request.partition_by and not _same_names(request.partition_by, old.partition_columns):
+            raise InvalidArgument(
+                f"{snapshot.store.root_url} is partitioned by {list(old.partition_columns)}, not by "
+                f"{list(request.partition_by)}: leave partitionBy out, or replace the table with mode overwrite and "
+                "overwriteSchema"
+            )
+        metadata = evolved_metadata(snapshot, self._given, request.merge_schema)
+        self._require_partition_columns()
+        return metadata
+
+    def _clustered(self) -> DomainMetadata | None:
+        """The domain of the clustering columns after this write, None where it stays as it is."""
+        request, snapshot = self._request, self._snapshot
+        old = snapshot.domain_metadata.get(clustering.DOMAIN)
+        current = clustering_columns(snapshot)
+        given = clustering.resolve(
+            parse_schema(self._metadata.schema_string), [parse_column_path(name) for name in request.cluster_by]
+        )
+        if not request.overwrite_schema:
+            if given and given != current:
+                raise InvalidArgument(
+                    f"{snapshot.store.root_url} is clustered by {list(map(format_column_path, current))}, not by "
+                    f"{list(map(format_column_path, given))}: leave clusterBy out, change the columns with "
+                    "DeltaTable.clusterBy, or replace the table with mode overwrite and overwriteSchema"
+                )
+            return None
+        new = self._clustering_domain(given or current, bool(given))
+        if new is None:
+            return replace(old, removed=True) if old is not None and current else None
+        return None if old is not None and new.configuration == old.configuration else new
+
+    def _clustering_domain(self, columns: Sequence[ColumnPath], required: bool) -> DomainMetadata | None:
+        """The domain for `columns` under the new schema; None where there are none, or they need not and cannot be."""
+        if not columns:
+            return None
+        schema = parse_schema(self._metadata.schema_string)
+        try:
+            return clustering_domain(self._metadata, schema, columns, self._snapshot.column_mapping_mode)
+        except InvalidArgument:
+            if required:
+                raise
+            return None
+
+    def _require_partition_columns(self) -> None:
+        """Rows belong to a partition by their own word, unless the table computes it."""
+        missing = [name for name in self._snapshot.metadata.partition_columns if self._given.get(name) is None]
+        if not missing:
+            return
+        rules = row_rules(self._snapshot.metadata, self._snapshot.schema, self._snapshot.protocol)
+        made = {*(c.name for c in rules.generated), *(c.name for c in rules.defaults)}
+        for name in missing:
+            if name not in made:
+                raise InvalidArgument(
+                    f"{self._snapshot.store.root_url}: the data lacks the partition column {name}: add it, null where "
+                    "that is meant"
+                )
+
+    def _require_same_rows(self, adds: Sequence[AddFile]) -> None:
+        """Rows that are only rearranged are as many as before."""
+        removes = self._transaction.staged.removes
+        before = [num_records_of(r.stats) for r in removes]
+        deleted = sum(r.deletion_vector.cardinality for r in removes if r.deletion_vector)
+        after = sum(add.num_records or 0 for add in adds)
+        known = [count for count in before if count is not None]
+        if len(known) < len(before) or sum(known) - deleted != after:
+            raise InvalidArgument(
+                f"{self._snapshot.store.root_url}: dataChange=false must leave the rows as they are, but "
+                f"{sum(known) - deleted} rows were to become {after}: leave the option out where rows change"
+            )
+
+
+def _require_partition_condition(snapshot: Snapshot, request: WriteOptions) -> None:
+    """Raise InvalidArgument where replaceWhere reads other columns than those of the partitions, and may not."""
+    if request.replaces_where_data_columns or request.replace_where is None:
+        return
+    partitions = {name.lower() for name in snapshot.metadata.partition_columns}
+    read = {path[0] for path in read_columns(request.replace_where, snapshot.schema)}
+    if others := sorted(name for name in read if name.lower() not in partitions):
+        raise InvalidArgument(
+            f"{snapshot.store.root_url}: replaceWhere reads {others}, which are no partition columns, and the setting "
+            "spark.databricks.delta.replaceWhere.dataColumns.enabled is false: name partition columns alone"
+        )
+
+
+def _commit(
+    transaction: TableTransaction, request: WriteOptions, written: Sequence[RowsWritten], metadata: Metadata
+) -> CommitResult:
+    """Commit the files; they go again where the commit certainly did not land."""
+    for rows in written:
+        transaction.add(rows.adds, fresh=True)
+    adds, removes = transaction.staged.adds, transaction.staged.removes
+    if request.application is not None:
+        transaction.set_transaction(request.application.app_id, request.application.version)
+    parameters = {
+        "mode": _MODE_NAMES[request.mode],
+        "partitionBy": orjson.dumps(list(metadata.partition_columns)).decode(),
+    }
+    if request.replace_where is not None:
+        parameters["predicate"] = request.replace_where
+    metrics = {
+        "numFiles": len(adds),
+        "numOutputBytes": sum(add.size for add in adds),
+        "numOutputRows": sum(add.num_records or 0 for add in adds),
+    }
+    if request.mode == "overwrite" and transaction.read is not None:
+        metrics |= {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size or 0 for r in removes)}
+    texts = {key: str(value) for key, value in metrics.items()}
+    try:
+        return transaction.commit("WRITE", parameters, texts, request.user_metadata)
+    except CommitUnknown:
+        raise
+    except SlackwaterError:
+        for rows in written:
+            rows.files.discard()
+        raise
+
+
+def _same_names(given: Sequence[str], columns: Sequence[str]) -> bool:
+    return [name.lower() for name in given] == [name.lower() for name in columns]

@@ -1,0 +1,35 @@
+"""What a table becomes when data with more columns is written to it.
+
+Source: delta-spark's `mergeSchema` and `withSchemaEvolution`; delta-protocol.md "Column Mapping".
+"""
+
+from __future__ import annotations
+
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.changes.column_names import validate_column_names
+from slackwater.protocol.changes.merge import merge_schemas
+from slackwater.protocol.features.column_mapping_ids import with_mapped_schema
+from slackwater.protocol.features.sql_columns import fixed_columns
+from slackwater.protocol.features.support import required_features, with_features
+from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
+from slackwater.protocol.schema.schema import StructType, parse_schema
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.table.definition import with_nested_ids
+
+
+def evolved_metadata(snapshot: Snapshot, data: StructType, merge: bool) -> Metadata:
+    """The table's metadata after a write of `data`; with `merge`, columns that only the data has are added.
+
+    Raises InvalidArgument for data that does not fit: see `slackwater.protocol.changes.merge`.
+    """
+    old, mode = snapshot.metadata, snapshot.column_mapping_mode
+    merged = merge_schemas(snapshot.schema, data, allow_new_columns=merge, widen=merge, fixed=fixed_columns(old))
+    if merged == snapshot.schema:
+        return old
+    validate_column_names(merged, mode, change_feed=snapshot.properties.flag(ENABLE_CHANGE_DATA_FEED))
+    return with_nested_ids(with_mapped_schema(old, merged, mode))
+
+
+def protocol_for_metadata(snapshot: Snapshot, metadata: Metadata) -> Protocol:
+    """The table's protocol with the features that `metadata` asks for."""
+    return with_features(snapshot.protocol, required_features(metadata, parse_schema(metadata.schema_string)))

@@ -1,0 +1,140 @@
+"""Which columns of a table its files have statistics of.
+
+Source: delta-protocol.md "Per-file Statistics", "Column Mapping" (physical names), "Clustered Table";
+delta-spark-surface §5 (`dataSkippingNumIndexedCols`, `dataSkippingStatsColumns`, `dataSkippingStringPrefixLength`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from slackwater.errors import CorruptTable, InvalidArgument
+from slackwater.predicate.columns import resolve_column
+from slackwater.protocol.features.column_mapping import ID, field_id, physical_schema
+from slackwater.protocol.properties.properties import (
+    DATA_SKIPPING_NUM_INDEXED_COLS,
+    DATA_SKIPPING_STATS_COLUMNS,
+    DATA_SKIPPING_STRING_PREFIX_LENGTH,
+    TableProperties,
+)
+from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path, resolve_field
+from slackwater.protocol.schema.schema import VOID, ColumnPath, DataType, StructField, StructType
+
+DEFAULT_PREFIX_CHARACTERS = 32
+
+_LISTED = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
+
+
+@dataclass(frozen=True, slots=True)
+class StatsLeaf:
+    """A leaf column that files have statistics of: its physical path, its type, its id where columns go by ids.
+
+    An array or a map is a leaf. `comparable` is False where values do not compare by what is stored (collations).
+    """
+
+    path: ColumnPath
+    type: DataType
+    field_id: int | None = None
+    comparable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StatsLeaves:
+    """What to keep of files: the leaf columns in schema order, and of text the first `prefix_characters`.
+
+    `by_id`: columns are found in files by their ids, not by their physical names.
+    """
+
+    leaves: tuple[StatsLeaf, ...] = ()
+    prefix_characters: int = DEFAULT_PREFIX_CHARACTERS
+    by_id: bool = False
+
+
+def stats_leaves(
+    schema: StructType,
+    mode: str,
+    partition_columns: Collection[str],
+    properties: Mapping[str, str],
+    clustering_columns: Iterable[Sequence[str]] = (),
+) -> StatsLeaves:
+    """The leaf columns of `schema` to keep statistics of; `mode` is the table's column mapping mode.
+
+    `schema`, `partition_columns` and the property `dataSkippingStatsColumns` have display names, `clustering_columns`
+    physical paths as the table's domain stores them: these have statistics whatever the properties say. Partition and
+    void columns have none, but a void one counts among the indexed columns. Raises InvalidArgument where the property
+    names a column that is not there or that the table is partitioned by, CorruptTable for settings that are none.
+    """
+    found = TableProperties(properties)
+    partitions = frozenset(partition_columns)
+    pairs = list(_pairs(StructType(tuple(f for f in schema if f.name not in partitions)), mode))
+    chosen = _chosen([display for display, _ in pairs], schema, partitions, found)
+    clustering = {tuple(path) for path in clustering_columns}
+    leaves = tuple(
+        leaf for display, leaf in pairs if leaf.type != VOID and (display in chosen or leaf.path in clustering)
+    )
+    prefix = found.integer(DATA_SKIPPING_STRING_PREFIX_LENGTH)
+    if prefix is not None and prefix < 0:
+        raise CorruptTable(f"table property {DATA_SKIPPING_STRING_PREFIX_LENGTH} must not be negative, found {prefix}")
+    return StatsLeaves(leaves, DEFAULT_PREFIX_CHARACTERS if prefix is None else prefix, mode == ID)
+
+
+def parse_stats_columns(text: str) -> list[ColumnPath]:
+    """The paths that a `dataSkippingStatsColumns` lists; raises InvalidArgument where one is none, or there is none."""
+    parts = _LISTED.findall(text)
+    if not text.strip() or len(parts) != len(re.sub(_LISTED, "", text)) + 1:
+        raise InvalidArgument(
+            f"{DATA_SKIPPING_STATS_COLUMNS} must be names of columns separated by commas, found {text!r}"
+        )
+    return [parse_column_path(part.strip()) for part in parts]
+
+
+def _pairs(schema: StructType, mode: str) -> Iterator[tuple[ColumnPath, StatsLeaf]]:
+    """Every leaf column with its display path."""
+    yield from _walk(schema, physical_schema(schema, mode), (), (), mode)
+
+
+def _walk(
+    display: StructType, physical: StructType, display_path: ColumnPath, path: ColumnPath, mode: str
+) -> Iterator[tuple[ColumnPath, StatsLeaf]]:
+    for shown, stored in zip(display, physical, strict=True):
+        names, inner = (*display_path, shown.name), (*path, stored.name)
+        if isinstance(shown.type, StructType) and isinstance(stored.type, StructType):
+            yield from _walk(shown.type, stored.type, names, inner, mode)
+        else:
+            number = field_id(shown) if mode == ID else None
+            yield names, StatsLeaf(inner, stored.type, number, _is_comparable(shown))
+
+
+def _is_comparable(column: StructField) -> bool:
+    return resolve_column(StructType((column,)), (column.name,)).comparable
+
+
+def _chosen(
+    paths: Sequence[ColumnPath], schema: StructType, partitions: frozenset[str], properties: TableProperties
+) -> set[ColumnPath]:
+    """Of the leaf columns with the display `paths`, those that the properties ask for."""
+    text = properties.get(DATA_SKIPPING_STATS_COLUMNS)
+    if text is None:
+        most = properties.integer(DATA_SKIPPING_NUM_INDEXED_COLS)
+        return set(paths if most is None or most < 0 else paths[:most])
+    chosen: set[ColumnPath] = set()
+    for named in parse_stats_columns(text):
+        try:
+            path, _ = resolve_field(schema, named)
+        except InvalidArgument as error:
+            raise InvalidArgument(f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}: {error}") from error
+        if path[0] in partitions:
+            raise InvalidArgument(
+                f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}: the table is partitioned by {format_column_path(path)}, "
+                "and partition columns have no statistics: leave it out"
+            )
+        inside = {leaf for leaf in paths if leaf[: len(path)] == path}
+        if not inside:
+            raise InvalidArgument(
+                f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}: {format_column_path(path)} is inside an array or a "
+                "map, and has no statistics: name the column itself"
+            )
+        chosen |= inside
+    return chosen

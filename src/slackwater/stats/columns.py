@@ -1,0 +1,240 @@
+"""The statistics of many files, as columns: what each file's `stats` and `partitionValues` say of one table column.
+
+Source: delta-protocol.md "Per-file Statistics", "Partition Value Serialization", "Column Mapping".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import InvalidArgument
+from slackwater.predicate.columns import resolve_column
+from slackwater.protocol.actions.partition_values import parse_partition_column
+from slackwater.protocol.schema.schema import DataType, StructType, to_arrow_type
+from slackwater.stats.json import StatsLeaf, read_stats, wire_type
+
+Path = tuple[str, ...]
+
+_TIMESTAMP_SHAPE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
+_ZONE_SHAPE = r"[T ].*(Z|[+-]\d{2}:?\d{2})$"
+# The widest offset of any zone: a time without one is somewhere within it.
+_WIDEST_OFFSET_US = 18 * 3600 * 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats:
+    """Statistics of one leaf column, one element per file, null where the file says nothing.
+
+    `min` and `max` are as written (maybe truncated), of the Arrow type of the column; `null_count` and `num_records`
+    count physical rows; `tight` is False where rows may have been deleted since. `exact` marks a partition column:
+    min = max = the value of every row, and the counts are per one row (`num_records` 1, `null_count` 0 or 1), since
+    they are known even of files without statistics.
+    """
+
+    data_type: DataType
+    min: pa.Array
+    max: pa.Array
+    null_count: pa.Array
+    num_records: pa.Array
+    tight: pa.Array
+    exact: bool = False
+
+
+def record_counts(files: pa.Table) -> pa.ChunkedArray | pa.Array:
+    """The physical rows of each of `files` by its statistics (`stats`, and `stats_parsed` where it is there), or null.
+
+    Never raises for what stands in the statistics.
+    """
+    texts = files["stats"].cast(pa.large_string())
+    known = [pc.struct_field(read_stats(pa.concat_arrays(texts.chunks), []), "numRecords")] if texts.chunks else []
+    if "stats_parsed" in files.column_names:
+        parsed = files["stats_parsed"]
+        if parsed.type.get_field_index("numRecords") >= 0:
+            known.insert(0, pc.struct_field(parsed, "numRecords"))
+    return pc.coalesce(*known) if known else pa.nulls(files.num_rows, pa.int64())
+
+
+class StatsColumns:
+    """The statistics of the live files in `files`, read column by column as they are asked for.
+
+    `files` has `partitionValues` (map of string to string) and `stats` (JSON, nullable), and may have `stats_parsed`
+    (struct), which goes first where it is not null. `schema` and `partition_columns` name columns as people see them;
+    `physical_names` maps the path of a leaf column to the path under which files know it, where they differ.
+    `zone` is the time zone of partition values written without one. Never raises for what stands in the statistics.
+    """
+
+    def __init__(
+        self,
+        files: pa.Table,
+        schema: StructType,
+        partition_columns: Collection[str] = (),
+        physical_names: Mapping[Path, Path] | None = None,
+        zone: str = "UTC",
+    ) -> None:
+        self._files = files
+        self._schema = schema
+        self._partition_columns = frozenset(partition_columns)
+        self._physical_names = physical_names or {}
+        self._zone = zone
+        self._columns: dict[Path, ColumnStats] = {}
+        self._counts: tuple[pa.Array, pa.Array] | None = None
+
+    @property
+    def num_files(self) -> int:
+        """How many files there are: the length of every array."""
+        return int(self._files.num_rows)
+
+    @property
+    def num_records(self) -> pa.Array | None:
+        """Physical rows per file (int64, null where unknown); None while no statistics have been read."""
+        return None if self._counts is None else self._counts[0]
+
+    def is_partition_column(self, path: Path) -> bool:
+        """Whether `path` is a column whose value the log holds per file."""
+        return len(path) == 1 and path[0] in self._partition_columns
+
+    def load(self, paths: Iterable[Path]) -> None:
+        """Reads the statistics of all the leaf columns `paths` in one pass; those read before are kept."""
+        wanted = {p: t for p in paths if p not in self._columns and (t := self._leaf_type(p)) is not None}
+        for path in [p for p in wanted if self.is_partition_column(p)]:
+            self._columns[path] = self._partition_stats(path, wanted.pop(path))
+        if wanted:
+            self._read(wanted)
+
+    def column(self, path: Path) -> ColumnStats | None:
+        """The statistics of the leaf column `path`, None where it is no leaf column of the schema."""
+        self.load([path])
+        return self._columns.get(path)
+
+    def _leaf_type(self, path: Path) -> DataType | None:
+        try:
+            column = resolve_column(self._schema, path)
+        except InvalidArgument:
+            return None
+        return column.type if column.is_leaf and column.path == path else None
+
+    def _read(self, wanted: dict[Path, DataType]) -> None:
+        leaves = [StatsLeaf(self._physical_names.get(path, path), data_type) for path, data_type in wanted.items()]
+        structs = self._sources(leaves)
+        num_records = _first_known([_dig(s, ("numRecords",)) for s in structs], pa.int64(), self.num_files)
+        tight = _first_known([_dig(s, ("tightBounds",)) for s in structs], pa.bool_(), self.num_files)
+        tight = tight.fill_null(True)
+        self._counts = (num_records, tight)
+        for (path, data_type), leaf in zip(wanted.items(), leaves, strict=True):
+            arrow = to_arrow_type(data_type)
+            collated = not resolve_column(self._schema, path).comparable
+            bounds = []
+            for group, is_max in (("minValues", False), ("maxValues", True)):
+                found = (
+                    [] if collated or wire_type(data_type) is None else [_dig(s, (group, *leaf.path)) for s in structs]
+                )
+                typed = [_typed_bound(bound, arrow, is_max) for bound in found if bound is not None]
+                bounds.append(_first_known(typed, arrow, self.num_files))
+            nulls = _first_known([_dig(s, ("nullCount", *leaf.path)) for s in structs], pa.int64(), self.num_files)
+            self._columns[path] = ColumnStats(data_type, bounds[0], bounds[1], nulls, num_records, tight)
+
+    def _sources(self, leaves: list[StatsLeaf]) -> list[pa.Array]:
+        """Arrays of stats structs, the first that knows a value winning."""
+        names = self._files.column_names
+        sources = []
+        texts = _one_array(self._files.column("stats")) if "stats" in names else pa.nulls(self.num_files, pa.string())
+        if "stats_parsed" in names and pa.types.is_struct(self._files.schema.field("stats_parsed").type):
+            parsed = _one_array(self._files.column("stats_parsed"))
+            sources.append(parsed)
+            texts = pc.if_else(parsed.is_valid(), pa.scalar(None, texts.type), texts)
+        if texts.null_count < len(texts):
+            sources.append(read_stats(texts, leaves))
+        return sources
+
+    def _partition_stats(self, path: Path, data_type: DataType) -> ColumnStats:
+        key = self._physical_names.get(path, path)[-1]
+        pairs = _one_array(self._files.column("partitionValues"))
+        values = parse_partition_column(pc.map_lookup(pairs, key, "first"), data_type, self._zone)
+        is_null = values.is_null()
+        if values.null_count:
+            # A file that does not name the column at all says nothing about it.
+            named = pc.map_lookup(pairs, key, "all").is_valid()
+            is_null = pc.if_else(named, is_null, pa.scalar(None, pa.bool_()))
+        ones = pa.repeat(pa.scalar(1, pa.int64()), self.num_files)
+        tight = pa.repeat(pa.scalar(True), self.num_files)
+        bounds = values if resolve_column(self._schema, path).comparable else pa.nulls(self.num_files, values.type)
+        return ColumnStats(data_type, bounds, bounds, is_null.cast(pa.int64()), ones, tight, exact=True)
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
+        column = column.cast(pa.large_string())
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+
+
+def _dig(struct: pa.Array, path: Path) -> pa.Array | None:
+    """The field at `path` of an array of structs, nulls of the parents included; None where there is none."""
+    for name in path:
+        if not pa.types.is_struct(struct.type) or struct.type.get_field_index(name) < 0:
+            return None
+        struct = pc.struct_field(struct, [struct.type.get_field_index(name)])
+    return struct
+
+
+def _first_known(arrays: Iterable[pa.Array | None], arrow: pa.DataType, length: int) -> pa.Array:
+    known = [a for a in (None if a is None else _cast_or_null(a, arrow) for a in arrays) if a is not None]
+    return pc.coalesce(*known) if known else pa.nulls(length, arrow)
+
+
+def _typed_bound(bound: pa.Array, arrow: pa.DataType, is_max: bool) -> pa.Array:
+    if pa.types.is_temporal(arrow) and (pa.types.is_string(bound.type) or pa.types.is_large_string(bound.type)):
+        return _dates(bound) if pa.types.is_date(arrow) else _timestamps(bound, arrow, is_max)
+    return _cast_or_null(bound, arrow)
+
+
+def _cast_or_null(array: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """`array` as `arrow`, null where a value does not fit or has no such form."""
+    if array.type == arrow:
+        return array
+    if pa.types.is_string(arrow) != (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        return pa.nulls(len(array), arrow)
+    # Finer units are cut as writers cut them; everything else must fit.
+    cuts = pa.types.is_timestamp(arrow) and pa.types.is_timestamp(array.type) and array.type.unit == "ns"
+    try:
+        return array.cast(arrow, safe=not cuts)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.array([_cast_one(scalar, arrow) for scalar in array], arrow)
+
+
+def _cast_one(scalar: pa.Scalar, arrow: pa.DataType) -> pa.Scalar | None:
+    try:
+        return scalar.cast(arrow).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, OverflowError):
+        return None
+
+
+def _matching(texts: pa.Array, shape: str) -> pa.Array:
+    return pc.if_else(pc.match_substring_regex(texts, shape), texts, pa.scalar(None, texts.type))
+
+
+def _dates(texts: pa.Array) -> pa.Array:
+    return _parse_temporal(_matching(texts, r"^\d{4}-\d{2}-\d{2}$"), pa.date32())
+
+
+def _timestamps(texts: pa.Array, arrow: pa.DataType, is_max: bool) -> pa.Array:
+    texts = pc.replace_substring_regex(_matching(texts, _TIMESTAMP_SHAPE), r"(\.\d{6})\d+", r"\1")
+    has_zone = pc.match_substring_regex(texts, _ZONE_SHAPE)
+    if arrow.tz is None:
+        # Of a timestamp_ntz a "Z" is decoration; another offset is a riddle.
+        plain = pc.replace_substring_regex(texts, r"Z$", "")
+        return _parse_temporal(_matching(plain, r"^\d{4}-\d{2}-\d{2}([T ][0-9:.]*)?$"), arrow)
+    without = _parse_temporal(pc.if_else(has_zone, pa.scalar(None, texts.type), texts), pa.timestamp("us"))
+    shift = pa.scalar(_WIDEST_OFFSET_US if is_max else -_WIDEST_OFFSET_US, pa.duration("us"))
+    widened = pc.add(without, shift).cast(arrow)
+    return pc.coalesce(_parse_temporal(pc.if_else(has_zone, texts, pa.scalar(None, texts.type)), arrow), widened)
+
+
+def _parse_temporal(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
+    try:
+        return texts.cast(arrow)
+    except pa.ArrowInvalid:
+        return pa.array([_cast_one(text, arrow) for text in texts], arrow)

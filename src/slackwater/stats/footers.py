@@ -1,0 +1,192 @@
+"""Statistics of a data file, from its Parquet footer: no second pass over data.
+
+What the footer does not prove is left out. Source: delta-protocol.md "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.errors import InvalidArgument, StorageError
+from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType
+from slackwater.stats.collected import StatsLeaf, StatsLeaves, stats_leaves
+from slackwater.stats.footer_bounds import Writer, json_bounds
+from slackwater.storage.parquet_footer import ParquetFooter, RowGroup, read_footer
+from slackwater.storage.store import ObjectStore
+
+__all__ = ["StatsLeaves", "parquet_footer", "stats_leaves", "stats_of_footer"]
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+def stats_of_footer(footer: ParquetFooter, columns: StatsLeaves) -> str:
+    """The `stats` of the file with this footer, as JSON: numRecords, and of the leaf `columns` what the footer proves.
+
+    Bounds are those of all rows of the file, and tight. A column that the file does not have is null in every row. Of
+    an array or a map in the file nothing is known. Never raises for what stands in the footer.
+    """
+    stats: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    content = None if footer.is_encrypted else _content(footer.metadata)
+    if content is not None:
+        groups = [group for group in footer.row_groups if group.num_rows]
+        writer = Writer.of(footer.created_by, footer.metadata.metadata or {})
+        for leaf in columns.leaves:
+            _describe(leaf, columns, content, footer, groups, writer, stats)
+    for name in ("minValues", "maxValues", "nullCount"):
+        if not stats[name]:
+            del stats[name]
+    stats["tightBounds"] = True
+    return orjson.dumps(stats).decode()
+
+
+def parquet_footer(store: ObjectStore, path: str) -> tuple[ParquetFooter, int]:
+    """The footer of the Parquet file at `path`, and the file's size in bytes; only its end is read.
+
+    Raises ObjectNotFound, and InvalidArgument for a file that is no Parquet or has a damaged footer.
+    """
+    with closing(store.open_file(path)) as file:
+        try:
+            return read_footer(file), int(file.size())
+        except ValueError as error:
+            what = " ".join(str(error).split())
+            raise InvalidArgument(f"{store.root_url}: {path} is not a Parquet file: {what}") from error
+        except OSError as error:
+            raise StorageError(f"{store.root_url}: {path} cannot be read: {error}") from error
+
+
+@dataclass(slots=True)
+class _Content:
+    """The columns of one file. `leaves` has the indexes of plain columns outside arrays and maps, by path and by id."""
+
+    leaves: dict[ColumnPath, list[int]] = field(default_factory=dict)
+    ids: dict[int, list[int]] = field(default_factory=dict)
+    folded: set[ColumnPath] = field(default_factory=set)
+    structs: set[ColumnPath] = field(default_factory=lambda: {()})
+
+
+def _content(footer: pq.FileMetaData) -> _Content | None:
+    """What the file holds, by names as they are: the paths of Parquet's own listing join them by dots."""
+    content = _Content()
+    end = 0
+    try:
+        for column in footer.schema.to_arrow_schema():
+            end = _visit(column, (), end, content)
+    except (pa.ArrowException, OSError, ValueError):
+        # Types that Arrow does not know, names that are no text.
+        return None
+    return content if end == footer.num_columns else None
+
+
+def _visit(column: pa.Field, parent: ColumnPath, index: int, content: _Content) -> int:
+    """Note `column`, whose first leaf is the one at `index`; the index behind its last one."""
+    path = (*parent, column.name)
+    folded = tuple(name.lower() for name in path)
+    content.folded.add(folded)
+    number = (column.metadata or {}).get(_FIELD_ID)
+    arrow = column.type.storage_type if isinstance(column.type, pa.BaseExtensionType) else column.type
+    end = index + _leaf_count(arrow)
+    if pa.types.is_struct(arrow):
+        content.structs.add(folded)
+        at = index
+        for inner in arrow:
+            at = _visit(inner, path, at, content)
+    elif not pa.types.is_nested(arrow):
+        content.leaves.setdefault(path, []).append(index)
+    if number is not None:
+        content.ids.setdefault(int(number), []).append(-1 if pa.types.is_nested(arrow) else index)
+    return end
+
+
+def _leaf_count(arrow: pa.DataType) -> int:
+    if isinstance(arrow, pa.BaseExtensionType):
+        return _leaf_count(arrow.storage_type)
+    if not pa.types.is_nested(arrow):
+        return 1
+    if pa.types.is_map(arrow):
+        return _leaf_count(arrow.key_type) + _leaf_count(arrow.item_type)
+    return sum(_leaf_count(arrow.field(i).type) for i in range(arrow.num_fields))
+
+
+def _describe(
+    leaf: StatsLeaf,
+    columns: StatsLeaves,
+    content: _Content,
+    footer: ParquetFooter,
+    groups: Sequence[RowGroup],
+    writer: Writer,
+    stats: dict[str, Any],
+) -> None:
+    found = _indexes(leaf, columns.by_id, content)
+    if found is None:
+        return
+    if not found:
+        _plant(stats["nullCount"], leaf.path, footer.num_rows)
+        return
+    index = found[0]
+    column = footer.metadata.schema.column(index)
+    nulls, lows, highs = _merged(index, column.max_definition_level == 0, groups)
+    if nulls is not None:
+        _plant(stats["nullCount"], leaf.path, nulls)
+    if not lows or not leaf.comparable:
+        return
+    low, high = json_bounds(lows, highs, column, leaf.type, writer, columns.prefix_characters)
+    if low is not None:
+        _plant(stats["minValues"], leaf.path, low)
+    if high is not None:
+        _plant(stats["maxValues"], leaf.path, high)
+
+
+def _indexes(leaf: StatsLeaf, by_id: bool, content: _Content) -> list[int] | None:
+    """The one index of the column in the file; empty where the file certainly lacks it, None where it is not clear."""
+    if by_id:
+        if leaf.field_id is None or not content.ids:
+            return None
+        found = content.ids.get(leaf.field_id, [])
+    else:
+        found = content.leaves.get(leaf.path, [])
+        if not found and not _lacks(leaf.path, content):
+            return None
+    if len(found) > 1 or -1 in found or (found and isinstance(leaf.type, (ArrayType, MapType))):
+        return None
+    return found
+
+
+def _lacks(path: ColumnPath, content: _Content) -> bool:
+    """Whether no column of the file can be meant by `path`, not even in another case."""
+    folded = tuple(name.lower() for name in path)
+    depth = next((d for d in range(1, len(folded) + 1) if folded[:d] not in content.folded), None)
+    return depth is not None and folded[: depth - 1] in content.structs
+
+
+def _merged(index: int, required: bool, groups: Sequence[RowGroup]) -> tuple[int | None, list[Any], list[Any]]:
+    """The null count over all row groups, None where one does not tell, and the bounds of those that have values.
+
+    No bounds where a group with values lacks them.
+    """
+    nulls: int | None = 0
+    lows: list[Any] = []
+    highs: list[Any] = []
+    bounded = True
+    for group in groups:
+        found = group.columns[index]
+        count = 0 if required else found.null_count
+        nulls = None if nulls is None or count is None else nulls + count
+        if found.low is not None:
+            lows.append(found.low)
+            highs.append(found.high)
+        elif count != group.num_rows:
+            bounded = False
+    return (nulls, lows, highs) if bounded else (nulls, [], [])
+
+
+def _plant(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value

@@ -1,0 +1,206 @@
+"""Statistics of files from JSON to columns and back: `stats` and `stats_parsed` of a checkpoint, many files at once.
+
+Source: delta-protocol.md "Per-file Statistics", "Checkpoints" (`stats`, `stats_parsed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType, StructType, to_arrow_type
+from slackwater.stats.json_structs import plant, read_json_structs, struct_of
+
+_WITHOUT_BOUNDS = frozenset({"binary", "void"})
+
+
+_DATE_SHAPE = r"^\d{4}-\d{2}-\d{2}$"
+_ZONED_SHAPE = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})$"
+_LOCAL_SHAPE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_DAY_US = 86_400_000_000
+
+
+def stats_type(columns: StructType, most_leaves: int | None = None) -> pa.StructType:
+    """The type of `stats_parsed` for a table with the data `columns`, which go by physical names.
+
+    Bounds for every leaf column whose bounds have an agreed form in JSON, null counts for every leaf column; of the
+    first `most_leaves` leaf columns where given. Groups that would be empty are left out: Parquet has no empty struct.
+    """
+    leaves = list(_leaves(columns, ()))[:most_leaves]
+    tree: dict[str, Any] = {"numRecords": pa.int64()}
+    for group in ("minValues", "maxValues"):
+        for path, data_type in leaves:
+            if _has_bounds(data_type):
+                plant(tree, (group, *path), to_arrow_type(data_type))
+    for path, _ in leaves:
+        plant(tree, ("nullCount", *path), pa.int64())
+    return struct_of({**tree, "tightBounds": pa.bool_()})
+
+
+def parse_stats(texts: pa.Array, wanted: pa.StructType) -> pa.StructArray:
+    """The JSON statistics `texts` as `wanted`, a `stats_type`; null where a text is null or cannot be read.
+
+    A field that is absent, of another kind, or has no exact form in the column's type (a time without an offset for a
+    `timestamp`) is null by itself. Memory O(rows).
+    """
+    return conform_stats(read_json_structs(texts, _wire_type(wanted)), wanted)
+
+
+def conform_stats(stats: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """`stats`, a struct column of any writer's making, as `wanted`; what it lacks or cannot be cast is null."""
+    if not pa.types.is_struct(wanted):
+        return _typed_leaf(stats, wanted)
+    if not pa.types.is_struct(stats.type):
+        return pa.nulls(len(stats), wanted)
+    fields = []
+    for field in wanted:
+        index = stats.type.get_field_index(field.name)
+        found = pa.nulls(len(stats), field.type) if index < 0 else pc.struct_field(stats, [index])
+        fields.append(conform_stats(found, field.type))
+    return pa.StructArray.from_arrays(fields, fields=list(wanted), mask=stats.is_null())
+
+
+def stats_to_json(stats: pa.Array) -> pa.Array:
+    """One JSON text per struct of `stats`, as `add.stats` holds it; null where it says nothing.
+
+    Values that are null are left out; so are those that JSON statistics have no form for: binary, and times outside
+    the years 1 to 9999. Times have milliseconds, or microseconds where they need them; `timestamp` is in UTC.
+    """
+    return _json_of(stats).cast(pa.string())
+
+
+def _leaves(struct: StructType, parent: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], DataType]]:
+    for column in struct:
+        if isinstance(column.type, StructType):
+            yield from _leaves(column.type, (*parent, column.name))
+        else:
+            yield (*parent, column.name), column.type
+
+
+def _has_bounds(data_type: DataType) -> bool:
+    if isinstance(data_type, PrimitiveType):
+        return data_type.name not in _WITHOUT_BOUNDS
+    return isinstance(data_type, DecimalType)
+
+
+def _wire_type(wanted: pa.DataType) -> pa.DataType:
+    """The type in which the values of `wanted` stand in JSON."""
+    if pa.types.is_struct(wanted):
+        return pa.struct([(field.name, _wire_type(field.type)) for field in wanted])
+    if pa.types.is_integer(wanted):
+        return pa.int64()
+    return pa.string() if pa.types.is_temporal(wanted) else wanted
+
+
+def _typed_leaf(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if pa.types.is_string(values.type) and pa.types.is_date(wanted):
+        return _cast_or_null(_matching(values, _DATE_SHAPE), wanted)
+    if pa.types.is_string(values.type) and pa.types.is_timestamp(wanted):
+        cut = pc.replace_substring_regex(values, r"(\.\d{6})\d+", r"\1")
+        if wanted.tz is not None:
+            return _cast_or_null(_matching(cut, _ZONED_SHAPE), wanted)
+        # Of a timestamp_ntz a "Z" is decoration; another offset is a riddle.
+        return _cast_or_null(_matching(pc.replace_substring_regex(cut, r"Z$", ""), _LOCAL_SHAPE), wanted)
+    return _cast_or_null(values, wanted)
+
+
+def _matching(texts: pa.Array, shape: str) -> pa.Array:
+    return pc.if_else(pc.match_substring_regex(texts, shape), texts, pa.scalar(None, texts.type))
+
+
+def _cast_or_null(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """`values` as `wanted`, null where a value does not fit or has no such form."""
+    if values.type == wanted:
+        return values
+    if pa.types.is_string(wanted) and not pa.types.is_large_string(values.type):
+        return pa.nulls(len(values), wanted)
+    # Finer units are cut as writers cut them; everything else must fit.
+    cuts = pa.types.is_timestamp(wanted) and pa.types.is_timestamp(values.type) and values.type.unit == "ns"
+    try:
+        return values.cast(wanted, safe=not cuts)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.array([_cast_one(value, wanted) for value in values], wanted)
+
+
+def _cast_one(value: pa.Scalar, wanted: pa.DataType) -> Any:
+    try:
+        return value.cast(wanted).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, OverflowError):
+        return None
+
+
+def _json_of(values: pa.Array) -> pa.Array:
+    """The JSON text of every value, null where there is none."""
+    if pa.types.is_struct(values.type):
+        return _object_of(values)
+    if pa.types.is_boolean(values.type) or pa.types.is_integer(values.type) or pa.types.is_decimal(values.type):
+        return values.cast(pa.large_string())
+    if pa.types.is_floating(values.type):
+        return _number_of(values.cast(pa.large_string()))
+    if pa.types.is_temporal(values.type):
+        return _quoted(_time_of(values).cast(pa.large_string()))
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return _quoted(_escaped(values.cast(pa.large_string())))
+    return pa.nulls(len(values), pa.large_string())
+
+
+def _object_of(structs: pa.Array) -> pa.Array:
+    empty = pa.scalar("", pa.large_string())
+    entries = [pa.array([""] * len(structs), pa.large_string())]
+    for index, field in enumerate(structs.type):
+        value = _json_of(pc.struct_field(structs, [index]))
+        entries.append(_between(value, f",{orjson.dumps(field.name).decode()}:", ""))
+    # Not null_handling="skip": Arrow then loses the rows in which all is null.
+    inner = pc.binary_join_element_wise(*entries, empty, null_handling="replace", null_replacement="")
+    inner = pc.if_else(pc.equal(inner, ""), pa.scalar(None, pa.large_string()), inner)
+    return _between(pc.utf8_slice_codeunits(inner, 1), "{", "}")
+
+
+def _between(texts: pa.Array, before: str, after: str) -> pa.Array:
+    first, last, joint = (pa.scalar(text, pa.large_string()) for text in (before, after, ""))
+    return pc.binary_join_element_wise(first, texts, last, joint)
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    return _between(texts, '"', '"')
+
+
+def _number_of(texts: pa.Array) -> pa.Array:
+    for plain, name in (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")):
+        texts = pc.if_else(pc.equal(texts, plain), pa.scalar(f'"{name}"', pa.large_string()), texts)
+    return texts
+
+
+def _escaped(texts: pa.Array) -> pa.Array:
+    odd = pc.match_substring_regex(texts, r'["\\\x00-\x1f]').fill_null(False)
+    if not pc.any(odd).as_py():
+        return texts
+    escaped = [orjson.dumps(text)[1:-1].decode() for text in texts.filter(odd).to_pylist()]
+    return pc.replace_with_mask(texts, odd, pa.array(escaped, pa.large_string()))
+
+
+def _time_of(values: pa.Array) -> pa.Array:
+    if pa.types.is_date(values.type):
+        days = values.cast(pa.date32())
+        return _within(days, days.cast(pa.int32()), _FIRST_DAY, _LAST_DAY).cast(pa.string())
+    if not pa.types.is_timestamp(values.type):
+        return pa.nulls(len(values), pa.string())
+    # Cut, not rounded: as writers of statistics do.
+    plain = values.cast(pa.timestamp("us", values.type.tz), safe=False)
+    micros = plain.cast(pa.int64())
+    plain = _within(plain, micros, _FIRST_DAY * _DAY_US, (_LAST_DAY + 1) * _DAY_US - 1)
+    texts = pc.replace_substring(plain.cast(pa.timestamp("us")).cast(pa.string()), " ", "T")
+    texts = pc.replace_substring_regex(texts, r"(\.\d{3})000$", r"\1")
+    if values.type.tz is None:
+        return texts
+    return pc.binary_join_element_wise(texts, pa.scalar("Z"), "")
+
+
+def _within(values: pa.Array, numbers: pa.Array, low: int, high: int) -> pa.Array:
+    fits = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
+    return pc.if_else(fits, values, pa.scalar(None, values.type))

@@ -1,0 +1,1 @@
+"""Committers: to a file system, by a commit owner, on a branch."""

@@ -1,0 +1,102 @@
+"""Commits to a branch: kept in memory until the transaction that they are part of commits.
+
+Source: paper §4.2.1 (a transaction sees its own updates before it has a timestamp); design §6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from slackwater.errors import UnsupportedFeature
+from slackwater.log.branches import Branch
+from slackwater.log.commits import ParsedCommit, parsed_commit
+from slackwater.protocol.actions.commit_info import CommitInfo
+from slackwater.protocol.actions.paths import canonical_path
+from slackwater.protocol.features import row_tracking
+from slackwater.protocol.features.table_features import is_active
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.committer import Committed, Conflict
+from slackwater.transaction.transaction import TableTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedCommit:
+    """One commit to a branch: what was staged and read, and what its `commitInfo` says."""
+
+    transaction: TableTransaction
+    info: CommitInfo
+
+
+class BranchCommitter:
+    """Commits to the branch of one table; what they were made by is kept with the branch, as JoinedCommits."""
+
+    def __init__(self, store: ObjectStore, branch: Branch) -> None:
+        self._store = store
+        self._branch = branch
+        self._next: JoinedCommit | None = None
+
+    @property
+    def publishes_at_once(self) -> bool:
+        return False
+
+    def published_version(self, version: int) -> int:  # noqa: ARG002  (none of a branch is)
+        """As `Committer.published_version`: nothing is kept up before the transaction commits."""
+        return 0
+
+    def join(self, transaction: TableTransaction, info: CommitInfo) -> None:
+        """As `JoinsCommits.join`."""
+        for earlier in self._branch.joined:
+            _validate_together(self._branch.newest, earlier.transaction, transaction)
+        self._next = JoinedCommit(transaction, info)
+
+    def commit(
+        self,
+        version: int,
+        actions: Sequence[Mapping[str, Any]],
+        may_move: bool = False,  # noqa: ARG002  (there is nobody else)
+    ) -> Committed | Conflict:
+        """As `Committer.commit`; nothing is written."""
+        newest = self._branch.newest.version
+        if version != newest + 1:
+            return Conflict(newest)
+        # As it would be read back.
+        data = b"\n".join(orjson.dumps(action) for action in actions)
+        commit = parsed_commit(self._store, version, data)
+        self._branch.add(commit)
+        if self._next is not None:
+            self._branch.joined.append(self._next)
+            self._next = None
+        return Committed(commit)
+
+    def commits_after(self, version: int) -> Sequence[ParsedCommit]:  # noqa: ARG002  (nobody else's are seen)
+        """As `Committer.commits_after`."""
+        return ()
+
+
+def _validate_together(newest: Snapshot, earlier: TableTransaction, later: TableTransaction) -> None:
+    """Let pass two changes of one table that one commit can hold. Raises UnsupportedFeature."""
+    where = newest.store.root_url
+    both_change = earlier.staged.changes_data and later.staged.changes_data
+    if (
+        both_change
+        and is_active("changeDataFeed", newest.protocol, newest.properties)
+        and (earlier.staged.change_files or later.staged.change_files)
+    ):
+        raise UnsupportedFeature(
+            f"{where}: a table with a change data feed takes one change of rows in a transaction, or several appends: "
+            "say it as one MERGE, or in two transactions"
+        )
+    if not row_tracking.is_enabled(newest.protocol, newest.properties):
+        return
+    # Rows that are written again keep the ids that they were given, which are given for good by the commit only.
+    added = {canonical_path(add.path) for add in earlier.staged.adds}
+    if any(canonical_path(remove.path) in added for remove in later.staged.removes):
+        raise UnsupportedFeature(
+            f"{where}: in a table with row tracking a transaction cannot change rows that it has written itself: say "
+            "it as one MERGE, or in two transactions"
+        )

@@ -1,0 +1,294 @@
+"""Whether a transaction can be moved behind a commit that won the version it wanted.
+
+Rules of delta-spark as the floor, finer where that is right: reads are conditions on rows, so a file conflicts only
+where its partition values and statistics leave room for a row that should have been read; files that were only
+rearranged conflict with no reader; two that delete different rows of one file by deletion vectors both land. Source:
+design §4.3; delta-spark-surface §7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from slackwater.errors import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+from slackwater.predicate.predicate import Predicate
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
+from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.actions.paths import canonical_path, canonical_paths
+from slackwater.protocol.features import managed_commits, row_tracking
+from slackwater.protocol.features.table_features import supported_features, validate_writable
+from slackwater.scan.scan import plan
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.conflicts.isolation import IsolationLevel
+from slackwater.transaction.conflicts.row_reads import Reading
+from slackwater.transaction.conflicts.winner import VectorChange, Winner
+from slackwater.transaction.metadata_changes import is_tolerated
+from slackwater.transaction.rows.row_deletion import FileDeletion
+from slackwater.transaction.rows.vector_files import LoadedVectors
+from slackwater.transaction.staged import ReadSet, StagedActions
+
+
+@dataclass
+class ConflictCheck:
+    """One transaction's side: what it stages and read, and the snapshot that it read.
+
+    `zone` is taken for partition values that name no time zone. One check sees all winners of a race, in order: it
+    follows the rows that were read, and those that are to be deleted, from winner to winner.
+    """
+
+    snapshot: Snapshot
+    staged: StagedActions
+    reads: ReadSet
+    isolation: IsolationLevel
+    zone: str = "UTC"
+    _rebased: dict[str, FileDeletion] = field(default_factory=dict, init=False)
+    _vectors: LoadedVectors = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._vectors = LoadedVectors(self.snapshot.store)
+
+    def take_rebased(self) -> dict[str, FileDeletion]:
+        """The staged deletions of rows that must follow another state of their files, by canonical path; once."""
+        rebased, self._rebased = self._rebased, {}
+        return rebased
+
+    def check(self, winner: Winner, before: Snapshot) -> None:
+        """Return where the transaction may follow `winner`; `before` is the version that `winner` followed.
+
+        Raises the DeltaConcurrentModificationException that says why not, and UnsupportedFeature where the winner's
+        protocol asks for what this package cannot write.
+        """
+        self._dropped_features(winner)
+        if winner.protocol is not None:
+            self._protocol(winner, winner.protocol, before.protocol)
+        if winner.metadata is not None:
+            self._metadata(winner, winner.metadata, before.metadata)
+        self._domains(winner)
+        self._applications(winner)
+        self._same_path(winner)
+        self._appended(winner)
+        self._removed_by_both(winner)
+        self._rows_deleted_by_both(winner)
+        self._deleted(winner)
+        self._appended_matches(winner, before)
+
+    def _protocol(self, winner: Winner, new: Protocol, old: Protocol) -> None:
+        validate_writable(new, self._where)
+        if managed_commits.FEATURE in supported_features(new) - supported_features(old):
+            raise ProtocolChangedException(
+                f"{self._says(winner)} gave the table to a commit owner, which makes its commits from now on: read the "
+                "table again through its lake and repeat the work"
+            )
+        lost = supported_features(old) - supported_features(new)
+        if self.staged.protocol is None and not lost:
+            return
+        what = f"removed the features {', '.join(sorted(lost))}" if lost else "changed the table's protocol as well"
+        raise ProtocolChangedException(f"{self._says(winner)} {what}: read the table again and repeat the work")
+
+    def _dropped_features(self, winner: Winner) -> None:
+        """Nothing in the table used the features that this transaction drops; what the winner did may."""
+        if self.staged.protocol is None or winner.is_blind_append:
+            return
+        dropped = supported_features(self.snapshot.protocol) - supported_features(self.staged.protocol)
+        if dropped:
+            raise ProtocolChangedException(
+                f"{self._says(winner)} changed the table, which may need {', '.join(sorted(dropped))} now: read the "
+                "table again and repeat the work"
+            )
+
+    def _metadata(self, winner: Winner, new: Metadata, old: Metadata) -> None:
+        if self.staged.metadata is None and is_tolerated(old, new):
+            return
+        raise MetadataChangedException(
+            f"{self._says(winner)} changed the table's schema or settings, so what was written may not fit any more: "
+            "read the table again and repeat the work"
+        )
+
+    def _domains(self, winner: Winner) -> None:
+        both = sorted((set(self.staged.domains) & winner.domains) - {row_tracking.DOMAIN})
+        if both:
+            raise ConcurrentTransactionException(
+                f"{self._says(winner)} changed the metadata domain {both[0]} as well: read the table again and repeat "
+                "the work"
+            )
+
+    def _applications(self, winner: Winner) -> None:
+        both = sorted((self.reads.app_ids | set(self.staged.transactions)) & winner.app_ids)
+        if both:
+            raise ConcurrentTransactionException(
+                f"{self._says(winner)} recorded progress of the same application id {both[0]!r}: two writers use one "
+                "id, or this work was done already; look at the table before it is repeated"
+            )
+
+    def _appended(self, winner: Winner) -> None:
+        """Rows that this transaction should have read, had it run after the winner, as far as statistics can tell."""
+        for reading in self._readings_of_added(winner):
+            if reading.matches is None:
+                files = self._added_rows(winner, reading.predicate)
+                if files.num_rows:
+                    raise ConcurrentAppendException(self._added(winner, files))
+
+    def _appended_matches(self, winner: Winner, before: Snapshot) -> None:
+        """The same where the condition itself can be asked; it comes last, since the answer may cost a job."""
+        for reading in self._readings_of_added(winner):
+            if reading.matches is None:
+                continue
+            files = self._added_rows(winner, reading.predicate)
+            if not files.num_rows:
+                continue
+            try:
+                found = reading.matches(before.after([winner.commit]), files)
+            except Exception as error:
+                why = f"; whether they fulfil its condition could not be found out: {error}"
+                raise ConcurrentAppendException(self._added(winner, files) + why) from error
+            if found:
+                raise ConcurrentAppendException(self._added(winner, files))
+
+    def _readings_of_added(self, winner: Winner) -> list[Reading]:
+        """The conditions that rows which `winner` added must not fulfil."""
+        if self.isolation is IsolationLevel.SNAPSHOT_ISOLATION:
+            return []
+        overlooked = self.isolation is IsolationLevel.WRITE_SERIALIZABLE and self.staged.metadata is None
+        return [] if overlooked and winner.is_blind_append else self.reads.readings
+
+    def _added_rows(self, winner: Winner, predicate: Predicate) -> pa.Table:
+        """The files of `winner` with rows that were nowhere before and for which `predicate` may be true."""
+        files = self._may_match(winner.added_files, predicate)
+        if not files.num_rows or not winner.vector_changes:
+            return files
+        changes = [winner.vector_changes.get(path) for path in canonical_paths(files["path"]).to_pylist()]
+        self._vectors.load(node for c in changes if c is not None and c.old is not None for node in (c.old, c.new))
+        return files.filter(pa.array([c is None or self._rows_deleted(c) is None for c in changes], pa.bool_()))
+
+    def _may_match(self, files: pa.Table, predicate: Predicate) -> pa.Table:
+        snapshot = self.snapshot
+        partition_columns = snapshot.metadata.partition_columns
+        return plan(files, predicate, snapshot.schema, partition_columns, snapshot.physical_paths, zone=self.zone).files
+
+    def _rows_deleted(self, change: VectorChange) -> BitMap64 | None:
+        """The rows that go by `change`; None where it brings rows back, so that more happened than a deletion."""
+        if change.old is None:
+            return self._vectors[change.new]
+        old, new = self._vectors[change.old], self._vectors[change.new]
+        return new - old if new.issuperset(old) else None
+
+    def _added(self, winner: Winner, files: pa.Table) -> str:
+        values = dict(files["partitionValues"][0].as_py() or ())
+        place = f" in the partition {values}" if values else ""
+        return (
+            f"{self._says(winner)} added rows{place} that this transaction should have read (file "
+            f"{files['path'][0].as_py()}): repeat the work on the new version"
+        )
+
+    def _same_path(self, winner: Winner) -> None:
+        staged = self.staged
+        if staged.fresh_adds or not staged.adds:
+            return
+        paths = {canonical_path(add.path) for add in staged.adds} - staged.row_deletions.keys()
+        for other in (winner.added_paths, winner.removed_paths):
+            both = sorted(paths & other)
+            if both:
+                raise ConcurrentDeleteReadException(
+                    f"{self._says(winner)} added or removed the file {both[0]} that this transaction adds: read the "
+                    "table again and repeat the work"
+                )
+
+    def _removed_by_both(self, winner: Winner) -> None:
+        if not winner.removed_paths or not self.staged.removes:
+            return
+        removed = {canonical_path(remove.path) for remove in self.staged.removes} - self.staged.row_deletions.keys()
+        both = sorted(winner.removed_paths & removed)
+        if both:
+            raise ConcurrentDeleteDeleteException(
+                f"{self._says(winner)} removed the file {both[0]} that this transaction removes as well: repeat the "
+                "work on the new version"
+            )
+
+    def _rows_deleted_by_both(self, winner: Winner) -> None:
+        """Rows may go from one file by several commits, each row by one; the file's new state is what is followed."""
+        mine = {**self.staged.row_deletions, **self._rebased}
+        touched = mine.keys() & (winner.added_paths | winner.removed_paths)
+        if not touched:
+            return
+        files = winner.added_again(touched)
+        self._vectors.load(winner.vector_changes[path].new for path in touched & winner.vector_changes.keys())
+        for path in sorted(touched):
+            file = files.get(path)
+            vector = self._vector_followed(winner, path, mine[path], file)
+            if file is None or vector is None:
+                raise ConcurrentDeleteDeleteException(
+                    f"{self._says(winner)} removed or replaced the file {path} of which this transaction deletes rows: "
+                    "repeat the work on the new version"
+                )
+            both = vector & mine[path].rows
+            if both:
+                raise ConcurrentDeleteDeleteException(
+                    f"{self._says(winner)} deleted rows of the file {path} that this transaction deletes as well "
+                    f"({len(both)} rows, the first is row {both.min()}): repeat the work on the new version"
+                )
+            self._rebased[path] = mine[path].behind(file, vector)
+
+    def _vector_followed(self, winner: Winner, path: str, mine: FileDeletion, file: AddFile | None) -> BitMap64 | None:
+        """The rows that are deleted of the file now; None where it is not the same file with, at most, fewer rows."""
+        if mine.file.deletion_vector is not None:
+            self._vectors.remember(mine.file.deletion_vector, mine.vector)
+        change = winner.vector_changes.get(path)
+        if change is None:
+            is_same = file is not None and file.deletion_vector_id == mine.file.deletion_vector_id
+            return mine.vector if is_same and path not in winner.removed_paths else None
+        old = None if change.old is None else DeletionVectorDescriptor.from_json(change.old).unique_id
+        if old != mine.file.deletion_vector_id:
+            return None
+        deleted = self._rows_deleted(change)
+        if deleted is None or (deleted and not change.data_change):
+            # Rows came back, or went on in another file.
+            return None
+        return mine.vector | deleted
+
+    def _deleted(self, winner: Winner) -> None:
+        if not winner.removed_paths:
+            return
+        for reading in self.reads.readings:
+            moved = False
+            held = reading.files_among(winner.removed_paths, self.snapshot, self.zone)
+            known = (winner.vector_changes.get(path) for path in held if reading.rows_of(path) is not None)
+            self._vectors.load(node for change in known if change is not None for node in (change.old, change.new))
+            for path in held:
+                if not self._leaves_rows(winner, path, reading):
+                    if winner.removes_rows:
+                        raise ConcurrentDeleteReadException(
+                            f"{self._says(winner)} removed rows that this transaction read (file {path}): repeat the "
+                            "work on the new version"
+                        )
+                    moved = True
+            if moved:
+                files = self._may_match(winner.rearranged_files, reading.predicate)
+                reading.moved.update(canonical_paths(files["path"]).to_pylist())
+
+    def _leaves_rows(self, winner: Winner, path: str, reading: Reading) -> bool:
+        """Whether `winner` keeps the file, and of it all rows that were read, where they are."""
+        rows, change = reading.rows_of(path), winner.vector_changes.get(path)
+        if rows is None or change is None:
+            return False
+        deleted = self._rows_deleted(change)
+        if deleted is None or (deleted and not change.data_change):
+            return False
+        return rows.isdisjoint(deleted)
+
+    @property
+    def _where(self) -> str:
+        return self.snapshot.store.root_url
+
+    def _says(self, winner: Winner) -> str:
+        return f"{self._where}: while this transaction ran on version {self.snapshot.version}, {winner.description}"

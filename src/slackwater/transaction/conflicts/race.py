@@ -1,0 +1,163 @@
+"""The race for a version: attempts, what the winners of each were, and what follows the attempt that landed.
+
+Source: delta-protocol.md "Requirements for Writers"; design §4.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import ConcurrentWriteException, ProtocolChangedException
+from slackwater.log.commits import ParsedCommit
+from slackwater.protocol.actions.commit_info import CommitInfo
+from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.assembly import assemble
+from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.committer import Committed, Conflict, JoinsCommits
+from slackwater.transaction.conflicts.conflicts import ConflictCheck
+from slackwater.transaction.conflicts.isolation import IsolationLevel
+from slackwater.transaction.conflicts.winner import Winner
+from slackwater.transaction.rows.vector_files import delete_vector_files
+
+if TYPE_CHECKING:
+    from slackwater.transaction.transaction import TableTransaction
+
+MAX_ATTEMPTS = 1000
+_PATIENT_ATTEMPTS = 3
+_STEP_S = 0.002
+_LONGEST_WAIT_S = 0.1
+_log = logging.getLogger(__name__)
+
+
+class CommitRace:
+    """One commit of a transaction, tried again behind each winner that it may follow.
+
+    `run` does all of it. Where commits to several tables go together, each has a race, and `actions`, `follow` and
+    `landed` are its steps.
+    """
+
+    def __init__(self, transaction: TableTransaction, info: CommitInfo, isolation: IsolationLevel) -> None:
+        self.transaction = transaction
+        self.before: Snapshot | None = transaction.read
+        self._info = info
+        self._check: ConflictCheck | None = None
+        if transaction.read is not None:
+            self._check = ConflictCheck(
+                transaction.read, transaction.staged, transaction.reads, isolation, transaction.zone
+            )
+
+    @property
+    def version(self) -> int:
+        """The version that is wanted: the one after the newest that is known."""
+        return 0 if self.before is None else self.before.version + 1
+
+    def actions(self) -> list[Mapping[str, Any]]:
+        """The actions of the next attempt."""
+        transaction = self.transaction
+        return assemble(
+            transaction.staged, self.before, self._info, transaction.clock.now_ms(), transaction.preserves_rows
+        )
+
+    def run(self) -> CommitResult:
+        """As `TableTransaction.commit`."""
+        transaction, committer = self.transaction, self.transaction.committer
+        if isinstance(committer, JoinsCommits):
+            committer.join(transaction, self._info)
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            outcome = committer.commit(self.version, self.actions(), transaction.may_move)
+            if isinstance(outcome, Committed):
+                return self.landed(outcome, attempt)
+            if self.before is None:
+                raise self._created_by_another(outcome)
+            own = self.follow(committer.commits_after(self.before.version), outcome.version)
+            if own is not None:
+                return self.landed(own, attempt)
+            self.pause(attempt)
+        raise self.lost()
+
+    def follow(self, commits: Sequence[ParsedCommit], version: int) -> Committed | None:
+        """Move behind `commits`, the winners up to at least `version`; our own commit, if that is among them.
+
+        Raises the DeltaConcurrentModificationException that says why that cannot be.
+        """
+        if not commits:
+            # Without the winner's actions nobody can say whether it conflicts.
+            raise ConcurrentWriteException(
+                f"{self._where}: version {version} exists, but cannot be read back; nothing was committed: read the "
+                "table again and repeat the work"
+            )
+        if self.before is None or self._check is None:
+            raise self._created_by_another(Conflict(version))
+        before, check = self.before, self._check
+        for commit in commits:
+            winner = Winner(commit)
+            if winner.txn_id == self.transaction.txn_id:
+                self.before = before
+                return Committed(winner.commit)
+            check.check(winner, before)
+            before = before.after([winner.commit])
+        self.before = before
+        self.transaction.stage_row_deletions(check.take_rebased())
+        return None
+
+    def pause(self, attempt: int) -> None:
+        """Wait a little after a lost attempt, the longer the more were lost."""
+        if attempt > _PATIENT_ATTEMPTS:
+            clock = self.transaction.clock
+            clock.sleep(min(_LONGEST_WAIT_S, _STEP_S * attempt) * clock.jitter())
+
+    def lost(self) -> ConcurrentWriteException:
+        """The error of who lost every attempt."""
+        return ConcurrentWriteException(
+            f"{self._where}: other writers were faster at each of {MAX_ATTEMPTS} attempts; nothing was "
+            "committed: repeat the work when fewer write"
+        )
+
+    def landed(self, outcome: Committed, attempts: int) -> CommitResult:
+        """The result of the attempt that landed, after the upkeep that is due."""
+        transaction, before, commit = self.transaction, self.before, outcome.commit
+        stamp = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
+        result = CommitResult(transaction.store, commit.version, int(stamp) if stamp is not None else 0, attempts)
+        left_behind = self._delete_superseded_vectors(commit)
+        upkeep, committer, now_ms = transaction.post_commit, transaction.committer, transaction.clock.now_ms()
+        if before is not None and commit.version != before.version + 1:
+            # What others committed in between is read when it is asked for.
+            done, failed = upkeep.run_behind(before, commit.version, committer, now_ms)
+            return self._kept_up(result, done, [*left_behind, *failed])
+        try:
+            after = Snapshot.of_first_commit(transaction.store, commit) if before is None else before.after([commit])
+        except Exception as error:  # noqa: BLE001  (the commit stands, even if what it made could not be read)
+            return replace(result, upkeep_errors=(*left_behind, f"reading the version back failed: {error}"))
+        done, failed = upkeep.run(before, after, commit, committer, not transaction.staged.restates, now_ms)
+        return self._kept_up(replace(result, known=after), done, [*left_behind, *failed])
+
+    def _created_by_another(self, outcome: Conflict) -> Exception:
+        return ProtocolChangedException(
+            f"{self._where}: another writer created the table first (version {outcome.version} exists): read "
+            "it, and append to it or write elsewhere"
+        )
+
+    def _kept_up(self, result: CommitResult, done: Sequence[str], failed: Sequence[str]) -> CommitResult:
+        for problem in failed:
+            _log.warning("%s: version %d is committed; afterwards %s", self._where, result.version, problem)
+        return replace(result, upkeep=tuple(done), upkeep_errors=tuple(failed))
+
+    def _delete_superseded_vectors(self, commit: ParsedCommit) -> list[str]:
+        """Delete the vector files of lost attempts that no action of `commit`, which landed, refers to: what failed."""
+        paths = self.transaction.vector_paths
+        if not paths:
+            return []
+        nodes = (node for action in commit.actions for node in (action.get("add"), action.get("remove")) if node)
+        vectors = (DeletionVectorDescriptor.from_json(n["deletionVector"]) for n in nodes if n.get("deletionVector"))
+        needed = {vector.relative_path for vector in vectors}
+        problem = delete_vector_files(self.transaction.store, [path for path in paths if path not in needed])
+        self.transaction.keep_vectors()
+        return [] if problem is None else [problem]
+
+    @property
+    def _where(self) -> str:
+        return self.transaction.store.root_url

@@ -1,0 +1,154 @@
+"""A commit that won the race, by what a conflict is judged by.
+
+Source: delta-protocol.md "Actions"; design §4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.log.commits import ParsedCommit
+from slackwater.log.file_actions import file_actions
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.actions.paths import canonical_path
+from slackwater.transaction.rows.recommit import as_adds
+
+
+@dataclass(frozen=True, slots=True)
+class VectorChange:
+    """A file that a commit keeps under another deletion vector: its `remove` and its `add`, as JSON has them."""
+
+    removed: Mapping[str, Any]
+    added: Mapping[str, Any]
+
+    @property
+    def old(self) -> Mapping[str, Any] | None:
+        """The descriptor of the vector before."""
+        return self.removed.get("deletionVector")
+
+    @property
+    def new(self) -> Mapping[str, Any] | None:
+        """The descriptor of the vector afterwards."""
+        return self.added.get("deletionVector")
+
+    @property
+    def data_change(self) -> bool:
+        """Whether rows of the table change by it, rather than being moved between files."""
+        return self.removed.get("dataChange") is not False or self.added.get("dataChange") is not False
+
+
+@dataclass(frozen=True)
+class Winner:
+    """One commit that others made since the transaction read its snapshot."""
+
+    commit: ParsedCommit
+
+    @property
+    def version(self) -> int:
+        """The version that it made."""
+        return self.commit.version
+
+    @cached_property
+    def txn_id(self) -> str | None:
+        """The identity of the transaction that made it, where its writer gave one."""
+        found = self.commit.info.get("txnId")
+        return found if isinstance(found, str) else None
+
+    @property
+    def is_blind_append(self) -> bool:
+        """Whether its writer says that it read nothing and only added files; an absent word means no."""
+        return self.commit.info.get("isBlindAppend") is True
+
+    @cached_property
+    def protocol(self) -> Protocol | None:
+        """The protocol that it set, if any."""
+        node = self._only("protocol")
+        return None if node is None else Protocol.from_json(node, self.commit.where)
+
+    @cached_property
+    def metadata(self) -> Metadata | None:
+        """The metadata that it set, if any."""
+        node = self._only("metaData")
+        return None if node is None else Metadata.from_json(node, self.commit.where)
+
+    @cached_property
+    def app_ids(self) -> frozenset[str]:
+        """The applications whose progress it recorded."""
+        return frozenset(str(node.get("appId")) for node in self._all("txn"))
+
+    @cached_property
+    def domains(self) -> frozenset[str]:
+        """The metadata domains that it set or removed."""
+        return frozenset(DomainMetadata.from_json(n, self.commit.where).domain for n in self._all("domainMetadata"))
+
+    @cached_property
+    def added_files(self) -> pa.Table:
+        """The `add` actions that add rows, as ACTION_SCHEMA; files that only rearrange rows are left out."""
+        return self.as_files(node for node in self._all("add") if node.get("dataChange") is not False)
+
+    @cached_property
+    def rearranged_files(self) -> pa.Table:
+        """The `add` actions whose rows were in other files before, as ACTION_SCHEMA."""
+        return self.as_files(node for node in self._all("add") if node.get("dataChange") is False)
+
+    @cached_property
+    def vector_changes(self) -> Mapping[str, VectorChange]:
+        """The files that it removes and adds again with another vector, by canonical path."""
+        both = self.added_paths & self.removed_paths
+        if not both:
+            return {}
+        added, removed = self._by_path("add", both), self._by_path("remove", both)
+        return {path: VectorChange(removed[path], added[path]) for path in added.keys() & removed.keys()}
+
+    def added_again(self, paths: AbstractSet[str]) -> Mapping[str, AddFile]:
+        """The files that it adds under one of the canonical `paths`, by these, as they are to be added once more."""
+        nodes = self._by_path("add", self.added_paths & paths)
+        return dict(zip(nodes, as_adds(self.as_files(nodes.values()), data_change=True), strict=True))
+
+    def as_files(self, adds: Iterable[Mapping[str, Any]]) -> pa.Table:
+        """`add` actions of it as ACTION_SCHEMA. Raises CorruptLog for what is none."""
+        return file_actions([(self.version, self.commit.where, [{"add": node} for node in adds])])
+
+    @cached_property
+    def added_paths(self) -> frozenset[str]:
+        """The canonical paths of all its `add` actions."""
+        return frozenset(canonical_path(str(node.get("path"))) for node in self._all("add"))
+
+    @cached_property
+    def removed_paths(self) -> frozenset[str]:
+        """The canonical paths of all its `remove` actions."""
+        return frozenset(canonical_path(str(node.get("path"))) for node in self._all("remove"))
+
+    @cached_property
+    def removes_rows(self) -> bool:
+        """Whether a `remove` of it removes rows, rather than files whose rows stay in others."""
+        return any(node.get("dataChange") is not False for node in self._all("remove"))
+
+    @property
+    def description(self) -> str:
+        """`version 7 (DELETE)`, for messages."""
+        operation = self.commit.info.get("operation")
+        return f"version {self.version}" + (f" ({operation})" if operation else "")
+
+    def _all(self, kind: str) -> list[Mapping[str, Any]]:
+        return [action[kind] for action in self.commit.actions if isinstance(action.get(kind), Mapping)]
+
+    def _by_path(self, kind: str, paths: AbstractSet[str]) -> dict[str, Mapping[str, Any]]:
+        """The one action of each of `paths`; a path with several is left out: these may mean anything."""
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for node in self._all(kind):
+            path = canonical_path(str(node.get("path")))
+            if path in paths:
+                found.setdefault(path, []).append(node)
+        return {path: nodes[0] for path, nodes in found.items() if len(nodes) == 1}
+
+    def _only(self, kind: str) -> Mapping[str, Any] | None:
+        found = self._all(kind)
+        return found[-1] if found else None

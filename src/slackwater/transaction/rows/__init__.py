@@ -1,0 +1,1 @@
+"""Rows that change in files that stay: deletion vectors, row ids, files committed again."""

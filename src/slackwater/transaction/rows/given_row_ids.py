@@ -1,0 +1,112 @@
+"""The highest row id that a table ever gave out, as far as its log can tell: what fresh ones must lie above.
+
+The metadata domain of row tracking says so, while it is there and every writer keeps it. Ids that files were given
+outlive it: where the feature was dropped, the domain was removed, or a writer gave out ids without saying so.
+Source: delta-protocol.md "Row Tracking", "Writer Requirements for Row Tracking".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow.compute as pc
+
+from slackwater.errors import CorruptTable, SlackwaterError
+from slackwater.log.owned_log import list_whole_log, read_commits
+from slackwater.log.segment import CommitFile
+from slackwater.protocol.actions.actions import DomainMetadata, parse_actions
+from slackwater.protocol.actions.files import num_records_of
+from slackwater.protocol.features import row_tracking
+from slackwater.scan.snapshot import Snapshot
+from slackwater.stats.columns import record_counts
+from slackwater.stats.footers import parquet_footer
+from slackwater.storage.gate import file_place
+from slackwater.storage.store import ObjectStore
+
+_COMMITS_AT_ONCE = 100
+_SPEAKS_OF_IDS = (b"baseRowId", row_tracking.DOMAIN.encode())
+
+
+def highest_row_id(before: Snapshot | None) -> int:
+    """The highest row id that `before` and what is retained of the versions before it know of; -1 where none is.
+
+    The domain alone answers while the table has been giving out ids under it and no file has a `baseRowId` beyond.
+    Otherwise all live files, tombstones and commits in the log are read: once, since the next commit with files states
+    the domain anew. Raises CorruptTable for a file with ids whose number of rows cannot be found out, and as reading a
+    table does.
+    """
+    if before is None:
+        return row_tracking.NO_ROW_IDS
+    mark = row_tracking.high_water_mark(before.domain_metadata)
+    if row_tracking.DOMAIN in before.domain_metadata and row_tracking.assigns_row_ids(
+        before.protocol, before.properties
+    ):
+        highest_base = before.highest_base_row_id()
+        if highest_base is None or highest_base <= mark:
+            return mark
+    return max(mark, _highest_of_files(before), _highest_in_log(before.store))
+
+
+def _highest_of_files(before: Snapshot) -> int:
+    """The last id of the files that are live, and the first ids at least of those that were removed."""
+    live = before.live_files(["path", "baseRowId", "stats", "stats_parsed.numRecords"])
+    live = live.filter(pc.is_valid(live["baseRowId"]))
+    columns = (live["path"], live["baseRowId"], record_counts(live))
+    ends = [
+        _last_id(base, rows, before.store, path)
+        for path, base, rows in zip(*(column.to_pylist() for column in columns), strict=True)
+    ]
+    # A tombstone in a checkpoint does not say how many rows there were; the file may still do.
+    gone = before.tombstones()
+    gone = gone.filter(pc.is_valid(gone["baseRowId"]))
+    for path, base in zip(gone["path"].to_pylist(), gone["baseRowId"].to_pylist(), strict=True):
+        ends.append(base)
+        with suppress(SlackwaterError):
+            ends.append(_last_id(base, None, before.store, path))
+    return max(ends, default=row_tracking.NO_ROW_IDS)
+
+
+def _highest_in_log(store: ObjectStore) -> int:
+    """The highest id that the commits in the log speak of, by files or by the domain, whatever became of either."""
+    commits = [file for _, file in sorted(list_whole_log(store).commits.items())]
+    highest = row_tracking.NO_ROW_IDS
+    for start in range(0, len(commits), _COMMITS_AT_ONCE):
+        for file, data in _speaking_of_ids(store, commits[start : start + _COMMITS_AT_ONCE]):
+            actions = parse_actions(data, f"{store.root_url}/{file.path}")
+            highest = max(highest, *map(_highest_of_action, actions), row_tracking.NO_ROW_IDS)
+    return highest
+
+
+def _speaking_of_ids(store: ObjectStore, files: Sequence[CommitFile]) -> Iterator[tuple[CommitFile, bytes]]:
+    for file, data in zip(files, read_commits(store, files), strict=True):
+        if any(word in data for word in _SPEAKS_OF_IDS):
+            yield file, data
+
+
+def _highest_of_action(action: Mapping[str, Any]) -> int:
+    node = action.get("add") or action.get("remove") or {}
+    base = node.get("baseRowId")
+    if isinstance(base, int):
+        return base + max((num_records_of(node.get("stats")) or 0) - 1, 0)
+    domain = action.get("domainMetadata") or {}
+    if domain.get("domain") != row_tracking.DOMAIN:
+        return row_tracking.NO_ROW_IDS
+    # A domain that was removed still says how far it had come.
+    with suppress(CorruptTable):
+        known = DomainMetadata(row_tracking.DOMAIN, str(domain.get("configuration")))
+        return row_tracking.high_water_mark({row_tracking.DOMAIN: known})
+    return row_tracking.NO_ROW_IDS
+
+
+def _last_id(base: int, rows: int | None, store: ObjectStore, path: str) -> int:
+    if rows is None:
+        try:
+            rows = parquet_footer(store, file_place(store, path))[0].num_rows
+        except SlackwaterError as error:
+            raise CorruptTable(
+                f"{store.root_url}: {path} has row ids from {base} on, but neither its statistics nor the file say how "
+                f"many rows it has, so no fresh row ids can be given out: {error}"
+            ) from error
+    return base + max(rows - 1, 0)

@@ -1,0 +1,1 @@
+"""A table's definition: created, altered, features removed."""

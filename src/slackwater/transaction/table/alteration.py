@@ -1,0 +1,277 @@
+"""Changes of a table that touch no row: settings, columns, constraints, protocol, clustering, domains.
+
+Each function gives the `Alteration` to commit; what must be read of the rows first (a new constraint, NOT NULL) is the
+caller's to see to. Source: delta-protocol.md "Change Metadata", "Protocol Evolution", "Domain Metadata"; operation
+names as delta-spark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.features import clustering
+from slackwater.protocol.features.column_mapping_ids import validate_mapping_change, with_mapped_schema
+from slackwater.protocol.features.managed_commits import validate_not_by_hand
+from slackwater.protocol.features.row_rules import checks
+from slackwater.protocol.features.sql_columns import missing_columns
+from slackwater.protocol.features.support import required_features, with_features, with_versions
+from slackwater.protocol.properties.properties import (
+    COLUMN_MAPPING_MODE,
+    CONSTRAINT_PREFIX,
+    TableProperties,
+    find_property,
+    split_properties,
+    validate_properties,
+)
+from slackwater.protocol.schema.column_paths import format_column_path
+from slackwater.protocol.schema.schema import parse_schema
+from slackwater.scan.snapshot import Snapshot
+from slackwater.stats.columns import ColumnStats, StatsColumns
+from slackwater.stats.footers import stats_leaves
+from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.table.definition import ColumnName, clustering_domain, with_nested_ids
+from slackwater.transaction.transaction import TableTransaction
+
+SYSTEM_DOMAIN_PREFIX = "delta."
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """What an operation changes; nothing at all where the table is so already."""
+
+    operation: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
+    domains: tuple[DomainMetadata, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to commit."""
+        return self.metadata is None and self.protocol is None and not self.domains
+
+    def commit(self, transaction: TableTransaction, user_metadata: str | None = None) -> CommitResult:
+        """Commit the change by `transaction`; the history says `user_metadata`. Raises as `TableTransaction.commit`."""
+        if self.metadata is not None:
+            transaction.set_metadata(self.metadata)
+        if self.protocol is not None:
+            transaction.set_protocol(self.protocol)
+        for domain in self.domains:
+            transaction.set_domain(domain)
+        return transaction.commit(self.operation, self.parameters, user_metadata=user_metadata)
+
+
+def change_metadata(
+    snapshot: Snapshot, operation: str, metadata: Metadata, parameters: Mapping[str, str] | None = None
+) -> Alteration:
+    """The table with `metadata`, whose schema may be new; empty where it is the table's own."""
+    changed = with_nested_ids(metadata)
+    if changed == snapshot.metadata:
+        return Alteration(operation)
+    protocol = with_features(snapshot.protocol, required_features(changed, parse_schema(changed.schema_string)))
+    return Alteration(operation, parameters or {}, changed, None if protocol == snapshot.protocol else protocol)
+
+
+def set_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Alteration:
+    """The table with these properties added or changed; features that they turn on join the protocol.
+
+    `delta.feature.…`, `delta.minReaderVersion` and `delta.minWriterVersion` change the protocol. Raises
+    InvalidArgument for keys and values that make no sense, and for constraints, which are added one by one.
+    """
+    given = split_properties(properties)
+    if given.constraints:
+        raise InvalidArgument(f"{min(given.constraints)}: add a constraint with addConstraint, which checks the rows")
+    old = snapshot.metadata
+    plain = validate_properties(given.plain, old.configuration)
+    folded = {key.lower() for key in plain}
+    configuration = {k: v for k, v in old.configuration.items() if k.lower() not in folded} | plain
+    metadata = replace(old, configuration=configuration)
+    before, after = snapshot.column_mapping_mode, TableProperties(configuration).get(COLUMN_MAPPING_MODE, "none")
+    if after != before:
+        validate_mapping_change(before, after, is_new_table=False)
+        metadata = with_mapped_schema(metadata, snapshot.schema, after, existing=snapshot.schema)
+    metadata = with_nested_ids(metadata)
+    schema = parse_schema(metadata.schema_string)
+    # Names in dataSkippingStatsColumns must lead somewhere.
+    stats_leaves(schema, after, metadata.partition_columns, TableProperties(configuration))
+    protocol = with_features(snapshot.protocol, [*given.features, *required_features(metadata, schema)])
+    if given.min_reader_version is not None or given.min_writer_version is not None:
+        protocol = with_versions(protocol, given.min_reader_version or 1, given.min_writer_version or 2)
+    return Alteration(
+        "SET TBLPROPERTIES",
+        {"properties": _json(dict(properties))},
+        None if metadata == old else metadata,
+        None if protocol == snapshot.protocol else protocol,
+    )
+
+
+def unset_properties(snapshot: Snapshot, keys: Sequence[str], if_exists: bool = False) -> Alteration:
+    """The table without these properties. Raises InvalidArgument for one that is not set, unless `if_exists`."""
+    old = snapshot.metadata
+    folded = {key.lower() for key in keys}
+    for key in sorted(folded):
+        _refuse_protected_key(key)
+    missing = sorted(folded - {key.lower() for key in old.configuration})
+    if missing and not if_exists:
+        raise InvalidArgument(f"{snapshot.store.root_url}: the property {missing[0]} is not set")
+    if COLUMN_MAPPING_MODE.lower() in folded and snapshot.column_mapping_mode != "none":
+        validate_mapping_change(snapshot.column_mapping_mode, "none", is_new_table=False)
+    configuration = {k: v for k, v in old.configuration.items() if k.lower() not in folded}
+    metadata = replace(old, configuration=configuration)
+    parameters = {"properties": _json(list(keys)), "ifExists": _json(if_exists)}
+    return Alteration("UNSET TBLPROPERTIES", parameters, None if metadata == old else metadata)
+
+
+def add_constraint(snapshot: Snapshot, name: str, sql: str) -> Alteration:
+    """The table with the CHECK constraint `name`; that every row satisfies it is the caller's to see to.
+
+    Raises InvalidArgument for a name that is taken, or an expression that reads columns which are not there.
+    """
+    if not name.strip():
+        raise InvalidArgument("a constraint must have a name")
+    if any(check.name.lower() == name.lower() for check in checks(snapshot.metadata.configuration)):
+        raise InvalidArgument(f"{snapshot.store.root_url} has a constraint {name} already: drop it first")
+    missing = missing_columns(sql, snapshot.schema)
+    if missing:
+        raise InvalidArgument(f"constraint {name} ({sql}) reads columns that the table lacks: {'.'.join(missing[0])}")
+    configuration = {**snapshot.metadata.configuration, f"{CONSTRAINT_PREFIX}{name.lower()}": sql}
+    metadata = replace(snapshot.metadata, configuration=configuration)
+    return change_metadata(snapshot, "ADD CONSTRAINT", metadata, {"name": name, "expr": sql})
+
+
+def drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False) -> Alteration:
+    """The table without the CHECK constraint `name`. Raises InvalidArgument where there is none, unless `if_exists`."""
+    found = [check for check in checks(snapshot.metadata.configuration) if check.name.lower() == name.lower()]
+    if not found:
+        if if_exists:
+            return Alteration("DROP CONSTRAINT")
+        raise InvalidArgument(f"{snapshot.store.root_url} has no constraint {name}")
+    key = f"{CONSTRAINT_PREFIX}{found[0].name}".lower()
+    configuration = {k: v for k, v in snapshot.metadata.configuration.items() if k.lower() != key}
+    metadata = replace(snapshot.metadata, configuration=configuration)
+    parameters = {"name": name, "expr": found[0].sql, "existed": "true"}
+    return change_metadata(snapshot, "DROP CONSTRAINT", metadata, parameters)
+
+
+def cluster_by(snapshot: Snapshot, columns: Sequence[ColumnName]) -> Alteration:
+    """The table clustered by `columns`, or by none of them any more.
+
+    Raises InvalidArgument where it is partitioned, or a column cannot cluster or some file lacks its statistics.
+    """
+    metadata, schema, mode = snapshot.metadata, snapshot.schema, snapshot.column_mapping_mode
+    old = snapshot.domain_metadata.get(clustering.DOMAIN)
+    domain = clustering_domain(metadata, schema, columns, mode)
+    if not columns and old is None:
+        return Alteration("CLUSTER BY")
+    _require_stats(snapshot, clustering.resolve(schema, columns))
+    protocol = with_features(snapshot.protocol, ["clustering"])
+    parameters = {
+        "oldClusteringColumns": ",".join(map(format_column_path, clustering_columns(snapshot))),
+        "newClusteringColumns": ",".join(map(format_column_path, clustering.resolve(schema, columns))),
+    }
+    return Alteration(
+        "CLUSTER BY", parameters, protocol=None if protocol == snapshot.protocol else protocol, domains=(domain,)
+    )
+
+
+def clustering_columns(snapshot: Snapshot) -> list[ColumnName]:
+    """The clustering columns by the names that users know. Raises CorruptTable for a domain that lists none."""
+    physical = clustering.physical_columns(snapshot.domain_metadata.get(clustering.DOMAIN), snapshot.store.root_url)
+    shown = {there: here for here, there in snapshot.physical_paths.items()}
+    return [shown.get(path, path) for path in physical]
+
+
+def set_domain(snapshot: Snapshot, domain: str, configuration: str) -> Alteration:
+    """The table with the user's metadata domain. Raises OperationNotAllowed for a domain of the protocol's own."""
+    validate_user_domain(domain)
+    protocol = with_features(snapshot.protocol, ["domainMetadata"])
+    return Alteration(
+        "Manual Update",
+        protocol=None if protocol == snapshot.protocol else protocol,
+        domains=(DomainMetadata(domain, configuration),),
+    )
+
+
+def remove_domain(snapshot: Snapshot, domain: str) -> Alteration:
+    """The table without the user's metadata domain. Raises InvalidArgument where it is not there."""
+    validate_user_domain(domain)
+    found = snapshot.domain_metadata.get(domain)
+    if found is None:
+        raise InvalidArgument(f"{snapshot.store.root_url} has no metadata domain {domain!r}")
+    return Alteration("DOMAIN METADATA CLEANUP", domains=(replace(found, removed=True),))
+
+
+def upgrade_protocol(snapshot: Snapshot, reader_version: int, writer_version: int) -> Alteration:
+    """The table with at least these versions; empty where it has them, as nothing is ever lowered."""
+    return _with_protocol(snapshot, with_versions(snapshot.protocol, reader_version, writer_version))
+
+
+def add_feature(snapshot: Snapshot, feature: str) -> Alteration:
+    """The table supporting `feature` and what it requires.
+
+    Raises InvalidArgument, UnsupportedFeature, and OperationNotAllowed for a feature that comes with a commit owner.
+    """
+    validate_not_by_hand([feature])
+    return _with_protocol(snapshot, with_features(snapshot.protocol, [feature]))
+
+
+def validate_user_domain(domain: str) -> None:
+    """Let pass a domain that users may change. Source: delta-protocol.md "Writer Requirements for Domain Metadata"."""
+    if not domain.strip():
+        raise InvalidArgument("a metadata domain must have a name")
+    if domain.lower().startswith(SYSTEM_DOMAIN_PREFIX):
+        raise OperationNotAllowed(
+            f"the metadata domain {domain} belongs to the protocol: choose a name that does not start with "
+            f"{SYSTEM_DOMAIN_PREFIX!r}, like com.example.mine"
+        )
+
+
+def _with_protocol(snapshot: Snapshot, protocol: Protocol) -> Alteration:
+    if protocol == snapshot.protocol:
+        return Alteration("UPGRADE PROTOCOL")
+    parameters = {"newProtocol": _json(protocol.to_json()["protocol"])}
+    return Alteration("UPGRADE PROTOCOL", parameters, protocol=protocol)
+
+
+def _refuse_protected_key(key: str) -> None:
+    if key.startswith(CONSTRAINT_PREFIX):
+        raise InvalidArgument(f"{key}: drop a constraint with dropConstraint")
+    known = find_property(key)
+    if known is not None and not known.settable:
+        raise OperationNotAllowed(f"{known.name} is kept by the table itself and cannot be taken away")
+
+
+def _require_stats(snapshot: Snapshot, columns: Sequence[ColumnName]) -> None:
+    if not columns:
+        return
+    files = snapshot.live_files(["path", "partitionValues", "stats", "stats_parsed"])
+    if not files.num_rows:
+        return
+    if not files.num_rows:
+        return
+    stats = StatsColumns(files, snapshot.schema, (), snapshot.physical_paths)
+    stats.load(columns)
+    for column in columns:
+        found = stats.column(column)
+        if found is None or not pc.all(_is_known(found)).as_py():
+            raise InvalidArgument(
+                f"clustering column {'.'.join(column)}: some file has no statistics of it: they must be collected "
+                "first (write the rows again)"
+            )
+
+
+def _is_known(column: ColumnStats) -> pa.Array:
+    """For each file, whether its statistics bound the column, or say that all its values are null."""
+    all_null = pc.equal(column.null_count, column.num_records).fill_null(False)
+    return pc.or_(column.min.is_valid(), all_null)
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

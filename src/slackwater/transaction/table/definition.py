@@ -1,0 +1,191 @@
+"""A table that is to be: its columns and settings, and the actions that create or replace it.
+
+Source: delta-protocol.md "Change Metadata", "Table Features for New and Existing Tables", "Column Mapping", "Clustered
+Table".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.changes.column_names import (
+    validate_column_names,
+    validate_column_types,
+    validate_partition_columns,
+)
+from slackwater.protocol.features import clustering
+from slackwater.protocol.features.column_mapping import NONE
+from slackwater.protocol.features.column_mapping_ids import assign_column_mapping, strip_mapping
+from slackwater.protocol.features.iceberg_compat import assign_nested_ids
+from slackwater.protocol.features.identity_columns import is_identity, validate_identity_columns
+from slackwater.protocol.features.managed_commits import keeping_owner, validate_not_by_hand
+from slackwater.protocol.features.sql_columns import is_generated, missing_columns, read_columns
+from slackwater.protocol.features.support import protocol_for, required_features, with_features, with_versions
+from slackwater.protocol.properties.properties import (
+    COLUMN_MAPPING_MODE,
+    CONSTRAINT_PREFIX,
+    ENABLE_CHANGE_DATA_FEED,
+    ENABLE_ICEBERG_COMPAT_V1,
+    ENABLE_ICEBERG_COMPAT_V2,
+    MAX_COLUMN_ID,
+    TableProperties,
+    split_properties,
+    validate_properties,
+)
+from slackwater.protocol.schema.column_paths import format_column_path
+from slackwater.protocol.schema.schema import GENERATION_EXPRESSION, StructType, parse_schema, schema_to_json
+
+ColumnName = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """What a user says of a table to be; `clustering_columns` None where nothing is said, empty for CLUSTER BY NONE.
+
+    `properties` may hold `delta.feature.…`, `delta.constraints.…` and the protocol's versions, as TBLPROPERTIES may.
+    """
+
+    schema: StructType
+    partition_columns: Sequence[str] = ()
+    clustering_columns: Sequence[ColumnName] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True)
+class TableActions:
+    """The actions that make the table what its definition says."""
+
+    protocol: Protocol
+    metadata: Metadata
+    domains: tuple[DomainMetadata, ...] = ()
+
+
+def define_table(
+    definition: TableDefinition,
+    created_ms: int,
+    new_id: Callable[[], str],
+    replaces: tuple[Protocol, Metadata, Mapping[str, DomainMetadata]] | None = None,
+) -> TableActions:
+    """The protocol, metadata and domains of a new table, or of one that takes the place of the table `replaces`.
+
+    A replacement keeps the table's id, never weakens its protocol, and gives new ids to all columns. Raises
+    InvalidArgument for names, types, properties and combinations that a table cannot have, UnsupportedFeature for
+    features that this package does not write.
+    """
+    given = split_properties(definition.properties)
+    validate_not_by_hand(given.features)
+    plain = validate_properties(given.plain)
+    plain = _with_mapping_for_iceberg(plain)
+    properties = TableProperties(plain)
+    mode = properties.get(COLUMN_MAPPING_MODE, NONE)
+    schema = strip_mapping(definition.schema)
+    validate_column_names(schema, mode, change_feed=properties.flag(ENABLE_CHANGE_DATA_FEED))
+    validate_column_types(schema)
+    partition_columns = validate_partition_columns(schema, definition.partition_columns)
+    validate_identity_columns(schema, partition_columns)
+    _validate_expressions(schema, given.constraints)
+    old = replaces[1] if replaces else None
+    highest = int(old.configuration.get(MAX_COLUMN_ID, "0")) if old else 0
+    schema, highest = assign_column_mapping(schema, mode, highest, physical=lambda: f"col-{new_id()}")
+    if properties.flag(ENABLE_ICEBERG_COMPAT_V2):
+        schema, highest = assign_nested_ids(schema, highest)
+    configuration = {**plain, **given.constraints}
+    if mode != NONE:
+        configuration[MAX_COLUMN_ID] = str(highest)
+    metadata = Metadata(
+        old.id if old else new_id(),
+        schema_to_json(schema),
+        partition_columns,
+        configuration,
+        definition.name,
+        definition.description,
+        created_time=old.created_time if old else created_ms,
+    )
+    if old is not None:
+        metadata = keeping_owner(old, metadata)
+    columns = definition.clustering_columns
+    features = set(given.features) | required_features(metadata, schema) | ({"clustering"} if columns else set())
+    if replaces is None:
+        protocol = protocol_for(features, given.min_reader_version, given.min_writer_version)
+    else:
+        protocol = with_features(replaces[0], features)
+        if given.min_reader_version or given.min_writer_version:
+            protocol = with_versions(protocol, given.min_reader_version or 1, given.min_writer_version or 2)
+    domains = _domains(metadata, schema, columns, mode, replaces[2] if replaces else {})
+    return TableActions(protocol, metadata, domains)
+
+
+def with_nested_ids(metadata: Metadata) -> Metadata:
+    """`metadata`, whose schema may be new, with ids for what arrays and maps hold where Iceberg wants them (V2)."""
+    properties = TableProperties(metadata.configuration)
+    if not properties.flag(ENABLE_ICEBERG_COMPAT_V2):
+        return metadata
+    schema, highest = assign_nested_ids(parse_schema(metadata.schema_string), properties.integer(MAX_COLUMN_ID) or 0)
+    configuration = {**metadata.configuration, MAX_COLUMN_ID: str(highest)}
+    return replace(metadata, schema_string=schema_to_json(schema), configuration=configuration)
+
+
+def clustering_domain(
+    metadata: Metadata, schema: StructType, columns: Sequence[ColumnName], mode: str
+) -> DomainMetadata:
+    """The domain that makes `columns` the clustering columns. Raises InvalidArgument where they cannot be."""
+    clustering.validate_clustering_columns(metadata, schema, columns)
+    return clustering.domain_metadata(schema, clustering.resolve(schema, columns), mode)
+
+
+def _validate_expressions(schema: StructType, constraints: Mapping[str, str]) -> None:
+    """What a table computes and checks reads columns that are there; computed columns come of plain ones alone.
+
+    Source: delta-spark's rules for generated columns, by which other engines compute them.
+    """
+    made = {column.name for column in schema if is_generated(column) or is_identity(column)}
+    texts = {f"CHECK constraint {key[len(CONSTRAINT_PREFIX) :]}": sql for key, sql in constraints.items()}
+    for column in schema:
+        sql = column.metadata.get(GENERATION_EXPRESSION)
+        if not isinstance(sql, str):
+            continue
+        label = f"generated column {column.name}"
+        texts[label] = sql
+        computed = sorted(path[0] for path in read_columns(sql, schema) if path[0] in made)
+        if computed:
+            raise InvalidArgument(
+                f"{label} ({sql}) reads the column {computed[0]}, whose values are generated too: say what it is "
+                "computed from by columns that are not"
+            )
+    for label, sql in texts.items():
+        missing = missing_columns(sql, schema)
+        if missing:
+            raise InvalidArgument(
+                f"{label} ({sql}) reads {format_column_path(missing[0])}, which is no column of the table: it has "
+                f"{', '.join(schema.names)}"
+            )
+
+
+def _domains(
+    metadata: Metadata,
+    schema: StructType,
+    columns: Sequence[ColumnName] | None,
+    mode: str,
+    existing: Mapping[str, DomainMetadata],
+) -> tuple[DomainMetadata, ...]:
+    if columns:
+        return (clustering_domain(metadata, schema, columns, mode),)
+    old = existing.get(clustering.DOMAIN)
+    # The old columns are gone; what is left of a clustered table that is replaced by another is its tombstone.
+    return (replace(old, removed=True),) if old is not None else ()
+
+
+def _with_mapping_for_iceberg(properties: Mapping[str, str]) -> dict[str, str]:
+    """Iceberg compatibility needs column mapping: a new table has it by name where nothing else is said."""
+    found = TableProperties(properties)
+    compat = found.flag(ENABLE_ICEBERG_COMPAT_V1) or found.flag(ENABLE_ICEBERG_COMPAT_V2)
+    if compat and found.get(COLUMN_MAPPING_MODE) is None:
+        return {**properties, COLUMN_MAPPING_MODE: "name"}
+    if compat and found[COLUMN_MAPPING_MODE].lower() == NONE:
+        raise InvalidArgument(f"Iceberg compatibility needs {COLUMN_MAPPING_MODE} to be name or id")
+    return dict(properties)

@@ -1,0 +1,160 @@
+"""Taking a table feature out of a table's protocol, once nothing in the table needs it any more.
+
+The protocol document keeps a feature that is listed for ever; this goes beyond it, as the reference implementation
+does, and only where a user asks for it by name. A feature of writers goes in one commit. What a feature of readers left
+in older versions would be misread by a client that does not know it, so those versions must be forgotten first.
+Source: delta-protocol.md "Supported Features"; delta-spark's DROP FEATURE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import orjson
+import pyarrow.compute as pc
+
+from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.log.checkpoints.last_checkpoint import write_last_checkpoint
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
+from slackwater.log.files.cleanup import delete_versions_before
+from slackwater.log.history import format_ms
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata
+from slackwater.protocol.features import clustering, managed_commits, row_tracking
+from slackwater.protocol.features.column_mapping import NONE
+from slackwater.protocol.features.support import required_features, without_feature
+from slackwater.protocol.features.table_features import canonical_feature, known_feature
+from slackwater.protocol.properties.properties import (
+    DROP_FEATURE_RETENTION,
+    ICT_ENABLEMENT_TIMESTAMP,
+    ICT_ENABLEMENT_VERSION,
+    MATERIALIZED_ROW_COMMIT_VERSION,
+    MATERIALIZED_ROW_ID,
+)
+from slackwater.protocol.schema.column_paths import format_column_path
+from slackwater.protocol.schema.schema import parse_schema, schema_to_json
+from slackwater.protocol.schema.type_widening import widened_columns, without_type_changes
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.committer import Committer
+from slackwater.transaction.transaction import Clock, TableTransaction
+
+_DAY_MS = 24 * 3600 * 1000
+_PROPERTIES = {
+    "inCommitTimestamp": (ICT_ENABLEMENT_VERSION, ICT_ENABLEMENT_TIMESTAMP),
+    "rowTracking": (MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION),
+}
+_DOMAINS = {"rowTracking": row_tracking.DOMAIN, "clustering": clustering.DOMAIN}
+
+
+def drop_feature(
+    snapshot: Snapshot,
+    committer: Committer,
+    name: str,
+    truncate_history: bool = False,
+    clock_ms: Callable[[], int] | None = None,
+    user_metadata: str | None = None,
+) -> CommitResult:
+    """Take the feature `name` out of the protocol; the commit that did. The history says `user_metadata`.
+
+    The properties that turn the feature on are taken away first. Raises InvalidArgument where the table does not
+    support it or another feature requires it, OperationNotAllowed where the table still uses it, saying what to do, or
+    where older versions may: those are deleted with `truncate_history` when they are old enough.
+    """
+    feature = canonical_feature(name)
+    known = known_feature(name)
+    if known is None:
+        raise InvalidArgument(f"there is no table feature {name!r}")
+    if truncate_history and not known.reader:
+        raise InvalidArgument(f"the feature {feature} does not concern readers: leave truncateHistory out")
+    if feature == managed_commits.FEATURE:
+        raise OperationNotAllowed(
+            f"{snapshot.store.root_url}: who owns the table is not changed so: hand it back with Lake.release"
+        )
+    protocol = without_feature(snapshot.protocol, feature)
+    metadata, domains = _turned_off(snapshot, feature)
+    _require_unused(snapshot, feature, metadata)
+    clock = Clock() if clock_ms is None else Clock(now_ms=clock_ms)
+    if known.reader:
+        if metadata != snapshot.metadata:
+            transaction = TableTransaction(snapshot.store, committer, snapshot, clock)
+            transaction.set_metadata(metadata)
+            keys = sorted(set(snapshot.metadata.configuration) - set(metadata.configuration))
+            parameters = {"properties": _json(keys)}
+            snapshot = transaction.commit("UNSET TBLPROPERTIES", parameters, user_metadata=user_metadata).snapshot
+        _forget_history(snapshot, feature, truncate_history, clock.now_ms())
+    transaction = TableTransaction(snapshot.store, committer, snapshot, clock)
+    transaction.set_protocol(protocol)
+    if metadata != snapshot.metadata:
+        transaction.set_metadata(metadata)
+    for domain in domains:
+        transaction.set_domain(domain)
+    parameters = {"featureName": feature, "truncateHistory": _json(truncate_history)}
+    return transaction.commit("DROP FEATURE", parameters, user_metadata=user_metadata)
+
+
+def _turned_off(snapshot: Snapshot, feature: str) -> tuple[Metadata, tuple[DomainMetadata, ...]]:
+    """The metadata without the properties of the feature, and the tombstones of its domains."""
+    known = known_feature(feature)
+    keys = {*_PROPERTIES.get(feature, ()), *([known.enabled_by] if known and known.enabled_by else ())}
+    folded = {key.lower() for key in keys}
+    configuration = {k: v for k, v in snapshot.metadata.configuration.items() if k.lower() not in folded}
+    text = snapshot.metadata.schema_string
+    if feature == "typeWidening" and widened_columns(snapshot.schema):
+        text = schema_to_json(without_type_changes(snapshot.schema))
+    domain = snapshot.domain_metadata.get(_DOMAINS.get(feature, ""))
+    tombstones = () if domain is None else (replace(domain, removed=True),)
+    return replace(snapshot.metadata, configuration=configuration, schema_string=text), tombstones
+
+
+def _require_unused(snapshot: Snapshot, feature: str, metadata: Metadata) -> None:
+    where = snapshot.store.root_url
+    if feature == "columnMapping" and snapshot.column_mapping_mode != NONE:
+        raise OperationNotAllowed(
+            f"{where}: the data files of a table with column mapping have other column names than the table: write "
+            "its rows to a table without column mapping instead"
+        )
+    if feature in required_features(metadata, parse_schema(metadata.schema_string)):
+        raise OperationNotAllowed(
+            f"{where}: the schema or the constraints of the table still use {feature}: change the columns or drop the "
+            "constraints first"
+        )
+    if feature == "allowColumnDefaults" and any("CURRENT_DEFAULT" in c.metadata for c in snapshot.schema):
+        raise OperationNotAllowed(f"{where}: columns still have default values: take them away first")
+    if feature == "deletionVectors" and pc.count(snapshot.live_files(["deletionVector"])["deletionVector"]).as_py():
+        raise OperationNotAllowed(f"{where}: files still have deletion vectors: rewrite them first (REORG … PURGE)")
+    widened = widened_columns(snapshot.schema)
+    if feature == "typeWidening" and widened and snapshot.live_files(["path"]).num_rows:
+        raise OperationNotAllowed(
+            f"{where}: files may still hold values of column {format_column_path(widened[0])} in a narrower type: "
+            "write the table's rows again first (overwrite it with overwriteSchema=true)"
+        )
+    users = sorted(d for d in snapshot.domain_metadata if not d.startswith("delta."))
+    if feature == "domainMetadata" and snapshot.domain_metadata:
+        named = users or sorted(snapshot.domain_metadata)
+        raise OperationNotAllowed(f"{where}: the table still has the metadata domain {named[0]}: remove it first")
+
+
+def _forget_history(snapshot: Snapshot, feature: str, truncate: bool, now_ms: int) -> None:
+    """Delete the versions before `snapshot`, so that its checkpoint is where the log begins."""
+    if snapshot.version == 0:
+        return
+    where = snapshot.store.root_url
+    if not truncate:
+        raise OperationNotAllowed(
+            f"{where}: versions before {snapshot.version} may hold traces of {feature}, which clients without the "
+            "feature would misread: call with truncateHistory=True to forget them, 24 hours after this"
+        )
+    retention_ms = snapshot.properties.duration_ms(DROP_FEATURE_RETENTION)
+    ripe_ms = snapshot.timestamp_ms + (_DAY_MS if retention_ms is None else retention_ms)
+    if now_ms < ripe_ms:
+        raise OperationNotAllowed(
+            f"{where}: versions before {snapshot.version} may hold traces of {feature}; they can be forgotten from "
+            f"{format_ms(ripe_ms)} on ({DROP_FEATURE_RETENTION})"
+        )
+    write_last_checkpoint(snapshot.store, write_checkpoint(snapshot, now_ms))
+    delete_versions_before(snapshot.store, snapshot.version)
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

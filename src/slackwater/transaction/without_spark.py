@@ -1,0 +1,220 @@
+"""`slackwater.Transaction`: commits without Spark, for files that somebody else wrote.
+
+Source: delta-protocol.md "Actions", "Requirements for Writers".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import InvalidArgument, OperationNotAllowed, TableAlreadyExists
+from slackwater.log.segment import list_log
+from slackwater.predicate.predicate import Predicate
+from slackwater.predicate.sql import parse_predicate
+from slackwater.protocol.actions.actions import DomainMetadata
+from slackwater.protocol.actions.files import AddFile, RemoveFile
+from slackwater.protocol.actions.paths import canonical_path, canonical_paths
+from slackwater.protocol.features import clustering
+from slackwater.protocol.features.row_rules import row_rules
+from slackwater.protocol.features.support import with_features
+from slackwater.protocol.schema.column_paths import parse_column_path
+from slackwater.protocol.schema.schema import StructType, parse_schema
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.open import open_store
+from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.committers.choice import committer_for
+from slackwater.transaction.rows.recommit import REMOVE_COLUMNS, as_removes
+from slackwater.transaction.table.alteration import validate_user_domain
+from slackwater.transaction.table.definition import TableDefinition, define_table
+from slackwater.transaction.transaction import Clock, TableTransaction
+
+
+class Transaction:
+    """The next version of the table at `table` (a path, a URL, or a snapshot to base it on), to be committed once.
+
+        with_stats = AddFile("part-1.parquet", {}, size, modified_ms, stats='{"numRecords":10}')
+        tx = slackwater.Transaction("/data/t")
+        tx.add(with_stats)
+        tx.set_transaction("my-loader", 17)
+        tx.commit("WRITE").version
+
+    What others commit meanwhile is allowed for: the commit moves behind theirs where nothing that it read or changes
+    is touched. Raises TableNotFound and what reading a table raises, and UnsupportedFeature where the table needs
+    what this package cannot write.
+    """
+
+    def __init__(
+        self,
+        table: str | os.PathLike[str] | Snapshot,
+        storage_options: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        snapshot = table if isinstance(table, Snapshot) else Snapshot.load(table, storage_options=storage_options)
+        committer = committer_for(snapshot.store, snapshot.protocol, snapshot.metadata)
+        self._inner = TableTransaction(snapshot.store, committer, snapshot, clock or Clock())
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        schema: StructType | str,
+        partition_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        description: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> Transaction:
+        """The first version of a new table; `schema` is a value or its `schemaString`.
+
+        Raises TableAlreadyExists, InvalidArgument and UnsupportedFeature for a table that cannot be.
+        """
+        store = open_store(path, storage_options)
+        if list_log(store).latest_version is not None:
+            raise TableAlreadyExists(f"{store.root_url} is a Delta table already: append to it, or write elsewhere")
+        clock = clock or Clock()
+        definition = TableDefinition(
+            parse_schema(schema) if isinstance(schema, str) else schema,
+            partition_by,
+            [parse_column_path(name) for name in cluster_by] or None,
+            properties or {},
+            description=description,
+        )
+        table = define_table(definition, clock.now_ms(), clock.new_id)
+        new = cls.__new__(cls)
+        new._inner = TableTransaction(store, committer_for(store, table.protocol, table.metadata), None, clock)
+        new._inner.set_protocol(table.protocol)
+        new._inner.set_metadata(table.metadata)
+        for domain in table.domains:
+            new._inner.set_domain(domain)
+        return new
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The version that the transaction is based on, None where it creates the table."""
+        return self._inner.read
+
+    def read(self, where: str | Predicate | None = None) -> None:
+        """Declare that the work depends on the rows that satisfy `where` (SQL text or a predicate), or on all rows.
+
+        A commit that adds or removes such rows meanwhile is then a conflict. Raises InvalidArgument.
+        """
+        if where is None:
+            self._inner.read_whole_table()
+        elif isinstance(where, str):
+            self._inner.read_where(parse_predicate(where, self._based_on().schema))
+        else:
+            self._inner.read_where(where)
+
+    def application_version(self, app_id: str) -> int | None:
+        """How far the application has come, by its newest `txn` action; None where it never committed."""
+        return self._inner.application_version(app_id)
+
+    def add(self, *files: AddFile, rows_checked: bool = False, fresh: bool = False) -> None:
+        """Stage files that are in place. Paths are URI-encoded, relative to the table's root or absolute.
+
+        `fresh` promises that their names are new to the log, as those that hold a UUID are: nothing has to be compared
+        with what others commit meanwhile then, and a commit owner moves an append behind others by itself.
+
+        Partition values and statistics go by physical names. On a table with rules for its rows (NOT NULL, CHECK
+        constraints, invariants, generated or identity columns) `rows_checked` must say that the rows satisfy them.
+        On a clustered table the statistics must speak of the clustering columns. Raises OperationNotAllowed and
+        InvalidArgument where they do not.
+        """
+        if not rows_checked and any(f.data_change for f in files):
+            self._require_no_row_rules()
+        columns = self._clustering_columns()
+        for file in files:
+            clustering.validate_file_stats(file, columns)
+        self._inner.add(files, fresh)
+
+    def remove(self, *files: RemoveFile | str, data_change: bool = True) -> None:
+        """Stage files to remove; a path stands for the live file there. Raises InvalidArgument for one that is not."""
+        self._inner.remove(f for f in files if isinstance(f, RemoveFile))
+        paths = [f for f in files if isinstance(f, str)]
+        if paths:
+            self._inner.remove(self._live(paths, data_change))
+
+    def set_transaction(self, app_id: str, version: int) -> None:
+        """Record how far the application has come with this commit."""
+        self._inner.application_version(app_id)
+        self._inner.set_transaction(app_id, version)
+
+    def set_domain_metadata(self, domain: str, configuration: str) -> None:
+        """Set a metadata domain of the user's. Raises OperationNotAllowed for one of the protocol's own."""
+        validate_user_domain(domain)
+        self._support_domains()
+        self._inner.set_domain(DomainMetadata(domain, configuration))
+
+    def remove_domain_metadata(self, domain: str) -> None:
+        """Take a metadata domain of the user's away. Raises InvalidArgument where the table does not have it."""
+        validate_user_domain(domain)
+        found = self._based_on().domain_metadata.get(domain)
+        if found is None:
+            raise InvalidArgument(f"{self._inner.store.root_url} has no metadata domain {domain!r}")
+        self._inner.set_domain(DomainMetadata(domain, found.configuration, removed=True))
+
+    def commit(
+        self,
+        operation: str = "WRITE",
+        parameters: Mapping[str, str] | None = None,
+        metrics: Mapping[str, str] | None = None,
+        user_metadata: str | None = None,
+    ) -> CommitResult:
+        """Make what is staged the next version of the table. Raises as `TableTransaction.commit`."""
+        return self._inner.commit(operation, parameters, metrics, user_metadata)
+
+    def _based_on(self) -> Snapshot:
+        if self._inner.read is None:
+            raise InvalidArgument("a table that is being created has nothing to read or remove")
+        return self._inner.read
+
+    def _require_no_row_rules(self) -> None:
+        staged, read = self._inner.staged, self._inner.read
+        metadata, protocol = staged.metadata, staged.protocol
+        if read is not None:
+            metadata, protocol = metadata or read.metadata, protocol or read.protocol
+        if metadata is None or protocol is None:
+            return
+        rules = row_rules(metadata, parse_schema(metadata.schema_string), protocol)
+        if rules.not_null or rules.checks or rules.invariants or rules.generated or rules.identity:
+            raise OperationNotAllowed(
+                f"{self._inner.store.root_url}: the table has constraints, NOT NULL, generated or identity columns, "
+                "which nobody has checked for these files: check their rows and say rows_checked=True, or write them "
+                "through Spark"
+            )
+
+    def _clustering_columns(self) -> list[clustering.ColumnName]:
+        staged, read = self._inner.staged, self._inner.read
+        domain = staged.domains.get(clustering.DOMAIN)
+        if domain is None and read is not None:
+            domain = read.domain_metadata.get(clustering.DOMAIN)
+        return clustering.physical_columns(domain, self._inner.store.root_url)
+
+    def _support_domains(self) -> None:
+        staged, read = self._inner.staged, self._inner.read
+        protocol = staged.protocol or (read.protocol if read else None)
+        if protocol is not None:
+            supporting = with_features(protocol, ["domainMetadata"])
+            if supporting != protocol:
+                self._inner.set_protocol(supporting)
+
+    def _live(self, paths: Sequence[str], data_change: bool) -> list[RemoveFile]:
+        snapshot = self._based_on()
+        wanted = {canonical_path(path) for path in paths}
+        files = snapshot.live_files(REMOVE_COLUMNS)
+        found = files.filter(pc.is_in(canonical_paths(files["path"]), value_set=_texts(sorted(wanted))))
+        missing = wanted - {canonical_path(path) for path in found["path"].to_pylist()}
+        if missing:
+            raise InvalidArgument(
+                f"{snapshot.store.root_url}: {min(missing)} is not a file of version {snapshot.version}"
+            )
+        return as_removes(found, self._inner.clock.now_ms(), data_change)
+
+
+def _texts(values: Sequence[str]) -> pa.Array:
+    return pa.array(values, pa.string())

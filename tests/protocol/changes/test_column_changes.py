@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import pytest
+
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.changes.column import change_type, set_comment, set_default, set_nullability
+from slackwater.protocol.schema.schema import (
+    BYTE,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    VOID,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    parse_schema,
+    schema_to_json,
+    walk_fields,
+)
+
+
+def _struct(**fields: DataType) -> StructType:
+    return StructType(tuple(StructField(name, data_type) for name, data_type in fields.items()))
+
+
+SCHEMA = StructType(
+    (
+        StructField("a", BYTE),
+        StructField("strict", LONG, False, {"comment": "old", "mine": 1}),
+        StructField("s", StructType((StructField("x", SHORT), StructField("y", LONG, False)))),
+        StructField("arr", ArrayType(_struct(x=BYTE))),
+        StructField("m", MapType(BYTE, ArrayType(BYTE))),
+        StructField("v", VOID),
+        StructField("gen", BYTE, True, {"delta.generationExpression": "p + 1"}),
+        StructField("ident", LONG, True, {"delta.identity.start": 1}),
+        StructField("p", BYTE),
+        StructField("q", BYTE),
+    )
+)
+METADATA = Metadata("m", schema_to_json(SCHEMA), ("q",), {"delta.constraints.c": "s.x > 0"})
+
+
+def _column(metadata: Metadata, *path: str) -> StructField:
+    return next(column for found, column in walk_fields(parse_schema(metadata.schema_string)) if found == path)
+
+
+def test_a_comment_comes_and_goes() -> None:
+    said = set_comment(METADATA, ("STRICT",), "new")
+    assert _column(said, "strict").metadata == {"comment": "new", "mine": 1}
+    assert _column(set_comment(said, ("strict",), None), "strict").metadata == {"mine": 1}
+    assert _column(set_comment(METADATA, ("arr", "element", "x"), ""), "arr", "element", "x").metadata == {
+        "comment": ""
+    }
+    assert set_comment(METADATA, ("a",), None) == METADATA
+    with pytest.raises(InvalidArgument, match="no column nobody"):
+        set_comment(METADATA, ("nobody",), "x")
+    with pytest.raises(InvalidArgument, match="not a column of its own"):
+        set_comment(METADATA, ("arr", "element"), "x")
+
+
+@pytest.mark.parametrize("path", [("strict",), ("s", "y"), ("a",)])
+def test_not_null_always_may_go(path: tuple[str, ...]) -> None:
+    assert _column(set_nullability(METADATA, path, nullable=True), *path).nullable
+
+
+@pytest.mark.parametrize("path", [("a",), ("s", "x"), ("q",)])
+def test_not_null_comes_after_a_look_at_the_rows(path: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidArgument, match="only after its rows were found to hold no null"):
+        set_nullability(METADATA, path, nullable=False)
+    changed = set_nullability(METADATA, path, nullable=False, holds_no_null=True)
+    assert not _column(changed, *path).nullable
+    assert set_nullability(changed, path, nullable=False) == changed
+
+
+def test_not_null_does_not_come_where_it_is_not_enforced() -> None:
+    with pytest.raises(InvalidArgument, match=r"column arr\.element\.x is inside an array or a map"):
+        set_nullability(METADATA, ("arr", "element", "x"), nullable=False, holds_no_null=True)
+
+
+@pytest.mark.parametrize("sql", ["1", "current_date", "NULL", "concat('a', 'b')", "cast('2020-01-01' AS DATE)", "-1.5"])
+def test_a_default_value_comes_and_goes(sql: str) -> None:
+    changed = set_default(METADATA, ("A",), sql)
+    assert _column(changed, "a").metadata == {"CURRENT_DEFAULT": sql}
+    assert set_default(changed, ("a",), None) == METADATA
+
+
+def test_a_default_value_goes_with_all_it_left() -> None:
+    schema = StructType(
+        (StructField("a", LONG, True, {"CURRENT_DEFAULT": "1", "EXISTS_DEFAULT": "1", "comment": "c"}),)
+    )
+    changed = set_default(Metadata("m", schema_to_json(schema)), ("a",), None)
+    assert _column(changed, "a").metadata == {"comment": "c"}
+
+
+@pytest.mark.parametrize(
+    ("path", "sql", "message"),
+    [
+        (("s", "x"), "1", r"column s\.x cannot have a default value: only top-level columns"),
+        (("gen",), "1", "column gen cannot have a default value: the table computes"),
+        (("ident",), "1", "column ident cannot have a default value: the table computes"),
+        (("a",), "p + s.x", r"cannot read columns, found \['p', 's\.x'\]"),
+        (("a",), "1 +", "not an SQL expression"),
+        (("a",), "", "one SQL expression"),
+        (("nobody",), "1", "no column nobody"),
+    ],
+)
+def test_a_default_value_that_makes_no_sense_is_refused(path: tuple[str, ...], sql: str, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        set_default(METADATA, path, sql)
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "after"),
+    [
+        (("A",), SHORT, "a:short"),
+        (("a",), INTEGER, "a:integer"),
+        (("a",), BYTE, "a:byte"),
+        (("arr", "element", "x"), INTEGER, "arr:array<struct<x:integer>>"),
+        (("m", "key"), SHORT, "m:map<short,array<byte>>"),
+        (("m", "value", "element"), SHORT, "m:map<byte,array<short>>"),
+        (("v",), STRING, "v:string"),
+        (("v",), _struct(i=LONG), "v:struct<i:long>"),
+        (("gen",), BYTE, "gen:byte"),
+        (("arr",), ArrayType(_struct(x=BYTE), False), "arr:array<struct<x:byte>>"),
+    ],
+)
+def test_a_type_changes_where_files_are_read_as_the_new_one(path: tuple[str, ...], new: DataType, after: str) -> None:
+    changed = change_type(METADATA, path, new)
+    assert after in str(parse_schema(changed.schema_string))
+    assert changed.partition_columns == METADATA.partition_columns
+
+
+def test_the_same_type_again_changes_nothing() -> None:
+    assert change_type(METADATA, ("s",), SCHEMA.fields[2].type) == METADATA
+    assert change_type(METADATA, ("arr",), ArrayType(_struct(x=BYTE), False)) == METADATA
+
+
+def test_a_new_type_is_nullable_inside_and_brings_no_ids() -> None:
+    new = StructType((StructField("i", LONG, False, {"delta.columnMapping.id": 1, "comment": "c"}),))
+    assert _column(change_type(METADATA, ("v",), new), "v", "i") == StructField("i", LONG, True, {"comment": "c"})
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "message"),
+    [
+        (("a",), LONG, "its data files cannot be read as long"),
+        (("a",), STRING, "its data files cannot be read as string"),
+        (("s", "x"), BYTE, "its data files cannot be read as byte"),
+        (("s",), _struct(x=INTEGER), "cannot be read as struct"),
+        (("a",), VOID, "cannot be read as void"),
+        (("q",), SHORT, "column q must stay byte"),
+        (("p",), SHORT, "column p must stay byte"),
+        (("gen",), SHORT, "column gen must stay byte"),
+        (("s", "x"), INTEGER, r"column s\.x must stay short"),
+        (("v",), ArrayType(VOID), r"v\.element is of type void"),
+        (("nobody",), LONG, "no column nobody"),
+        ((), LONG, "a column needs a name"),
+    ],
+)
+def test_other_types_are_refused(path: tuple[str, ...], new: DataType, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        change_type(METADATA, path, new)
+
+
+def test_type_widening_is_said_to_be_unsupported_where_the_table_asks_for_it() -> None:
+    asking = Metadata("m", METADATA.schema_string, (), {"delta.enableTypeWidening": "true"})
+    for path, new in ((("a",), LONG), (("a",), DOUBLE), (("s", "x"), DOUBLE)):
+        with pytest.raises(UnsupportedFeature, match="type widening"):
+            change_type(asking, path, new)
+    with pytest.raises(InvalidArgument, match="cannot be read as string"):
+        change_type(asking, ("a",), STRING)

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.changes.replacement import replace_columns, replace_schema
+from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME
+from slackwater.protocol.features.column_mapping_ids import with_mapped_schema
+from slackwater.protocol.properties.properties import MAX_COLUMN_ID
+from slackwater.protocol.schema.schema import (
+    BYTE,
+    INTEGER,
+    LONG,
+    STRING,
+    VOID,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    parse_schema,
+    schema_to_json,
+    walk_fields,
+)
+
+
+def _struct(**fields: DataType) -> StructType:
+    return StructType(tuple(StructField(name, data_type) for name, data_type in fields.items()))
+
+
+SCHEMA = _struct(
+    a=BYTE, b=LONG, s=_struct(x=LONG, y=LONG), arr=ArrayType(_struct(x=BYTE)), m=MapType(BYTE, _struct(v=LONG)), p=LONG
+)
+
+
+def _metadata(mode: str = NAME, schema: StructType = SCHEMA, **configuration: str) -> Metadata:
+    bare = Metadata("m", schema_to_json(schema), ("p",) if schema.get("p") else (), dict(configuration))
+    return with_mapped_schema(bare, schema, mode)
+
+
+def _schema(metadata: Metadata) -> StructType:
+    return parse_schema(metadata.schema_string)
+
+
+def _identity(schema: StructType) -> dict[tuple[str, ...], tuple[object, object]]:
+    return {p: (c.metadata.get(FIELD_ID), c.metadata.get(PHYSICAL_NAME)) for p, c in walk_fields(schema)}
+
+
+@pytest.mark.parametrize("mode", [NONE, NAME, ID])
+def test_the_same_columns_again_change_nothing(mode: str) -> None:
+    before = _metadata(mode)
+    after = replace_columns(before, SCHEMA, mode)
+    assert after == before
+
+
+@pytest.mark.parametrize("mode", [NONE, NAME])
+def test_columns_are_reordered_widened_and_added_in_their_place(mode: str) -> None:
+    before = _metadata(mode)
+    wanted = StructType(
+        (
+            StructField("P", LONG),
+            StructField("new", STRING, True, {"comment": "said"}),
+            StructField("s", _struct(y=LONG, z=LONG, x=LONG)),
+            StructField("arr", ArrayType(_struct(x=INTEGER))),
+            StructField("m", MapType(INTEGER, _struct(w=LONG, V=LONG))),
+            StructField("b", LONG, True, {"comment": "added"}),
+            StructField("A", INTEGER),
+        )
+    )
+    after = replace_columns(before, wanted, mode)
+    assert str(_schema(after)) == (
+        "struct<p:long,new:string,s:struct<y:long,z:long,x:long>,arr:array<struct<x:integer>>,"
+        "m:map<integer,struct<w:long,v:long>>,b:long,a:integer>"
+    )
+    assert _schema(after).fields[5].metadata["comment"] == "added"
+    assert _schema(after).fields[1].metadata["comment"] == "said"
+    old, new = _identity(_schema(before)), _identity(_schema(after))
+    assert {path: new[path] for path in old} == old
+    if mode == NAME:
+        assert min(new[path][0] for path in new if path not in old) > int(before.configuration[MAX_COLUMN_ID])  # type: ignore[type-var]
+        assert int(after.configuration[MAX_COLUMN_ID]) == int(before.configuration[MAX_COLUMN_ID]) + 3
+
+
+def test_a_column_that_is_left_out_is_dropped_under_column_mapping_alone() -> None:
+    without = StructType(tuple(c for c in SCHEMA if c.name != "b"))
+    assert "b" not in _schema(replace_columns(_metadata(), without, NAME)).names
+    with pytest.raises(InvalidArgument, match="column b cannot be dropped without column mapping"):
+        replace_columns(_metadata(NONE), without, NONE)
+    nested = StructType(tuple(replace(c, type=_struct(x=LONG)) if c.name == "s" else c for c in SCHEMA))
+    assert "s:struct<x:long>" in str(_schema(replace_columns(_metadata(), nested, NAME)))
+    with pytest.raises(InvalidArgument, match=r"column s\.y cannot be dropped without column mapping"):
+        replace_columns(_metadata(NONE), nested, NONE)
+
+
+def _with(**changed: StructField) -> StructType:
+    return StructType(tuple(changed.get(c.name, c) for c in SCHEMA))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (StructType(tuple(c for c in SCHEMA if c.name != "p")), "column p cannot be dropped: the table is partitioned"),
+        (StructType(tuple(c for c in SCHEMA if c.name != "a")), "column a cannot be dropped: the table is clustered"),
+        (StructType(tuple(c for c in SCHEMA if c.name != "b")), "column b cannot be dropped: CHECK constraint c reads"),
+        (_with(b=StructField("b", STRING)), "column b is of type long, and its data files cannot be read as string"),
+        (_with(b=StructField("b", LONG, False)), "column b may hold nulls: set it NOT NULL in a step of its own"),
+        (_with(b=StructField("b", LONG, True, {"CURRENT_DEFAULT": "1"})), "does not change CURRENT_DEFAULT"),
+        (_with(m=StructField("m", MapType(BYTE, _struct()))), r"m\.value is a struct without fields"),
+        (StructType((*SCHEMA, StructField("n", LONG, False))), "column n is NOT NULL"),
+        (StructType((*SCHEMA, StructField("A", BYTE))), "column a is given twice"),
+        (StructType((*SCHEMA, StructField("n", LONG), StructField("N", LONG))), r"columns \['n', 'N'\] differ in case"),
+        (StructType((*SCHEMA, StructField("n", _struct(v=VOID)))), r"n\.v is of type void"),
+    ],
+)
+def test_columns_that_do_not_fit_the_files_are_refused(columns: StructType, message: str) -> None:
+    metadata = _metadata(NAME, SCHEMA, **{"delta.constraints.c": "b > 0"})
+    with pytest.raises(InvalidArgument, match=message):
+        replace_columns(metadata, columns, NAME, clustering=[("a",)])
+
+
+def test_not_null_may_go_and_rules_stay() -> None:
+    schema = StructType((StructField("a", LONG, False, {"delta.identity.start": 1, "mine": 2}), StructField("b", LONG)))
+    after = replace_columns(_metadata(NONE, schema), _struct(a=LONG, b=LONG), NONE)
+    assert _schema(after).fields[0] == StructField("a", LONG, True, {"delta.identity.start": 1, "mine": 2})
+
+
+@pytest.mark.parametrize("mode", [NAME, ID])
+def test_a_new_schema_shares_no_identity_with_the_old_one(mode: str) -> None:
+    before = _metadata(mode, SCHEMA, k="v")
+    after = replace_schema(before, _schema(before), ["B"], mode)
+    assert after.partition_columns == ("b",)
+    assert str(_schema(after)) == str(SCHEMA)
+    old, new = _identity(_schema(before)), _identity(_schema(after))
+    assert not {i for i, _ in old.values()} & {i for i, _ in new.values()}
+    assert not {n for _, n in old.values()} & {n for _, n in new.values()}
+    assert int(after.configuration[MAX_COLUMN_ID]) == 2 * int(before.configuration[MAX_COLUMN_ID])
+    assert after.configuration["k"] == "v"
+
+
+def test_ids_start_above_the_old_schema_even_where_the_property_was_lost() -> None:
+    before = _metadata(NAME, _struct(a=LONG, b=LONG))
+    after = replace_schema(replace(before, configuration={}), _struct(a=LONG), [], NAME)
+    assert _identity(_schema(after))[("a",)][0] == 3
+
+
+def test_without_column_mapping_no_ids_remain() -> None:
+    before = _metadata(NAME)
+    after = replace_schema(before, _schema(before), [], NONE)
+    assert after.schema_string == schema_to_json(SCHEMA)
+    assert after.partition_columns == ()
+
+
+@pytest.mark.parametrize(
+    ("schema", "partitions", "message"),
+    [
+        (_struct(a=LONG, A=LONG), [], "must differ in more than case"),
+        (_struct(**{"a b": LONG}), [], "must not hold ' '"),
+        (_struct(a=VOID), [], "all of type void"),
+        (_struct(a=LONG, s=_struct(v=VOID)), [], r"s\.v is of type void"),
+        (_struct(a=LONG), ["a"], "at least one column"),
+        (_struct(a=LONG), ["z"], "'z' is not among"),
+        (_struct(a=LONG), [], r"CHECK constraint c reads \['b'\], which the new schema lacks \(b > 0\): drop it first"),
+        (_struct(b=LONG, _change_type=LONG), [], "reserved while the change data feed"),
+        (
+            StructType((StructField("b", LONG), StructField("g", LONG, True, {"delta.generationExpression": "q + 1"}))),
+            [],
+            r"generated column g reads \['q'\]",
+        ),
+    ],
+)
+def test_a_schema_that_a_table_cannot_have_is_refused(schema: StructType, partitions: list[str], message: str) -> None:
+    before = _metadata(NONE, SCHEMA, **{"delta.constraints.c": "b > 0", "delta.enableChangeDataFeed": "true"})
+    with pytest.raises(InvalidArgument, match=message):
+        replace_schema(before, schema, partitions, NONE)
+
+
+def test_columns_that_are_gone_have_no_statistics() -> None:
+    before = _metadata(NONE, SCHEMA, **{"delta.dataSkippingStatsColumns": "a,s.x,s.y"})
+    after = replace_schema(before, _struct(A=LONG, s=_struct(y=LONG)), [], NONE)
+    assert after.configuration["delta.dataSkippingStatsColumns"] == "a,s.y"

@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.errors import InvalidArgument, InvalidSchema
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.features.column_mapping import FIELD_ID, PHYSICAL_NAME
+from slackwater.protocol.features.iceberg_compat import (
+    NESTED_IDS,
+    active_version,
+    assign_nested_ids,
+    materializes_partition_values,
+    nested_ids,
+    validate_adds,
+    validate_iceberg_compat,
+)
+from slackwater.protocol.properties.properties import TableProperties
+from slackwater.protocol.schema.schema import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+    schema_to_json,
+    walk_fields,
+)
+
+V1 = {"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"}
+V2 = {"delta.enableIcebergCompatV2": "true", "delta.columnMapping.mode": "id"}
+BOTH = Protocol(3, 7, ("columnMapping",), ("columnMapping", "icebergCompatV1", "icebergCompatV2"))
+WITH_VECTORS = Protocol(
+    3,
+    7,
+    ("columnMapping", "deletionVectors"),
+    ("columnMapping", "deletionVectors", "icebergCompatV1", "icebergCompatV2"),
+)
+
+
+def _column(name: str, number: int, data_type: DataType = LONG, **metadata: object) -> StructField:
+    return StructField(name, data_type, True, {FIELD_ID: number, PHYSICAL_NAME: f"col-{number}", **metadata})
+
+
+PLAIN = StructType((_column("a", 1), _column("p", 2)))
+
+
+def _metadata(configuration: dict[str, str], schema: StructType = PLAIN, partitions: tuple[str, ...] = ()) -> Metadata:
+    return Metadata("id", schema_to_json(schema), partitions, configuration)
+
+
+# Whether it is active
+
+
+@pytest.mark.parametrize(
+    ("protocol", "configuration", "version"),
+    [
+        (BOTH, {}, None),
+        (BOTH, V1, 1),
+        (BOTH, V2, 2),
+        (BOTH, {**V2, "delta.enableIcebergCompatV1": "false"}, 2),
+        (Protocol(2, 7, None, ("columnMapping", "icebergCompatV2")), V2, 2),
+        (Protocol(3, 7, ("columnMapping",), ("columnMapping",)), V2, None),
+        (Protocol(2, 5), V1, None),
+    ],
+)
+def test_a_version_is_active_where_it_is_supported_and_enabled(
+    protocol: Protocol, configuration: dict[str, str], version: int | None
+) -> None:
+    properties = TableProperties(configuration)
+    assert active_version(protocol, properties) == version
+    assert materializes_partition_values(protocol, properties) is (version is not None)
+
+
+def test_both_versions_at_once_are_refused() -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"only one of delta\.enableIcebergCompatV1 and delta\.enableIcebergCompatV2"
+    ):
+        active_version(BOTH, TableProperties({**V1, **V2}))
+
+
+# The rules
+
+
+@pytest.mark.parametrize("configuration", [V1, V2])
+@pytest.mark.parametrize("mode", ["none", None])
+def test_column_mapping_must_be_on(configuration: dict[str, str], mode: str | None) -> None:
+    changed = {key: value for key, value in configuration.items() if key != "delta.columnMapping.mode"}
+    if mode:
+        changed["delta.columnMapping.mode"] = mode
+    with pytest.raises(InvalidArgument, match=r"needs delta\.columnMapping\.mode to be name or id"):
+        validate_iceberg_compat(BOTH, _metadata(changed), PLAIN)
+
+
+def test_version_1_does_not_go_with_support_for_deletion_vectors() -> None:
+    with pytest.raises(InvalidArgument, match=r"V1 is true, .* supports deletion vectors cannot have"):
+        validate_iceberg_compat(WITH_VECTORS, _metadata(V1), PLAIN)
+
+
+def test_version_2_does_not_go_with_active_deletion_vectors() -> None:
+    on = {**V2, "delta.enableDeletionVectors": "true"}
+    with pytest.raises(InvalidArgument, match=r"V2 is true, which needs delta.enableDeletionVectors to be false"):
+        validate_iceberg_compat(WITH_VECTORS, _metadata(on), PLAIN)
+    off = {**V2, "delta.enableDeletionVectors": "false"}
+    assert validate_iceberg_compat(WITH_VECTORS, _metadata(off), PLAIN) is None  # type: ignore[func-returns-value]
+    assert validate_iceberg_compat(BOTH, _metadata(on), PLAIN) is None  # type: ignore[func-returns-value]
+
+
+_ALWAYS = [BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, DecimalType(9, 2), STRING, BINARY, BOOLEAN, TIMESTAMP, DATE]
+
+
+def _refusal(configuration: dict[str, str], data_type: DataType) -> str:
+    """What is said against a column of this type; nothing where it is allowed."""
+    schema, _ = assign_nested_ids(StructType((_column("a", 1, data_type),)), 1)
+    try:
+        validate_iceberg_compat(BOTH, _metadata(configuration, schema), schema)
+    except InvalidArgument as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("data_type", "in_1", "in_2"),
+    [
+        *((t, True, True) for t in [*_ALWAYS, TIMESTAMP_NTZ, StructType((_column("x", 5),))]),
+        (ArrayType(LONG), False, True),
+        (MapType(STRING, LONG), False, True),
+        (StructType((_column("x", 5, ArrayType(LONG)),)), False, True),
+        (VOID, False, False),
+        (StructType((_column("x", 5, VOID),)), False, False),
+        (ArrayType(VOID), False, False),
+    ],
+    ids=str,
+)
+def test_only_types_that_iceberg_has_are_allowed(data_type: DataType, in_1: bool, in_2: bool) -> None:
+    refusals = [_refusal(V1, data_type), _refusal(V2, data_type)]
+    assert [not refusal for refusal in refusals] == [in_1, in_2]
+    assert all("does not allow the type" in refusal for refusal in refusals if refusal)
+
+
+@pytest.mark.parametrize("configuration", [V1, V2])
+@pytest.mark.parametrize("partitions", [("a",), (), ("p", "a")])
+def test_a_partitioned_table_keeps_its_partition_columns(
+    configuration: dict[str, str], partitions: tuple[str, ...]
+) -> None:
+    before, after = _metadata(configuration, PLAIN, ("p",)), _metadata(configuration, PLAIN, partitions)
+    with pytest.raises(InvalidArgument, match="does not allow to replace the partition columns p by"):
+        validate_iceberg_compat(BOTH, after, PLAIN, before)
+
+
+@pytest.mark.parametrize("configuration", [V1, V2])
+def test_a_partition_column_may_change_its_type_and_a_table_may_become_partitioned(
+    configuration: dict[str, str],
+) -> None:
+    other = StructType((_column("a", 1), _column("p", 2, STRING)))
+    before, after = _metadata(configuration, PLAIN, ("p",)), _metadata(configuration, other, ("p",))
+    unpartitioned = _metadata(configuration, PLAIN)
+    outcomes = [
+        validate_iceberg_compat(BOTH, after, other, before),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(BOTH, after, other, unpartitioned),  # type: ignore[func-returns-value]
+    ]
+    assert outcomes == [None, None]
+
+
+def test_version_1_needs_earlier_files_of_a_partitioned_table_rewritten() -> None:
+    off = _metadata({"delta.columnMapping.mode": "name"}, PLAIN, ("p",))
+    on = _metadata(V1, PLAIN, ("p",))
+    with pytest.raises(InvalidArgument, match="the table has files without them, so they must be rewritten"):
+        validate_iceberg_compat(BOTH, on, PLAIN, off, has_earlier_files=True)
+    outcomes = [
+        validate_iceberg_compat(BOTH, on, PLAIN, off),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(BOTH, on, PLAIN, on, has_earlier_files=True),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(BOTH, _metadata(V2, PLAIN, ("p",)), PLAIN, off, has_earlier_files=True),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(BOTH, _metadata(V1), PLAIN, _metadata({}), has_earlier_files=True),  # type: ignore[func-returns-value]
+    ]
+    assert outcomes == [None] * 4
+
+
+def test_version_2_needs_ids_for_the_parts_of_arrays_and_maps() -> None:
+    schema = StructType((_column("a", 1, MapType(LONG, ArrayType(LONG))),))
+    with pytest.raises(InvalidArgument, match=r"column a: .*needs ids for key, value, value\.element in parquet"):
+        validate_iceberg_compat(BOTH, _metadata(V2, schema), schema)
+
+
+@pytest.mark.parametrize("ids", [{"col-1.element": 1}, {"col-1.element": 2}])
+def test_version_2_needs_ids_that_nothing_else_has(ids: dict[str, int]) -> None:
+    schema = StructType((_column("a", 1, ArrayType(LONG), **{NESTED_IDS: ids}), _column("b", 2)))
+    with pytest.raises(InvalidArgument, match=r"needs unique ids, and a has . too"):
+        validate_iceberg_compat(BOTH, _metadata(V2, schema), schema)
+
+
+def test_nothing_is_asked_of_a_table_where_neither_is_active() -> None:
+    schema = StructType((StructField("a", ArrayType(VOID)),))
+    outcome = validate_iceberg_compat(BOTH, _metadata({}, schema), schema)  # type: ignore[func-returns-value]
+    assert outcome is None
+
+
+def test_files_must_say_their_number_of_rows() -> None:
+    good = AddFile("good", {}, 1, 0, stats='{"numRecords":0}')
+    with pytest.raises(InvalidArgument, match=r"bad: delta.enableIcebergCompatV2 is true, which needs numRecords"):
+        validate_adds([good, AddFile("bad", {}, 1, 0, stats="{}")], 2)
+    assert validate_adds([good], 1) is None  # type: ignore[func-returns-value]
+
+
+# Ids of the parts of arrays and maps
+
+# The schema of the protocol's example, whose columns have no ids of their own.
+NESTED_IDS_OF_REFERENCE = "delta.columnMapping.nested.ids"
+EXAMPLE = StructType(
+    (
+        StructField("col1", ArrayType(ArrayType(INTEGER))),
+        StructField("col2", MapType(INTEGER, ArrayType(INTEGER))),
+        StructField("col3", MapType(INTEGER, StructType((StructField("subcol1", ArrayType(INTEGER)),)))),
+    )
+)
+
+
+def _all_ids(schema: StructType) -> dict[str, object]:
+    return {".".join(path): column.metadata.get(NESTED_IDS) for path, column in walk_fields(schema)}
+
+
+def test_the_example_of_the_protocol_gets_the_ids_of_the_example() -> None:
+    schema, highest = assign_nested_ids(EXAMPLE, 99)
+    assert highest == 107
+    assert _all_ids(schema) == {
+        "col1": {"col1.element": 100, "col1.element.element": 101},
+        "col2": {"col2.key": 102, "col2.value": 103, "col2.value.element": 104},
+        "col3": {"col3.key": 105, "col3.value": 106},
+        "col3.value.subcol1": {"subcol1.element": 107},
+    }
+
+
+def test_keys_start_with_the_physical_name_where_there_is_one() -> None:
+    schema, highest = assign_nested_ids(StructType((_column("a.b", 1, ArrayType(LONG)),)), 1)
+    assert schema.fields[0].metadata[NESTED_IDS] == {"col-1.element": 2}
+    assert highest == 2
+
+
+def test_ids_that_are_there_stay_and_new_ones_follow_all_of_them() -> None:
+    known = {"col-1.key": 50, "col-1.value": 7}
+    schema = StructType(
+        (
+            _column("m", 1, MapType(LONG, ArrayType(LONG)), **{NESTED_IDS: known}),
+            _column("n", 2, ArrayType(LONG)),
+            _column("o", 60),
+        )
+    )
+    assigned, highest = assign_nested_ids(schema, 10)
+    assert assigned.fields[0].metadata[NESTED_IDS] == {"col-1.key": 50, "col-1.value": 7, "col-1.value.element": 61}
+    assert assigned.fields[1].metadata[NESTED_IDS] == {"col-2.element": 62}
+    assert highest == 62
+
+
+@pytest.mark.parametrize("key", [NESTED_IDS, "delta.columnMapping.nested.ids"])
+@pytest.mark.parametrize("prefix", ["col-1", "a", "before the rename", "a.element"])
+def test_ids_are_found_under_the_keys_of_every_writer(key: str, prefix: str) -> None:
+    ids = {f"{prefix}.element": 5, f"{prefix}.element.element": 6}
+    column = _column("a", 1, ArrayType(ArrayType(LONG)), **{key: ids})
+    assigned, highest = assign_nested_ids(StructType((column,)), 9)
+    assert assigned.fields[0].metadata[NESTED_IDS] == {"col-1.element": 5, "col-1.element.element": 6}
+    assert highest == 9
+
+
+def test_a_schema_that_has_its_ids_is_left_as_it_is() -> None:
+    once, highest = assign_nested_ids(EXAMPLE, 0)
+    assert assign_nested_ids(once, highest) == (once, highest)
+    plain, same = assign_nested_ids(PLAIN, 2)
+    assert (plain, same) == (PLAIN, 2)
+    assert all(NESTED_IDS not in column.metadata for column in plain)
+
+
+@pytest.mark.parametrize("ids", [[1], {"a.element": "1"}, {"a.element": True}])
+def test_ids_that_are_no_numbers_are_named(ids: object) -> None:
+    with pytest.raises(InvalidSchema, match=r"column a: parquet\.field\.nested\.ids must"):
+        nested_ids(_column("a", 1, ArrayType(LONG), **{NESTED_IDS: ids}))
+
+
+def test_ids_must_fit_into_32_bits() -> None:
+    schema = StructType((_column("a", 1, ArrayType(LONG)),))
+    assert assign_nested_ids(schema, 2**31 - 2)[1] == 2**31 - 1
+    with pytest.raises(InvalidArgument, match="column ids of the table are used up"):
+        assign_nested_ids(schema, 2**31 - 1)
+
+
+_TYPES = st.recursive(
+    st.sampled_from([LONG, STRING]),
+    lambda inner: st.one_of(
+        st.builds(ArrayType, inner),
+        st.builds(MapType, inner, inner),
+        st.builds(lambda *types: StructType(tuple(StructField(f"f{n}", t) for n, t in enumerate(types))), inner, inner),
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(_TYPES, min_size=1, max_size=4), st.integers(0, 1000))
+def test_every_part_of_any_schema_gets_an_id_of_its_own(types: list[DataType], max_id: int) -> None:
+    schema = StructType(tuple(StructField(f"c{n}", t) for n, t in enumerate(types)))
+    assigned, highest = assign_nested_ids(schema, max_id)
+    ids = [number for _, column in walk_fields(assigned) for number in nested_ids(column).values()]
+    assert sorted(ids) == list(range(max_id + 1, highest + 1))
+    assert len(ids) == str(schema).count("array<") + 2 * str(schema).count("map<")
+    assert str(assigned) == str(schema)
+
+
+def test_nested_ids_are_written_under_both_keys() -> None:
+    schema, _ = assign_nested_ids(EXAMPLE, 99)
+    with_ids = [column for _, column in walk_fields(schema) if NESTED_IDS in column.metadata]
+    assert with_ids
+    assert all(column.metadata[NESTED_IDS] == column.metadata[NESTED_IDS_OF_REFERENCE] for column in with_ids)
+    # A table that has one of them gets the other, with the same ids.
+    column = _column("a", 1, ArrayType(LONG), **{NESTED_IDS: {"col-1.element": 5}})
+    (completed,) = assign_nested_ids(StructType((column,)), 9)[0].fields
+    assert completed.metadata[NESTED_IDS_OF_REFERENCE] == {"col-1.element": 5}
+
+
+def test_the_reference_implementations_nested_ids_count_where_they_differ() -> None:
+    both = {
+        NESTED_IDS: {"col-1.key": 5, "col-1.value": 6},
+        NESTED_IDS_OF_REFERENCE: {"col-1.key": 15},
+    }
+    assert nested_ids(_column("a", 1, MapType(LONG, LONG), **both)) == {"key": 15, "value": 6}

@@ -1,0 +1,99 @@
+"""All tables of a lake at one instant, and what was done to them, as DataFrames."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import slackwater
+from slackwater.errors import InvalidArgument, TableNotFound, TimestampOutOfRange
+from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.spark.lake.time_slice import LAKE_HISTORY_SCHEMA
+from tests.contract.owners import START_MS, FakeClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, clock: FakeClock) -> Iterator[slackwater.Lake]:
+    """A lake with an order and its stock: created at second 0, filled by one transaction at 10, changed at 20."""
+    owner = EmbeddedOwner.open(tmp_path / "lake", backfill_delay_s=None, clock=clock.owner_clock())
+    with slackwater.Lake(owner, owner.root_url, spark=spark) as found:
+        found.create_table("orders", "id BIGINT, sku STRING", properties={"delta.enableRowTracking": "true"})
+        found.create_table("stock", "sku STRING, n BIGINT")
+        clock.now_ms += 10_000
+        with found.transaction() as tx:
+            tx.table("orders").append(spark.sql("SELECT 1L AS id, 'A' AS sku"), userMetadata="first")
+            tx.table("stock").append(spark.sql("SELECT 'A' AS sku, 5L AS n"))
+        clock.now_ms += 10_000
+        found.table("stock").update("sku = 'A'", {"n": "n - 1"})
+        clock.now_ms += 10_000
+        yield found
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def test_all_tables_are_of_one_instant(spark: SparkSession, lake: slackwater.Lake) -> None:
+    past = lake.as_of(START_MS + 15_000)
+    assert past.tables() == ["orders", "stock"]
+    assert rows(past.table("orders").join(past.table("stock"), "sku")) == [("A", 1, 5)]
+    assert rows(past.table("stock").where("n = 5")) == [("A", 5)]
+    by_version = spark.read.format("delta").option("versionAsOf", past.version("stock")).load(lake.location("stock"))
+    assert rows(past.table("stock")) == rows(by_version)
+    assert past.table("stock").schema == by_version.schema
+    assert rows(lake.as_of(START_MS + 25_000).table("stock")) == [("A", 4)]
+    assert rows(lake.as_of(START_MS + 9_999).table("stock")) == []
+    assert rows(past.table("orders", rowTracking=True)) == [(1, "A", 0, 1)]
+
+
+def test_instants_without_a_zone_are_of_the_sessions(lake: slackwater.Lake, conf: Callable[[str, str], None]) -> None:
+    conf("spark.sql.session.timeZone", "Europe/Copenhagen")
+    for way in ("2023-11-14 23:13:35", dt.datetime(2023, 11, 14, 23, 13, 35)):
+        assert lake.as_of(way).timestamp == dt.datetime(2023, 11, 14, 22, 13, 35, tzinfo=dt.timezone.utc)
+    assert lake.as_of("2023-11-14T22:13:35Z").version("stock") == 1
+    assert lake.as_of("2023-11-14").timestamp == dt.datetime(2023, 11, 13, 23, tzinfo=dt.timezone.utc)
+    with pytest.raises(InvalidArgument, match="it is in the session's zone, Europe/Copenhagen"):
+        lake.as_of("soon")
+
+
+def test_what_cannot_be_is_refused(lake: slackwater.Lake) -> None:
+    past = lake.as_of(START_MS + 15_000)
+    with pytest.raises(TableNotFound, match="there is no table named 'nope'"):
+        past.table("nope")
+    with pytest.raises(InvalidArgument, match="is of one version already: leave out versionAsOf"):
+        past.table("stock", versionAsOf=0)
+    with pytest.raises(TimestampOutOfRange, match="has not come yet"):
+        lake.as_of(START_MS + 30_001)
+    with pytest.raises(TableNotFound, match="it exists since"):
+        lake.as_of(START_MS - 1).table("stock")
+
+
+def test_history_shows_transactions_over_all_tables(lake: slackwater.Lake) -> None:
+    history = lake.history()
+    assert history.schema == LAKE_HISTORY_SCHEMA
+    newest, both, *created = history.collect()
+    assert (newest.tables, newest.operations) == ({"stock": 2}, {"stock": "UPDATE"})
+    assert both.tables == {"orders": 1, "stock": 1}
+    assert both.operations == {"orders": "WRITE", "stock": "WRITE"}
+    assert both.userMetadata == {"orders": "first"}
+    assert both.operationParameters["orders"]["mode"] == "Append"
+    assert both.timestamp.astimezone(dt.timezone.utc) == dt.datetime(2023, 11, 14, 22, 13, 30, tzinfo=dt.timezone.utc)
+    assert {name for row in created for name in row.tables} == {"orders", "stock"}
+    assert [row.transactionId for row in lake.history(2).collect()] == [newest.transactionId, both.transactionId]
+    assert both.transactionId is not None

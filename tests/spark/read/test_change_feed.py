@@ -1,0 +1,132 @@
+"""The change data feed, batch: recorded changes and derived ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater import errors
+from slackwater.spark.read.load import load
+from tests.spark.tables import TABLES, write_table
+
+pytestmark = pytest.mark.spark
+
+
+def feed(spark: SparkSession, path: Path, start: int, end: int | None = None) -> DataFrame:
+    options = {"readChangeFeed": "true", "startingVersion": start, "endingVersion": end}
+    return load(spark, str(path), {k: v for k, v in options.items() if v is not None})
+
+
+def multiset(frame: DataFrame) -> Counter:
+    return Counter(tuple(row) for row in frame.collect())
+
+
+@pytest.mark.parametrize("name", ["cdf-table-with-dv", "cdf-table-partitioned", "cdc-ict"])
+def test_a_version_is_the_one_before_it_and_its_changes(spark: SparkSession, name: str) -> None:
+    path = TABLES / name
+    last = load(spark, str(path), {})
+    del last
+    from slackwater import Snapshot
+
+    state: Counter = Counter()
+    for version in range(Snapshot.load(path).version + 1):
+        changes = feed(spark, path, version, version)
+        columns = [c for c in changes.columns if not c.startswith("_c")]
+        kinds = changes.select("_change_type").distinct().collect()
+        assert {k[0] for k in kinds} <= {"insert", "update_preimage", "update_postimage", "delete"}
+        came = multiset(changes.where("_change_type in ('insert', 'update_postimage')").select(*columns))
+        went = multiset(changes.where("_change_type in ('delete', 'update_preimage')").select(*columns))
+        assert not went - state, f"version {version} takes away rows that were not there"
+        state = state - went + came
+        assert state == multiset(load(spark, str(path), {"versionAsOf": version})), f"version {version}"
+
+
+def test_versions_and_times_of_changes_are_those_of_their_commits(spark: SparkSession) -> None:
+    changes = feed(spark, TABLES / "cdc-ict", 0)
+    assert changes.columns[-3:] == ["_change_type", "_commit_version", "_commit_timestamp"]
+    from slackwater import Snapshot
+
+    history = Snapshot.load(TABLES / "cdc-ict").history()
+    found = {r[0]: r[1] for r in changes.selectExpr("_commit_version", "unix_millis(_commit_timestamp)").collect()}
+    assert found == {version: history.timestamp_ms(version) for version in found}
+    assert set(found) == {1, 2, 3}
+
+
+def test_a_range_is_the_sum_of_its_versions(spark: SparkSession) -> None:
+    path = TABLES / "cdf-table-with-dv"
+    apart = sum((multiset(feed(spark, path, v, v)) for v in range(7)), Counter())
+    assert multiset(feed(spark, path, 0)) == apart
+    assert multiset(feed(spark, path, 0, 6)) == apart
+
+
+def test_start_and_end_by_time(spark: SparkSession) -> None:
+    from slackwater import Snapshot
+    from slackwater.log.history import format_ms
+
+    path = TABLES / "cdc-ict"
+    history = Snapshot.load(path).history()
+    stamp = format_ms(history.timestamp_ms(2)).removesuffix(" UTC")
+    options = {"readChangeFeed": "true", "startingTimestamp": stamp, "endingTimestamp": stamp}
+    assert multiset(load(spark, str(path), options)) == multiset(feed(spark, path, 2, 2))
+
+
+SETTING = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize(
+    ("late", "refused", "versions"),
+    [
+        ({"startingTimestamp": "2190-01-01"}, errors.TimestampOutOfRange, ()),
+        ({"startingTimestamp": "2190-01-01", "endingTimestamp": "2190-01-02"}, errors.TimestampOutOfRange, ()),
+        ({"startingVersion": 9}, errors.VersionNotFound, ()),
+        ({"startingVersion": 7, "endingVersion": 9}, errors.VersionNotFound, ()),
+        ({"startingVersion": 5, "endingVersion": 9}, errors.VersionNotFound, (5, 6)),
+        ({"startingVersion": 5, "endingTimestamp": "2190-01-01"}, errors.TimestampOutOfRange, (5, 6)),
+    ],
+)
+def test_a_range_that_leaves_the_history_is_refused_unless_the_session_or_the_reader_allows_it(
+    spark: SparkSession, conf: Any, late: dict[str, Any], refused: type[Exception], versions: tuple[int, ...]
+) -> None:
+    path = TABLES / "cdf-table-with-dv"
+    options = {"readChangeFeed": "true", **late}
+    with pytest.raises(refused):
+        load(spark, str(path), options)
+    expected = multiset(feed(spark, path, versions[0], versions[-1])) if versions else Counter()
+    allowed = load(spark, str(path), {**options, "allowAfterLastCommit": "true"})
+    conf(SETTING, "true")
+    tolerant = load(spark, str(path), options)
+    columns = feed(spark, path, 5, 6).columns
+    for frame in (allowed, tolerant):
+        assert (multiset(frame), frame.columns) == (expected, columns)
+    conf(SETTING, "false")
+    with pytest.raises(refused):
+        load(spark, str(path), options)
+
+
+def test_a_table_without_a_feed_says_in_which_version(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", [{"id": [1]}])
+    with pytest.raises(errors.ChangeFeedNotEnabled, match="version 0"):
+        feed(spark, Path(path), 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"startingVersion": 9}, errors.VersionNotFound, "newest version is 6"),
+        ({"startingVersion": 0, "endingVersion": 9}, errors.VersionNotFound, "no version 9"),
+        ({"startingVersion": 3, "endingVersion": 2}, errors.InvalidArgument, "before its start"),
+        ({"startingVersion": 0, "startingTimestamp": "2020-01-01"}, errors.InvalidArgument, "one of them"),
+        ({"startingTimestamp": "2190-01-01"}, errors.TimestampOutOfRange, "after the last commit"),
+        ({"startingVersion": 0, "versionAsOf": 1}, errors.InvalidArgument, "not a version to travel to"),
+    ],
+)
+def test_ranges_that_make_no_sense_are_named(
+    spark: SparkSession, options: dict, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        load(spark, str(TABLES / "cdf-table-with-dv"), {"readChangeFeed": "true", **options})

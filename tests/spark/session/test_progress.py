@@ -1,0 +1,309 @@
+"""The progress line: seen on a terminal and where it is asked for, silent elsewhere, never in the way of the work."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.progress import CONF, VARIABLE, JobTasks, Progress, ProgressLine, Tasks
+
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+
+
+class Terminal:
+    """A console that writes to memory, and a clock that is set by hand."""
+
+    def __init__(self, **options: Any) -> None:
+        self.stream = io.StringIO()
+        settings = {"force_terminal": True, "width": 100, "_environ": {"TERM": "xterm"}, **options}
+        self.console = Console(file=self.stream, **settings)
+        self.now_s = 0.0
+
+    @property
+    def text(self) -> str:
+        return self.stream.getvalue()
+
+    def line(self, tasks: Any = None, beside_bar: bool = False) -> ProgressLine:
+        return ProgressLine("MERGE", self.console, tasks, beside_bar, clock=lambda: self.now_s)
+
+
+class FakeContext:
+    """Spark's context, as far as tags go."""
+
+    def __init__(self) -> None:
+        self.tags: list[str] = []
+
+    def addJobTag(self, tag: str) -> None:  # noqa: N802
+        self.tags.append(tag)
+
+    def removeJobTag(self, tag: str) -> None:  # noqa: N802
+        self.tags.remove(tag)
+
+
+class FakeSession:
+    """A session that has settings, and counts how often it is asked."""
+
+    def __init__(self, **settings: str) -> None:
+        self.settings = settings
+        self.asked: list[str] = []
+        self.conf = self
+        self.sparkContext = FakeContext()
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        self.asked.append(key)
+        return self.settings.get(key.rpartition(".")[2], default)
+
+
+class Stderr(io.StringIO):
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+@pytest.fixture(autouse=True)
+def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name == "slackwater-progress"]
+
+
+def is_shown(session: Any) -> bool:
+    return isinstance(Progress.of(session, "MERGE"), ProgressLine)
+
+
+def test_a_terminal_gets_the_line_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Stderr(True))
+    assert is_shown(FakeSession())
+    monkeypatch.setattr(sys, "stderr", Stderr(False))
+    assert not is_shown(FakeSession())
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not is_shown(FakeSession())
+
+
+@pytest.mark.parametrize(
+    ("conf", "variable", "expected"),
+    [
+        (None, "1", True),
+        (None, "0", False),
+        ("true", "0", True),
+        ("false", "1", False),
+        ("FALSE", None, False),
+        ("perhaps", None, True),
+        (None, "perhaps", True),
+        ("", "0", False),
+    ],
+)
+def test_the_conf_wins_over_the_variable_and_both_over_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, conf: str | None, variable: str | None, expected: bool
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Stderr(True if expected and "perhaps" in (conf, variable) else not expected))
+    if variable is not None:
+        monkeypatch.setenv(VARIABLE, variable)
+    assert is_shown(FakeSession() if conf is None else FakeSession(progress=conf)) == expected
+
+
+def test_where_nothing_is_shown_the_session_is_asked_once_and_no_thread_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = Stderr(False)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    session: Any = FakeSession()
+    with Progress.of(session, "MERGE") as progress:
+        before = threading.active_count()
+        with progress.stage("finding matches", files=3):
+            assert threading.active_count() == before
+        progress.rows(3)
+        progress.done(files=3, rows=4)
+    assert session.asked == [CONF]
+    assert stderr.getvalue() == ""
+
+
+def test_a_session_that_has_ended_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Stderr(True))
+    session: Any = object()
+    assert not is_shown(session)
+
+
+def test_the_line_says_the_stage_the_files_the_rows_the_tasks_and_the_time() -> None:
+    terminal = Terminal()
+
+    class Halfway(JobTasks):
+        def look(self) -> Tasks:
+            return Tasks(34, 2000)
+
+    context = FakeContext()
+    with terminal.line(Halfway(context, "tag")) as progress:
+        assert isinstance(progress, ProgressLine)
+        with progress.stage("finding matches", files=1200):
+            assert context.tags == ["tag"]
+            progress.rows(1)
+            terminal.now_s = 65
+            progress.refresh()
+        assert context.tags == []
+    assert "MERGE" in terminal.text
+    assert "finding matches · 1,200 files · 1 row · tasks 34/2,000 · 1:05" in terminal.text
+
+
+def test_stages_may_stand_in_one_another() -> None:
+    terminal = Terminal()
+    with terminal.line() as progress:
+        assert isinstance(progress, ProgressLine)
+        with progress.stage("outer"):
+            with progress.stage("inner"):
+                assert "inner" in progress.line().plain
+            assert "outer" in progress.line().plain
+        assert "outer" not in progress.line().plain
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_the_terminal_is_as_it_was_after_every_end(error: type[BaseException]) -> None:
+    terminal = Terminal()
+
+    def work() -> None:
+        with terminal.line() as progress:
+            progress.done(files=1)
+            terminal.now_s = 10
+            with progress.stage("finding matches"):
+                raise error
+
+    with pytest.raises(error):
+        work()
+    assert terminal.text.count(HIDE_CURSOR) == terminal.text.count(SHOW_CURSOR) == 1
+    assert terminal.text.endswith("\x1b[1A\x1b[2K")
+    assert "1 file" not in terminal.text
+
+
+def test_long_work_ends_with_a_summary_and_short_work_does_not() -> None:
+    for seconds, summary in ((0.3, False), (3725, True)):
+        terminal = Terminal()
+        with terminal.line() as progress:
+            terminal.now_s = seconds
+            progress.done(files=120, rows=1_234_567)
+        assert ("MERGE: 120 files, 1,234,567 rows, 1:02:05\n" in terminal.text) == summary
+    terminal = Terminal()
+    with terminal.line() as progress:
+        terminal.now_s = 2
+        progress.done(rows=None)
+    assert terminal.text == "MERGE: 2.0 s\n"
+
+
+def test_beside_sparks_own_bar_a_stage_that_lasts_is_named_once() -> None:
+    terminal = Terminal()
+    with terminal.line(beside_bar=True) as progress:
+        assert isinstance(progress, ProgressLine)
+        with progress.stage("finding matches", files=7):
+            progress.refresh()
+            assert terminal.text == ""
+            terminal.now_s = 1
+            progress.refresh()
+            progress.refresh()
+        with progress.stage("soon over"):
+            progress.refresh()
+    assert terminal.text == "\r\x1b[2KMERGE: finding matches, 7 files\n"
+
+
+def test_sparks_own_bar_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1")
+    terminal = Terminal()
+    session: Any = FakeSession(showConsoleProgress="true")
+    with Progress.of(session, "MERGE", terminal.console) as progress, progress.stage("finding matches"):
+        pass
+    assert terminal.text == ""
+    session = FakeSession()
+    with Progress.of(session, "MERGE", terminal.console) as progress, progress.stage("finding matches"):
+        assert len(session.sparkContext.tags) == 1
+    assert "finding matches" in terminal.text
+
+
+def test_a_second_line_at_the_same_time_is_not_shown() -> None:
+    first, second = Terminal(), Terminal()
+    with first.line() as shown, shown.stage("one"):
+        with second.line() as hidden, hidden.stage("two"):
+            hidden.done(files=1)
+        with second.line() as hidden:
+            assert not isinstance(hidden, ProgressLine)
+    with second.line() as progress:
+        assert isinstance(progress, ProgressLine)
+    assert second.text == ""
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ValueError, UnicodeError])
+def test_a_terminal_that_goes_away_does_not_end_the_work(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    class Gone(Stderr):
+        def write(self, text: str) -> int:
+            raise error(text, 0, 1, "") if error is BrokenPipeError else error("closed")
+
+    monkeypatch.setattr(sys, "stderr", Gone(True))
+    monkeypatch.setenv("TERM", "xterm")
+    session: Any = FakeSession()
+    worked = False
+    with Progress.of(session, "MERGE") as progress:
+        assert isinstance(progress, ProgressLine)
+        with progress.stage("finding matches"):
+            progress.refresh()
+            worked = True
+        progress.done(files=1)
+    assert worked
+
+
+def test_a_failure_to_draw_does_not_end_the_work() -> None:
+    terminal = Terminal()
+
+    class Broken(JobTasks):
+        def look(self) -> Tasks:
+            raise RuntimeError("no tasks")
+
+    with terminal.line(Broken(object(), "tag")) as progress:
+        assert isinstance(progress, ProgressLine)
+        with progress.stage("finding matches"):
+            progress.refresh()
+        with progress.stage("rewriting"):
+            pass
+    assert terminal.text.count(HIDE_CURSOR) == terminal.text.count(SHOW_CURSOR) == 1
+
+
+def test_a_terminal_without_braille_gets_plain_letters() -> None:
+    terminal = Terminal()
+    terminal.console = Console(
+        file=io.TextIOWrapper(io.BytesIO(), "ascii"), force_terminal=True, width=100, _environ={"TERM": "xterm"}
+    )
+    line = terminal.line()
+    with line as progress, progress.stage("finding matches", files=2):
+        assert line.line().plain.isascii()
+
+
+def test_a_narrow_terminal_gets_one_row() -> None:
+    terminal = Terminal(width=30)
+    with terminal.line() as progress, progress.stage("a stage with a very long name, longer than the row", files=5):
+        pass
+    assert terminal.text.count("\n") == 1
+
+
+@pytest.mark.spark
+def test_the_tasks_are_those_of_the_jobs_of_this_thread(spark: SparkSession) -> None:
+    if is_connect(spark):
+        # A server elsewhere is not asked.
+        with Progress.of(spark, "MERGE", Terminal().console) as progress, progress.stage("counting"):
+            assert spark.range(10).count() == 10
+        return
+    tasks = JobTasks(spark.sparkContext, "slackwater-test")
+    with tasks.tagged():
+        assert list(spark.sparkContext.getJobTags()) == ["slackwater-test"]
+        assert spark.range(10).count() == 10
+    context: Any = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    assert len(context.statusTracker().getJobIdsForTag("slackwater-test")) >= 1
+    assert tasks.look() == Tasks(0, 0)
+    assert list(spark.sparkContext.getJobTags()) == []
+    assert JobTasks(object(), "tag").look() is None

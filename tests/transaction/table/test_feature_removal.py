@@ -1,0 +1,295 @@
+"""Features that leave a table: at once, or when nothing in its history needs them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slackwater.errors import InvalidArgument, OperationNotAllowed, ProtocolChangedException, VersionNotFound
+from slackwater.protocol.actions.actions import Protocol
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.committer import Committer
+from slackwater.transaction.table.alteration import set_domain, set_properties
+from slackwater.transaction.table.feature_removal import drop_feature
+from slackwater.transaction.transaction import CommitResult
+from tests.transaction.tables import (
+    add,
+    append,
+    begin,
+    live,
+    log_files,
+    only,
+    put_commit,
+    removes,
+    schema,
+    table,
+    vector,
+)
+
+DAY_MS = 24 * 3600 * 1000
+
+
+def _committer(snapshot: Snapshot) -> Committer:
+    return begin(snapshot).committer
+
+
+def drop(snapshot: Snapshot, name: str, **more: Any) -> CommitResult:
+    return drop_feature(snapshot, _committer(snapshot), name, **more)
+
+
+def _later(snapshot: Snapshot, days: float) -> Any:
+    at_ms = snapshot.timestamp_ms + int(days * DAY_MS)
+    return lambda: at_ms
+
+
+# Features of writers.
+
+
+def test_a_feature_of_writers_goes_in_one_commit_with_its_properties() -> None:
+    before = append(table(properties={"delta.enableRowTracking": "true"}), add("a")).snapshot
+    after = drop(before, "rowTracking").snapshot
+    assert after.version == before.version + 1
+    assert set(after.protocol.writer_features or ()) == {"appendOnly", "invariants", "domainMetadata"}
+    assert not [key for key in after.metadata.configuration if "ow" in key and "racking" in key]
+    assert after.domain_metadata == {}
+    info = only(before.store, after.version, "commitInfo")
+    assert (info["operation"], info["operationParameters"]["featureName"]) == ("DROP FEATURE", "rowTracking")
+    assert live(after.store) == ["a"]
+
+
+def test_the_last_listed_feature_gives_the_legacy_protocol_back() -> None:
+    before = table(properties={"delta.feature.domainMetadata": "supported"})
+    assert drop(before, "domainMetadata").snapshot.protocol == Protocol(1, 2)
+
+
+def test_timestamps_in_commits_go_with_the_record_of_their_enablement() -> None:
+    created = append(table(), add("a")).snapshot
+    before = set_properties(created, {"delta.enableInCommitTimestamps": "true"}).commit(begin(created)).snapshot
+    after = drop(before, "inCommitTimestamps").snapshot
+    assert not [key for key in after.metadata.configuration if "Timestamp" in key]
+    assert "inCommitTimestamp" not in only(before.store, after.version, "commitInfo")
+
+
+@pytest.mark.parametrize(
+    ("made", "feature", "match"),
+    [
+        (lambda: table(properties={"delta.constraints.c": "id > 0"}), "checkConstraints", "still use checkConstraints"),
+        (lambda: table(schema({"id": "long"}, not_null=["id"])), "invariants", "still use invariants"),
+        (
+            lambda: table(
+                schema({"id": "long"}, id={"CURRENT_DEFAULT": "1"}),
+                properties={"delta.feature.allowColumnDefaults": "supported"},
+            ),
+            "allowColumnDefaults",
+            "default values",
+        ),
+        (lambda: table(properties={"delta.columnMapping.mode": "name"}), "columnMapping", "other column names"),
+        (lambda: table({"t": "timestamp_ntz"}), "timestampNtz", "still use timestampNtz"),
+    ],
+)
+def test_a_feature_that_the_table_uses_stays(made: Any, feature: str, match: str) -> None:
+    before = made()
+    files = log_files(before.store)
+    with pytest.raises(OperationNotAllowed, match=match):
+        drop(before, feature)
+    assert log_files(before.store) == files
+
+
+def test_domains_of_the_users_are_removed_first() -> None:
+    created = table()
+    before = set_domain(created, "com.example.a", "1").commit(begin(created)).snapshot
+    with pytest.raises(OperationNotAllowed, match=r"metadata domain com\.example\.a"):
+        drop(before, "domainMetadata")
+
+
+def test_what_others_require_goes_after_them() -> None:
+    before = table(properties={"delta.enableRowTracking": "true"})
+    with pytest.raises(InvalidArgument, match="needed by rowTracking"):
+        drop(before, "domainMetadata")
+
+
+@pytest.mark.parametrize(
+    ("name", "truncate", "match"),
+    [
+        ("nonsense", False, "no table feature"),
+        ("rowTracking", False, "does not support"),
+        ("domainMetadata", True, "leave truncateHistory out"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(name: str, truncate: bool, match: str) -> None:
+    before = table(properties={"delta.feature.domainMetadata": "supported"})
+    with pytest.raises(InvalidArgument, match=match):
+        drop(before, name, truncate_history=truncate)
+
+
+# Features of readers.
+
+
+def _with_vectors(path: Path | None = None) -> Snapshot:
+    """A table that had deletion vectors once and has none now."""
+    start = append(table(properties={"delta.enableDeletionVectors": "true"}, path=path), add("a")).snapshot
+    marking = begin(start)
+    marking.remove(removes(start, "a"))
+    marking.add(add("a", deletion_vector=vector()))
+    marked = marking.commit("DELETE").snapshot
+    purging = begin(marked)
+    purging.remove(removes(marked, "a", data_change=False))
+    purging.add(add("a2", data_change=False), fresh=True)
+    return purging.commit("REORG").snapshot
+
+
+def test_a_feature_of_readers_stays_as_long_as_older_versions_may_need_it() -> None:
+    before = _with_vectors()
+    with pytest.raises(OperationNotAllowed, match=r"versions before 4 may hold traces of deletionVectors.*24 hours"):
+        drop(before, "deletionVectors")
+    # What turns it on is gone by then: nothing new will use it while it is waited for.
+    waiting = Snapshot.open(before.store)
+    assert waiting.version == 4
+    assert "delta.enableDeletionVectors" not in waiting.metadata.configuration
+    assert "deletionVectors" in (waiting.protocol.writer_features or ())
+    with pytest.raises(OperationNotAllowed, match="can be forgotten from") as caught:
+        drop(waiting, "deletionVectors", truncate_history=True, clock_ms=_later(waiting, 0.99))
+    ripe = dt.datetime.fromtimestamp(waiting.timestamp_ms / 1000 + 86400, dt.timezone.utc)
+    assert ripe.strftime("%Y-%m-%d") in str(caught.value)
+    assert Snapshot.open(before.store).version == 4
+
+
+def test_a_feature_of_readers_goes_with_the_history_that_needed_it() -> None:
+    before = _with_vectors()
+    with pytest.raises(OperationNotAllowed):
+        drop(before, "deletionVectors")
+    waiting = Snapshot.open(before.store)
+    done = drop(waiting, "deletionVectors", truncate_history=True, clock_ms=_later(waiting, 1))
+    assert done.version == 5
+    assert Snapshot.open(before.store).protocol == Protocol(1, 2)
+    versions = {int(name[:20]) for name in log_files(before.store) if name[0] == "0"}
+    assert versions == {4, 5}
+    assert live(before.store) == ["a2"]
+    with pytest.raises(VersionNotFound):
+        Snapshot.open(before.store, 3)
+    assert done.timestamp_ms == _later(waiting, 1)()
+
+
+def test_the_tables_own_retention_is_waited_for() -> None:
+    properties = {"delta.dropFeatureTruncateHistory.retentionDuration": "interval 3 days"}
+    created = table(properties={**properties, "delta.feature.vacuumProtocolCheck": "supported"})
+    before = append(created, add("a")).snapshot
+    with pytest.raises(OperationNotAllowed, match="can be forgotten from"):
+        drop(before, "vacuumProtocolCheck", truncate_history=True, clock_ms=_later(before, 2.9))
+    after = drop(before, "vacuumProtocolCheck", truncate_history=True, clock_ms=_later(before, 3)).snapshot
+    assert after.protocol == Protocol(1, 2)
+
+
+def test_a_table_without_history_has_nothing_to_wait_for() -> None:
+    before = table(properties={"delta.feature.vacuumProtocolCheck": "supported"})
+    assert drop(before, "vacuumProtocolCheck").snapshot.protocol == Protocol(1, 2)
+
+
+def test_files_that_still_have_deletion_vectors_are_rewritten_first() -> None:
+    start = append(table(properties={"delta.enableDeletionVectors": "true"}), add("a")).snapshot
+    marking = begin(start)
+    marking.remove(removes(start, "a"))
+    marking.add(add("a", deletion_vector=vector()))
+    marked = marking.commit("DELETE").snapshot
+    with pytest.raises(OperationNotAllowed, match=r"rewrite them first \(REORG"):
+        drop(marked, "deletionVectors", truncate_history=True, clock_ms=_later(marked, 2))
+
+
+def test_another_engine_reads_the_table_that_lost_a_feature_of_readers(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    before = table(properties={"delta.checkpointPolicy": "v2"}, path=tmp_path)
+    for number in (1, 2):
+        name = f"part-{number}.parquet"
+        pq.write_table(pa.table({"id": pa.array([number], pa.int64())}), tmp_path / name)
+        size = (tmp_path / name).stat().st_size
+        stats = json.dumps({"numRecords": 1})
+        before = append(before, replace(add(name), size=size, stats=stats)).snapshot
+    with pytest.raises(OperationNotAllowed):
+        drop(before, "v2Checkpoint")
+    waiting = Snapshot.open(before.store)
+    drop(waiting, "v2Checkpoint", truncate_history=True, clock_ms=_later(waiting, 2))
+    found = deltalake.DeltaTable(str(tmp_path))
+    assert found.protocol().reader_features is None
+    assert sorted(found.to_pyarrow_table()["id"].to_pylist()) == [1, 2]
+    assert [name for name in log_files(before.store) if "checkpoint" in name] == [
+        f"{3:020d}.checkpoint.parquet",
+        "_last_checkpoint",
+    ]
+
+
+def test_a_drop_that_lost_the_race_for_the_protocol_is_told() -> None:
+    before = table(properties={"delta.feature.domainMetadata": "supported"})
+    set_properties(before, {"delta.feature.clustering": "supported"}).commit(begin(before))
+    with pytest.raises(ProtocolChangedException):
+        drop(before, "domainMetadata")
+
+
+def test_a_feature_that_another_writer_began_to_use_meanwhile_stays() -> None:
+    read = table(properties={"delta.feature.domainMetadata": "supported"})
+    set_domain(read, "mine", "{}").commit(begin(read))
+    with pytest.raises(ProtocolChangedException, match="domainMetadata"):
+        drop(read, "domainMetadata")
+    now = Snapshot.open(read.store)
+    assert (now.version, list(now.domain_metadata)) == (1, ["mine"])
+
+
+def test_a_feature_goes_although_others_append_meanwhile() -> None:
+    read = table(properties={"delta.feature.domainMetadata": "supported"})
+    append(read, add("a"))
+    assert drop(read, "domainMetadata").snapshot.protocol == Protocol(1, 2)
+
+
+# What widened columns leave behind.
+
+_WIDENED = {"delta.typeChanges": [{"fromType": "integer", "toType": "long"}]}
+
+
+def _widened(nested: bool = False) -> Snapshot:
+    inner = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": _WIDENED}]}
+    text = schema({"id": "long", "s": inner}) if nested else schema({"id": "long"}, id=_WIDENED)
+    properties = {"delta.enableTypeWidening": "true", "delta.dropFeatureTruncateHistory.retentionDuration": "0 hours"}
+    created = table()
+    feature = Protocol(3, 7, ("typeWidening",), ("typeWidening", "appendOnly", "invariants"))
+    put_commit(
+        created.store,
+        1,
+        {"commitInfo": {"timestamp": created.timestamp_ms}},
+        feature.to_json(),
+        replace(created.metadata, schema_string=text, configuration=properties).to_json(),
+    )
+    return Snapshot.open(created.store)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_widened_columns_keep_the_feature_while_files_may_be_narrow(nested: bool) -> None:
+    widened = _widened(nested)
+    put_commit(widened.store, 2, {"commitInfo": {"timestamp": widened.timestamp_ms}}, add("narrow").to_json())
+    before = Snapshot.open(widened.store)
+    files = log_files(before.store)
+    column = "s.n" if nested else "id"
+    with pytest.raises(OperationNotAllowed, match=rf"values of column {column} in a narrower type"):
+        drop(before, "typeWidening", truncate_history=True, clock_ms=_later(before, 2))
+    assert log_files(before.store) == files
+
+
+def test_widened_columns_keep_no_other_feature() -> None:
+    widened = _widened()
+    put_commit(widened.store, 2, {"commitInfo": {"timestamp": widened.timestamp_ms}}, add("narrow").to_json())
+    after = drop(Snapshot.open(widened.store), "appendOnly").snapshot
+    assert set(after.protocol.writer_features or ()) == {"typeWidening", "invariants"}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_record_of_type_changes_goes_with_the_feature(nested: bool) -> None:
+    before = _widened(nested)
+    after = drop(before, "typeWidening", truncate_history=True, clock_ms=_later(before, 2)).snapshot
+    assert "typeChanges" not in after.metadata.schema_string
+    assert "typeWidening" not in (after.protocol.writer_features or ())
+    assert after.schema.names == before.schema.names
