@@ -29,8 +29,12 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 _CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
 _LARGE = 1_000
 _A_NAME = re.compile(r"[\w.\-]+")
-_PACE = re.compile(r"_?[A-Z_]*((WAIT|STEP|RETRY|DELAY)_S|AT_ONCE|BATCH|(BATCH|BLOCK|GROUP|PIECE|TAIL)_(ROWS|BYTES))")
-"""Constants of a module that say how long between two looks, and how much at once."""
+_PACE = re.compile(
+    r"_?[A-Z_]*((WAIT|STEP|RETRY|DELAY)_S|AT_ONCE|BATCH|(BATCH|BLOCK|GROUP|PIECE|TAIL)_(ROWS|BYTES))|_NAMED_[A-Z]+"
+)
+"""Constants of a module that say how long between two looks, how much at once, and how many names a message has."""
+_NO_RULE = re.compile(r"(strict|repr)=.*|durable=False|\w+='slackwater-.*")
+"""Arguments: two lengths that are equal by construction, what is shown, less haste, names of threads and folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ def _is_silent(node: ast.AST) -> bool:
     if isinstance(node, ast.FunctionDef):
         return node.name == "__repr__"
     if isinstance(node, ast.keyword):
-        return ast.unparse(node.value).startswith("'slackwater-")  # the name of a thread or of a temporary folder
+        return _NO_RULE.fullmatch(ast.unparse(node)) is not None
     if isinstance(node, ast.Raise):
         return node.exc is not None and ast.unparse(node.exc).startswith("AssertionError")  # nothing comes there
     if isinstance(node, ast.Expr):

@@ -38,6 +38,7 @@ def _made(text: str) -> list[str]:
         ("def f():\n    return True", ["return False"]),
         ("def f():\n    return False", ["return True"]),
         ("_LEASE_S = 30", ["_LEASE_S = 31"]),
+        ("x = write(a, durable=True)", ["x = write(a, durable=False)"]),
         ("raise ValueError", ["pass"]),
     ],
 )
@@ -56,6 +57,10 @@ def test_each_rule_of_a_module_is_changed(text: str, made: list[str]) -> None:
         "def __repr__(self):\n    return a + 1",
         "raise AssertionError('unreachable')",
         "x = Thread(name='slackwater-backfill')",
+        "x = zip(a, b, strict=True)",
+        "x = field(repr=False)",
+        "x = write(a, durable=False)",
+        "_NAMED_GAPS = 5",
         "_LONGEST_WAIT_S = 0.05",
         "_FOOTERS_AT_ONCE = 8",
         "_BATCH_ROWS = 1 << 16",

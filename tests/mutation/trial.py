@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 _HEAVY = ("numpy", "pyarrow.parquet", "pyarrow.compute", "sqlalchemy", "alembic", "sqlglot", "obstore", "orjson",
-          "pyroaring", "httpx")  # fmt: skip
-"""What every trial imports: here it is imported once, before the fork. None of it starts a thread by that."""
+          "pyroaring", "httpx", "hypothesis.strategies", "psycopg", "fastapi", "uvicorn", "requests",
+          "prometheus_client", "opentelemetry.trace")  # fmt: skip
+"""What many trials import: here it is imported once, before the fork. None of it starts a thread by that."""
+_PLUGINS = ("-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "_hypothesis_pytestplugin")
 _COPIED = ("src", "tests", "pyproject.toml", "docs", "README.md", "CHANGELOG.md")
 
 
@@ -37,7 +39,8 @@ class Trials:
             elif (tree / name).exists():
                 shutil.copy2(tree / name, root / name)
         for name in _HEAVY:
-            importlib.import_module(name)
+            with suppress(ImportError):
+                importlib.import_module(name)
         sys.dont_write_bytecode = True
         return cls(root)
 
@@ -86,6 +89,8 @@ def _run(root: Path, tests: Sequence[str]) -> None:
             del sys.modules[name]
         os.environ["PYTHONPATH"] = os.pathsep.join((str(root / "src"), os.environ.get("PYTHONPATH", "")))
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:faulthandler", *tests]))
+        # Plugins that happen to be installed cost each trial a second.
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        code = int(pytest.main(["-x", "-q", *_PLUGINS, *tests]))
     finally:
         os._exit(code)
