@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -253,6 +254,30 @@ def test_what_has_read_or_does_more_than_add_is_no_blind_append(kind: str) -> No
     assert not mine.is_blind_append
     mine.commit("WRITE")
     assert only(before.store, 2, "commitInfo")["isBlindAppend"] is False
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        (lambda mine: mine.add(add("b"), fresh=True), True),
+        (lambda mine: mine.add([]), True),
+        (lambda mine: mine.add(add("b")), False),
+        (lambda mine: mine.read_whole_table(), False),
+        (lambda mine: mine.remove(removes(mine.read, "a")), False),
+        (lambda mine: mine.set_transaction("app", 1), False),
+        (lambda mine: mine.set_domain(DomainMetadata("com.example.x", "1")), False),
+        (lambda mine: mine.set_metadata(replace(mine.read.metadata, description="d")), False),
+    ],
+    ids=["fresh", "no more", "an old name", "read", "remove", "application", "domain", "metadata"],
+)
+def test_only_new_files_of_one_that_read_nothing_may_be_moved_by_an_owner(
+    stage: Callable[[TableTransaction], None], expected: bool
+) -> None:
+    created = table(properties={"delta.feature.domainMetadata": "supported"})
+    mine = begin(append(created, add("a")).snapshot)
+    mine.add(add("mine"), fresh=True)
+    stage(mine)
+    assert mine.may_move is expected
 
 
 # Removed files.

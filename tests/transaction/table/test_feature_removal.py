@@ -286,6 +286,13 @@ def test_widened_columns_keep_no_other_feature() -> None:
     assert set(after.protocol.writer_features or ()) == {"typeWidening", "invariants"}
 
 
+def test_files_keep_the_feature_only_where_a_column_was_widened() -> None:
+    properties = {"delta.enableTypeWidening": "true", "delta.dropFeatureTruncateHistory.retentionDuration": "0 hours"}
+    before = append(table(properties=properties), add("a")).snapshot
+    after = drop(before, "typeWidening", truncate_history=True, clock_ms=_later(before, 2)).snapshot
+    assert "typeWidening" not in (after.protocol.writer_features or ())
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_the_record_of_type_changes_goes_with_the_feature(nested: bool) -> None:
     before = _widened(nested)
