@@ -42,19 +42,31 @@ _NOT_KNOWN = "which this commit owner does not know"
 
 _TXN_IDS: sa.BindParameter[str] = sa.bindparam("txn_ids", expanding=True)
 _KNOWN = sa.select(openers.c.txn_id, openers.c.token_name).where(openers.c.txn_id.in_(_TXN_IDS))
-_INSERT = {
-    "sqlite": sqlite.insert(openers).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(openers).on_conflict_do_nothing(),
-}
+_OTHERS = (locks, promises, prepared, decisions)
 _UNDER_WAY = sa.union(
     sa.select(transactions.c.txn_id).where(transactions.c.txn_id.in_(_TXN_IDS), transactions.c.state != RATIFIED),
-    *(sa.select(each.c.txn_id).where(each.c.txn_id.in_(_TXN_IDS)) for each in (locks, promises, prepared, decisions)),
+    *(sa.select(each.c.txn_id).where(each.c.txn_id.in_(_TXN_IDS)) for each in _OTHERS),
 )
-_FORGET = sa.delete(openers).where(
-    openers.c.seen_ms < sa.bindparam("before_ms"),
-    ~sa.exists().where(transactions.c.txn_id == openers.c.txn_id, transactions.c.state != RATIFIED),
-    *(~sa.exists().where(each.c.txn_id == openers.c.txn_id) for each in (locks, promises, prepared, decisions)),
-)
+
+
+def _is_under_way(txn_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    return sa.or_(
+        sa.exists().where(transactions.c.txn_id == txn_id, transactions.c.state != RATIFIED),
+        *(sa.exists().where(each.c.txn_id == txn_id) for each in _OTHERS),
+    )
+
+
+_NEW_ID = sa.cast(sa.bindparam("new_txn"), sa.String)
+_NEW = sa.select(
+    _NEW_ID, sa.cast(sa.bindparam("new_name"), sa.String), sa.cast(sa.bindparam("new_ms"), sa.BigInteger)
+).where(~_is_under_way(_NEW_ID))
+_COLUMNS = ("txn_id", "token_name", "seen_ms")
+# One statement: most transactions are new, and each round trip counts.
+_OPEN = {
+    "sqlite": sqlite.insert(openers).from_select(_COLUMNS, _NEW).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(openers).from_select(_COLUMNS, _NEW).on_conflict_do_nothing(),
+}
+_FORGET = sa.delete(openers).where(openers.c.seen_ms < sa.bindparam("before_ms"), ~_is_under_way(openers.c.txn_id))
 
 
 class Step(Enum):
@@ -142,28 +154,24 @@ class Openers:
         return self._database.write(lambda c: self._found(c, questions), durable=False)
 
     def _found(self, connection: Connection, questions: Sequence[_Question]) -> list[_Opener]:
+        self._open(connection, questions)
         txn_ids = sorted({question.txn_id for question in questions})
         known = _known(connection, txn_ids)
-        new = [txn_id for txn_id in txn_ids if txn_id not in known]
-        under_way: set[str] = set()
-        if new:
-            under_way = set(connection.execute(_UNDER_WAY, {"txn_ids": new}).scalars())
-            known |= self._opened(connection, [q for q in questions if q.txn_id in new and q.txn_id not in under_way])
+        missing = [txn_id for txn_id in txn_ids if txn_id not in known]
+        under_way = set(connection.execute(_UNDER_WAY, {"txn_ids": missing}).scalars()) if missing else set()
         return [_Opener(known.get(q.txn_id), q.txn_id in under_way) for q in questions]
 
-    def _opened(self, connection: Connection, questions: Sequence[_Question]) -> dict[str, str]:
+    def _open(self, connection: Connection, questions: Sequence[_Question]) -> None:
         now_ms = self._now_ms()
         # Of several that come together the first has opened it.
         names = {question.txn_id: question.name for question in reversed(questions) if question.opens}
         if not names:
-            return {}
-        rows = [{"txn_id": txn_id, "token_name": name, "seen_ms": now_ms} for txn_id, name in sorted(names.items())]
-        connection.execute(_INSERT[connection.dialect.name], rows)
+            return
+        rows = [{"new_txn": txn_id, "new_name": name, "new_ms": now_ms} for txn_id, name in sorted(names.items())]
+        connection.execute(_OPEN[connection.dialect.name], rows)
         if now_ms - self._forgot_ms >= _FORGET_EVERY_MS:
             self._forgot_ms = now_ms
             connection.execute(_FORGET, {"before_ms": now_ms - KEPT_MS})
-        # Another server may have been first.
-        return _known(connection, sorted(names))
 
 
 def _known(connection: Connection, txn_ids: Sequence[str]) -> dict[str, str]:
