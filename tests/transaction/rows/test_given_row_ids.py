@@ -68,6 +68,14 @@ def test_ids_that_a_writer_gave_out_without_saying_so_are_not_given_again() -> N
     assert highest_row_id(after) == 519
 
 
+def test_ids_of_files_that_are_gone_are_not_given_again_where_another_removed_the_domain() -> None:
+    before = append(table(properties=ENABLED), add("a")).snapshot
+    _foreign_domain_removal(delete(before, "a").snapshot, "")
+    after = Snapshot.open(before.store)
+    write_last_checkpoint(after.store, write_checkpoint(after, START_MS))
+    assert _ranges(append(Snapshot.open(after.store), add("b")).snapshot) == {"b": (10, 19)}
+
+
 def test_ids_beyond_the_domain_are_found_in_a_checkpoint() -> None:
     before = append(table(properties=ENABLED), add("a")).snapshot
     beyond = add("b", base_row_id=500, default_row_commit_version=2)
