@@ -27,6 +27,7 @@ from slackwater.protocol.actions.z85 import encode_uuid
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.protocol.schema.schema import PrimitiveType, StructField, StructType
 from slackwater.stats.footers import stats_leaves, stats_of_footer
+from slackwater.storage.parquet_footer import read_footer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,7 +148,7 @@ def _write_log(
 def _add(root: Path, file: Path, vector: DeletionVectorDescriptor | None) -> dict[str, Any]:
     path = file.relative_to(root).as_posix()
     values = dict(part.split("=", 1) for part in path.split("/")[:-1])
-    stats = stats_of_footer(pq.read_metadata(file), _LEAVES)
+    stats = stats_of_footer(read_footer(pa.OSFile(str(file))), _LEAVES)
     add = {
         "path": path, "partitionValues": values, "size": file.stat().st_size, "modificationTime": FIRST_MS,
         "dataChange": True, "stats": stats,

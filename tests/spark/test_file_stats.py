@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.protocol.schema.schema import StructType, schema_to_json
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.stats.footers import stats_leaves, stats_of_footer
+from slackwater.storage.parquet_footer import read_footer
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
@@ -93,7 +94,9 @@ def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list
 
 
 def _stats(file: Path, schema: StructType) -> dict[str, Any]:
-    return json.loads(stats_of_footer(pq.read_metadata(file), stats_leaves(schema, "none", (), {})), parse_float=str)
+    return json.loads(
+        stats_of_footer(read_footer(pa.OSFile(str(file))), stats_leaves(schema, "none", (), {})), parse_float=str
+    )
 
 
 def test_null_counts_are_exact_and_every_column_of_spark_has_its_bounds(files: list[Path], schema: StructType) -> None:
@@ -137,7 +140,7 @@ def test_a_nan_shows_wherever_it_is(spark: SparkSession, tmp_path: Path, positio
     frame = spark.range(0, 100_000, 1, 1).selectExpr(values)
     writer = frame.write.option("parquet.enable.dictionary", dictionary).option("parquet.page.size", "10000")
     writer.option("parquet.block.size", "100000").parquet(str(tmp_path / "f"))
-    footer = pq.read_metadata(next((tmp_path / "f").glob("*.parquet")))
+    footer = read_footer(pa.OSFile(str(next((tmp_path / "f").glob("*.parquet")))))
     stats = json.loads(stats_of_footer(footer, stats_leaves(from_spark_schema(frame.schema), "none", (), {})))
     assert stats["minValues"] == {"x": 0.0}
     assert "maxValues" not in stats
@@ -171,7 +174,7 @@ def _table(factory: pytest.TempPathFactory, files: list[Path], schema: StructTyp
             "dataChange": True,
         }  # fmt: skip
         if with_stats:
-            add["stats"] = stats_of_footer(pq.read_metadata(file), stats_leaves(schema, "none", (), {}))
+            add["stats"] = stats_of_footer(read_footer(pa.OSFile(str(file))), stats_leaves(schema, "none", (), {}))
         actions.append({"add": add})
     (log / f"{0:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
     return root

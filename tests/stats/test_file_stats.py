@@ -639,5 +639,5 @@ def test_bounds_of_text_hold_by_bytes_and_by_utf_16_units(values: list[str], pre
 @pytest.mark.parametrize("outside", [False, True])
 def test_ids_of_columns_are_found_at_any_depth(data_type: pa.DataType, expected: bool, outside: bool) -> None:
     column = pa.field("c", data_type, metadata={"PARQUET:field_id": "1"} if outside else None)
-    table = pa.schema([pa.field("plain", pa.string()), column]).empty_table()
+    table = pa.schema([column, pa.field("plain", pa.string())]).empty_table()
     assert _footer(table).has_field_ids is (expected or outside)

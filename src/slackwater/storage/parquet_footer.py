@@ -93,7 +93,7 @@ def read_footer(source: Any) -> ParquetFooter:
     data = _footer_bytes(source)
     try:
         node, _ = _struct(data, 0, 0)
-    except (IndexError, RecursionError) as error:
+    except IndexError as error:
         raise ValueError("the footer ends too early") from error
     elements = _list_in(node, _SCHEMA)
     leaves = list(_leaf_types(elements))
