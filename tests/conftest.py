@@ -53,8 +53,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_first = variations[function] % _VARIATIONS == 0
         variations[function] += 1
         (kept if _is_for(config, item, is_first) else left_out).append(item)
+    unmarked = [item.nodeid for item in items if "spark" in getattr(item, "fixturenames", ()) and not _is_marked(item)]
+    if unmarked:
+        raise pytest.UsageError(f"{unmarked[0]} needs Spark: without pytest.mark.spark it never runs through Connect")
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+def _is_marked(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) is not None for name in ("spark", "interop"))
 
 
 def _is_for(config: pytest.Config, item: pytest.Item, is_first: bool) -> bool:

@@ -64,6 +64,14 @@ def test_options_choose_by_marks(options: list[str], chosen: list[str]) -> None:
     assert [item.nodeid for item in items] == chosen
 
 
+def test_a_test_that_needs_spark_and_does_not_say_so_is_refused() -> None:
+    item = SimpleNamespace(
+        nodeid="one", fixturenames=["spark"], iter_markers=list, get_closest_marker=lambda name: None
+    )
+    with pytest.raises(pytest.UsageError, match=r"^one needs Spark"):
+        pytest_collection_modifyitems(_Config(), [item])  # type: ignore[arg-type,list-item]
+
+
 def test_files_without_spark_tests_are_not_read_for_a_run_of_spark_tests(tmp_path: Path) -> None:
     texts = {"test_spark.py": "pytestmark = pytest.mark.spark", "test_kernel.py": "", "conftest.py": ""}
     for name, text in texts.items():

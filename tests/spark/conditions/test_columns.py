@@ -49,6 +49,8 @@ from slackwater.scan.scan import prune
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.session.types import to_spark_schema
 
+pytestmark = [pytest.mark.spark, pytest.mark.modes]
+
 UTC = dt.timezone.utc
 ZONE = "UTC"
 SCHEMA = StructType(
