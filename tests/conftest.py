@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+
+from tests.examples import load_profile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 os.environ["TZ"] = "Asia/Kathmandu"
 time.tzset()
 
-# No test asserts a time by the clock: the first example of a run pays for every import.
-settings.register_profile("slackwater", deadline=None)
-settings.load_profile("slackwater")
-
 # Without `--long`, this many variations of a test are represented through Connect by their first one.
 _VARIATIONS = 20
 
@@ -34,6 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run the Spark tests in a Connect session")
     parser.addoption("--long", action="store_true", help="run the long tests too")
     parser.addoption("--seed", type=int, help="run one schedule of tests/simulation, again")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests of properties try fewer examples without `--long`."""
+    load_profile(config.getoption("--long"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

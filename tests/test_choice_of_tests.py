@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import pytest_collection_modifyitems, pytest_ignore_collect
+from tests.examples import examples
 
 _SPARK = {
     "plain": {},
@@ -82,3 +83,9 @@ def test_files_without_spark_tests_are_not_read_for_a_run_of_spark_tests(tmp_pat
 
     assert unread("-m spark") == ["test_kernel.py"]
     assert unread() == []
+
+
+def test_properties_are_tried_with_a_third_of_the_examples_in_a_short_run(request: pytest.FixtureRequest) -> None:
+    assert [examples(number) for number in (1, 30, 100)] == (
+        [1, 30, 100] if request.config.getoption("--long") else [1, 11, 34]
+    )

@@ -22,6 +22,7 @@ from slackwater.errors import (
 )
 from slackwater.log.checkpoints.checkpoint import Checkpoint
 from slackwater.log.snapshot import LogSnapshot
+from tests.examples import examples
 from tests.log.tables import (
     CHECKPOINT_SCHEMA,
     DEFAULT,
@@ -463,7 +464,7 @@ def test_text_in_a_checkpoint_that_is_not_utf_8_is_damage() -> None:
             assert paths(log.load()) == FILES
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(data=st.data())
 def test_any_bytes_flipped_in_a_checkpoint_never_raise_an_error_of_a_library(data: st.DataObject) -> None:
     log = _with_checkpoint()

@@ -20,6 +20,7 @@ from slackwater.errors import (
 )
 from slackwater.log.files.compaction import compact_log
 from slackwater.log.snapshot import LogSnapshot
+from tests.examples import examples
 from tests.log.tables import (
     DEFAULT,
     Action,
@@ -163,7 +164,7 @@ _GOOD = (
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(action=st.sampled_from(_GOOD), value=_JSON, data=st.data())
 def test_any_json_in_any_field_is_read_or_refused_by_our_own_error(
     action: Action, value: Any, data: st.DataObject

@@ -14,6 +14,7 @@ from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.segment import list_log
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.properties.properties import TableProperties
+from tests.examples import examples
 from tests.log.tables import DEFAULT, SpyStore, TableLog, add, commit_info, metadata, protocol
 
 T = 1_700_000_000_000
@@ -254,7 +255,7 @@ def test_each_commit_is_read_once_for_its_entry() -> None:
     assert [version for version, _, _ in history.entries(limit=3)] == [7, 6, 5]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(steps=st.lists(st.integers(1, 50), min_size=1, max_size=12), asked=st.integers(-10, 700))
 def test_the_answer_by_stamps_is_that_of_a_plain_search(steps: list[int], asked: int) -> None:
     times = [T + sum(steps[:count]) for count in range(len(steps))]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from slackwater.log.file_actions import DELETION_VECTOR, unique_ids
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from tests.examples import examples
 from tests.log.tables import (
     DEFAULT,
     Action,
@@ -150,7 +151,7 @@ def _write_checkpoint(log: TableLog, version: int, model: Model, kind: str) -> N
 CHECKPOINT_KINDS = ("classic", "multipart", "json", "sidecars-json", "sidecars-parquet")
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=HISTORIES, data=st.data())
 def test_every_version_is_the_reconciliation_of_its_prefix(
     history: list[list[tuple[Key | None, Action]]], data: st.DataObject
@@ -178,7 +179,7 @@ def test_every_version_is_the_reconciliation_of_its_prefix(
         assert _facts(log.load(version)) == models[version + 1].facts(version)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(history=HISTORIES, first=st.integers(0, 6))
 def test_an_update_over_many_commits_is_the_same_as_a_fresh_load(
     history: list[list[tuple[Key | None, Action]]], first: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.owner.commit_content import ContentFacts
-from slackwater.owner.heads import TURN_MS, Author, Head, Turn
+from slackwater.owner.state.commit_content import ContentFacts
+from slackwater.owner.state.heads import TURN_MS, Author, Head, Turn
 
 NOW = 1_700_000_000_000
 APPEND = ContentFacts(is_change=False, may_move=True, mark=None, first_row_id=None)

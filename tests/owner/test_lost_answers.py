@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.owner.allocation import Attempt, InFlight
-from slackwater.owner.commit_content import facts_of
+from slackwater.owner.commit.allocation import Attempt, InFlight
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.heads import Allocated
+from slackwater.owner.state.commit_content import facts_of
+from slackwater.owner.state.heads import Allocated
 from tests.contract.owners import DATABASES, OwnedLake, Table, added, created, new_id, new_lake, with_row_ids
 
 

@@ -41,6 +41,7 @@ from slackwater.protocol.schema.schema import (
     StructType,
 )
 from slackwater.scan.scan import prune
+from tests.examples import examples
 
 UTC = dt.timezone.utc
 Row = dict[tuple[str, ...], Any]
@@ -276,7 +277,9 @@ def _partition_values(row: Row) -> list[tuple[str, str | None]]:
     return [(key, None if value is None else str(value)) for key, value in values]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(FILES, PREDICATES, st.integers(0, 2), st.randoms(use_true_random=True))
 def test_no_file_with_a_matching_row_is_pruned(
     files: list[list[Row]], predicate: Predicate, deleted: int, rnd: random.Random
@@ -288,7 +291,7 @@ def test_no_file_with_a_matching_row_is_pruned(
 
 
 @pytest.mark.parametrize("column", [("s",), ("t",), ("z",), ("m",), ("f",), ("g",), ("n", "l")])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.data(), st.integers(0, 1), st.randoms(use_true_random=True))
 def test_no_file_that_holds_a_value_is_pruned_by_a_condition_on_that_value(
     column: tuple[str, ...], data: st.DataObject, deleted: int, rnd: random.Random

@@ -46,6 +46,7 @@ from slackwater.stats.footer_bounds import Writer, json_bounds
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_leaves, stats_of_footer
 from slackwater.storage.open import open_store
 from slackwater.storage.parquet_footer import ParquetFooter, read_footer
+from tests.examples import examples
 
 UTC = dt.timezone.utc
 SPARK = "parquet-mr version 1.17.0 (build x)"
@@ -588,7 +589,7 @@ def _table(rows: list[dict[tuple[str, ...], Any]]) -> pa.Table:
     return pa.Table.from_pylist(flat, ARROW)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_rows(), st.lists(_predicates(), min_size=4, max_size=8), st.integers(1, 3), st.sampled_from(["2", "32"]))
 def test_no_file_with_a_matching_row_is_pruned(
     rows: list[dict[tuple[str, ...], Any]], predicates: list[Predicate], group_rows: int, prefix: str
@@ -613,7 +614,7 @@ def test_no_file_with_a_matching_row_is_pruned(
         assert counts == sum(row[column] is None for row in rows)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(_texts, min_size=1, max_size=6), st.sampled_from(["2", "32"]))
 def test_bounds_of_text_hold_by_bytes_and_by_utf_16_units(values: list[str], prefix: str) -> None:
     leaves = _leaves(_schema(c=STRING), dataSkippingStringPrefixLength=prefix)

@@ -21,6 +21,7 @@ from slackwater.protocol.schema.schema import (
     StructType,
 )
 from slackwater.stats.parsed import conform_stats, parse_stats, stats_to_json, stats_type
+from tests.examples import examples
 
 UTC = dt.timezone.utc
 
@@ -212,7 +213,7 @@ def _without_empty(stats: Any) -> Any:
     return {k: v for k, v in stats.items() if v != {}} or None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.none() | STATS, max_size=8))
 def test_statistics_of_many_files_go_there_and_back_unchanged(stats: list[Any]) -> None:
     wanted = stats_type(_schema(a="long", d="double", **{'s "q\\': "string"}))

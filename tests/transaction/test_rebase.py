@@ -28,6 +28,7 @@ from slackwater.transaction.conflicts import race as race_module
 from slackwater.transaction.post_commit import PostCommit
 from slackwater.transaction.table.alteration import set_properties
 from slackwater.transaction.transaction import CommitResult, TableTransaction
+from tests.examples import examples
 from tests.transaction.tables import (
     START_MS,
     FakeTime,
@@ -378,7 +379,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@example_settings(max_examples=20, deadline=None)
+@example_settings(max_examples=examples(20), deadline=None)
 def test_however_transactions_interleave_nothing_is_lost_doubled_or_out_of_order(
     steps: list[tuple[int, str, int, int]],
 ) -> None:

@@ -29,6 +29,7 @@ from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout, write_
 from slackwater.log.files import action_file
 from slackwater.log.segment import LogFileKind
 from slackwater.log.snapshot import LogSnapshot
+from tests.examples import examples
 from tests.log.tables import (
     DEFAULT,
     Action,
@@ -90,7 +91,7 @@ def rows_of(log: TableLog, path: str, action: str) -> list[dict[str, Any]]:
     return [row for row in table_of(log, path)[action].to_pylist() if row is not None]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=HISTORIES, data=st.data())
 def test_a_table_reads_the_same_from_its_checkpoints_without_the_commits_before(
     history: list[Any], data: st.DataObject

@@ -22,6 +22,7 @@ from slackwater.log.files.version_totals import checksum_of
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.file_names import checkpoint_name, commit_name, crc_name, staged_commit_name
 from slackwater.storage.store import ObjectMeta
+from tests.examples import examples
 from tests.log.checkpoints.test_write_checkpoint import content
 from tests.log.tables import SpyStore, TableLog, add, commit_info, metadata, paths, protocol, remove
 
@@ -322,7 +323,7 @@ class CrashingStore(DatedStore):
             self._store.delete([path])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_killed_after_any_deletion_every_kept_version_reads_the_same_and_the_next_run_completes(
     data: st.DataObject,

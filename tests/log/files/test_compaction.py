@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from slackwater.errors import CorruptLog, InvalidArgument, MissingCommit, UnsupportedFeature
 from slackwater.log.files.compaction import compact_log
 from slackwater.log.snapshot import LogSnapshot
+from tests.examples import examples
 from tests.log.tables import (
     DEFAULT,
     SpyStore,
@@ -45,7 +46,7 @@ def test_the_example_of_the_protocol_is_compacted_as_it_shows() -> None:
     assert found == sorted([add("f2"), add("f4"), remove("f1"), remove("f3"), txn(app, 4390)], key=str)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=HISTORIES, data=st.data())
 def test_a_table_reads_the_same_through_its_compactions(history: list[Any], data: st.DataObject) -> None:
     log = TableLog()

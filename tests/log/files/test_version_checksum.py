@@ -16,6 +16,7 @@ from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
 from slackwater.log.files.version_checksum import VersionChecksum, read_version_checksum, write_version_checksum
 from slackwater.log.files.version_totals import checksum_of, file_totals, next_checksum
 from slackwater.protocol.actions.actions import Protocol
+from tests.examples import examples
 from tests.log.tables import (
     DEFAULT,
     Action,
@@ -131,7 +132,7 @@ def test_fields_that_other_engines_add_are_passed_over() -> None:
     assert (_totals(found), found.transactions) == ((1, 1), None)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=HISTORIES)
 def test_carried_forward_with_the_snapshot_it_equals_the_sum_over_the_live_files(history: list[Any]) -> None:
     # A file that is stated again is the same file, of the same size.

@@ -21,6 +21,7 @@ from slackwater.protocol.actions.deletion_vectors import (
     unique_id_of,
     write_file,
 )
+from tests.examples import examples
 
 VECTORS = json.loads((Path(__file__).parents[2] / "data/vectors/deletion_vectors.json").read_text())
 SAMPLES = VECTORS["samples_in_tables"]
@@ -167,7 +168,7 @@ class TestBitmap:
         with pytest.raises(CorruptDeletionVector, match="63 bits"):
             parse_bitmap(bytes.fromhex("d1d33964") + bitmap.serialize())
 
-    @settings(max_examples=200)
+    @settings(max_examples=examples(200))
     @given(st.binary(max_size=40), st.integers(0, 200))
     def test_damaged_bytes_never_raise_anything_else(self, junk, place):
         data = serialize_bitmap(BitMap64(SHAPES["all container kinds"]))

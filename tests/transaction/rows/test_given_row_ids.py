@@ -27,6 +27,7 @@ from slackwater.transaction.rows.recommit import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.table.alteration import set_properties, unset_properties
 from slackwater.transaction.table.definition import TableDefinition, define_table
 from slackwater.transaction.table.feature_removal import drop_feature
+from tests.examples import examples
 from tests.transaction.tables import (
     START_MS,
     add,
@@ -210,7 +211,7 @@ OPERATIONS: list[Operation] = [
 ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.sampled_from(OPERATIONS), min_size=3, max_size=12))
 def test_no_row_id_is_given_out_twice_by_any_sequence_of_operations(operations: list[Operation]) -> None:
     store = table(properties=ENABLED).store

@@ -16,6 +16,7 @@ from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.storage import open_store
 from slackwater.transaction.rows import vector_files as vector_files_module
 from slackwater.transaction.rows.vector_files import LoadedVectors, delete_vector_files, write_deletion_vectors
+from tests.examples import examples
 from tests.transaction.tables import StepStore, new_store, vector_files
 
 ROWS = st.sets(st.integers(0, 2**40), min_size=1, max_size=50).map(BitMap64)
@@ -25,7 +26,7 @@ def _ids(*names: int) -> Iterator[uuid.UUID]:
     return iter([uuid.UUID(int=name) for name in names])
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(ROWS, max_size=8))
 def test_vectors_are_read_back_as_they_were_written(bitmaps: list[BitMap64]) -> None:
     store = new_store()
