@@ -47,7 +47,8 @@ def sample(package: str, size: int, seed: int) -> list[tuple[str, Mutant]]:
     Any beginning of it is a sample too: a run that is broken off still says something.
     """
     source = TREE / "src"
-    paths = sorted((source / "slackwater" / package).glob("*.py"))
+    paths = sorted((source / "slackwater" / package).rglob("*.py"))
+    paths = [path for path in paths if not {"migrations", "served"} & set(path.parts)]
     texts = {str(path.relative_to(source)): path.read_text(encoding="utf-8") for path in paths}
     pool = [(module, mutant) for module, text in texts.items() for mutant in mutants(text)]
     return random.Random(f"{package} {seed}").sample(pool, min(size, len(pool)))  # noqa: S311

@@ -49,7 +49,7 @@ class CoverageMap:
         if _AT_IMPORT in found:
             found = {test for named in by_line.values() for test in named}
             if found == {_AT_IMPORT}:
-                found = {test for test in self.seconds if test.startswith(f"tests/{Path(module).parent.name}/")}
+                found = {test for test in self.seconds if test.startswith(f"tests/{Path(module).parts[1]}/")}
         found.discard(_AT_IMPORT)
         chosen, total_s = [], 0.0
         for test in self._in_turn(found, f"test_{Path(module).stem}.py"):
