@@ -14,7 +14,7 @@ import orjson
 from benchmarks.timestamp_history import Committed
 from benchmarks.timestamp_workload import Access, Granule, Work
 from slackwater.errors import TimestampConflict
-from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.granules import granule, written_granules
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,42 @@ def test_every_module_belongs_to_a_layer() -> None:
 def test_no_layer_imports_from_a_later_one() -> None:
     breaches = [breach for path in MODULES for breach in _breaches(path)]
     assert breaches == [], "\n".join(breaches)
+
+
+def _modules_imported(path: Path) -> set[str]:
+    names = {_name(module) for module in MODULES}
+    found = set()
+    for _, imported in _imports(path):
+        name = imported if imported in names else imported.rpartition(".")[0]
+        if name in names:
+            found.add(name)
+    return found - {_name(path)}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for type checkers only count as well."""
+    graph = {_name(path): _modules_imported(path) for path in MODULES if path.name != "__init__.py"}
+    circles = [" → ".join(circle) for circle in _circles(graph)]
+    assert circles == [], "\n".join(circles)
+
+
+def test_a_circle_is_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"c"}, "e": {"a"}}
+    assert sorted(map(sorted, map(set, _circles(graph)))) == [["a", "b", "c"], ["c", "d"]]
+
+
+def _circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """One circle after the other, each cut before the next is looked for."""
+    found = []
+    while True:
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle = error.args[1]
+            found.append(circle)
+            graph = {name: imports - {circle[0]} if name == circle[1] else imports for name, imports in graph.items()}
+        else:
+            return found
 
 
 def test_no_folder_is_crowded() -> None:

@@ -18,13 +18,8 @@ from typing import Any
 
 import orjson
 
-from slackwater.owner.api.commits import (
-    CommitConflict,
-    CommitOwner,
-    CommitRequest,
-    CommitResponse,
-    OwnershipProposal,
-)
+from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse, OwnershipProposal
 from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.client.client import HttpOwner

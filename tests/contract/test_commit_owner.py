@@ -17,7 +17,8 @@ from slackwater.errors import (
     StorageRefused,
     TableNotFound,
 )
-from slackwater.owner.api.commits import CommitConflict, CommitOwner, CommitResponse
+from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.commits import CommitConflict, CommitResponse
 from slackwater.protocol.actions.file_names import LogFileKind, backfilled_path, parse_log_file
 from slackwater.storage.open import open_store
 from tests.contract.owners import (

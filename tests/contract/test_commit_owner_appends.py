@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from slackwater.errors import ProtocolChangedException
-from slackwater.owner.api.commits import CommitConflict, CommitOwner, CommitResponse
+from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.commits import CommitConflict, CommitResponse
 from tests.contract.owners import (
     PROTOCOL,
     OwnedLake,

@@ -27,7 +27,8 @@ from slackwater.errors import (
     TableNotFound,
     UnratifiedCommit,
 )
-from slackwater.owner.api.commits import CommitConflict, CommitOwner, CommitResponse
+from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.commits import CommitConflict, CommitResponse
 from slackwater.owner.publish.garbage import GRACE_MS
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.protocol.actions.file_names import backfilled_path, staged_path

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slackwater.errors import TimestampConflict, TimestampOutOfRange
-from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.granules import granule
 from slackwater.owner.api.transactions import Cut, TransactionResponse
 from slackwater.owner.state.read_timestamps import GREATEST_SLOTS

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
     WHOLE,

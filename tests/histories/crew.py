@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from slackwater.lake.lake import LogLake
-from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.client.client import HttpOwner
 from slackwater.owner.state.clock import OwnerClock

@@ -27,7 +27,7 @@ from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.transaction import Clock
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.without_spark import Transaction
 from tests.histories.history import Outcome
 from tests.histories.recording import BLIND, Recorder, now

@@ -14,7 +14,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.lake.history import LakeCommit
 from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.transaction.transaction import Clock
+from slackwater.transaction.clock import Clock
 from tests.contract.owners import FakeClock
 from tests.transaction.tables import add, schema
 

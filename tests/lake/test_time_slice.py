@@ -19,7 +19,7 @@ from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.time.time_slices import TOLD_MS
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.transaction import Clock
+from slackwater.transaction.clock import Clock
 from tests.contract.owners import START_MS, FakeClock
 from tests.transaction.tables import add, schema
 

@@ -13,7 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import CommitFailed, StorageRefused
-from slackwater.owner.api.commits import CommitConflict, CommitOwner
+from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.commits import CommitConflict
 from slackwater.owner.commit.commits import LEASE_MS
 from slackwater.owner.database.schema import commits
 from slackwater.owner.embedded import EmbeddedOwner

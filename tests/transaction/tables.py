@@ -20,12 +20,13 @@ from slackwater.protocol.actions.files import AddFile, RemoveFile
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore, open_store
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.post_commit import PostCommit
 from slackwater.transaction.rows.recommit import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.rows.row_deletion import RowDeletion
 from slackwater.transaction.table.alteration import set_properties
-from slackwater.transaction.transaction import Clock, CommitResult, TableTransaction
+from slackwater.transaction.transaction import CommitResult, TableTransaction
 from slackwater.transaction.without_spark import Transaction
 
 START_MS = 1_700_000_000_000

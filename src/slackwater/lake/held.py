@@ -14,7 +14,7 @@ from contextlib import suppress
 from slackwater.errors import SlackwaterError
 from slackwater.lake.heartbeat import Heartbeat
 from slackwater.lake.table_branch import TableInTransaction
-from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.commit_owner import CommitOwner
 
 _log = logging.getLogger(__name__)
 

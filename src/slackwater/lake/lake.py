@@ -25,24 +25,24 @@ from slackwater.errors import (
 from slackwater.lake.history import LakeCommit, lake_history
 from slackwater.lake.rerun import RETRIES, run_again
 from slackwater.lake.several_owners import resolve
+from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.segment import list_log
-from slackwater.owner.api.commits import CommitOwner, ManagedTable
+from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.commits import ManagedTable
 from slackwater.owner.api.registry import OwnedTable, attach, attached_owners, detach, forget_owner, learn_owner
-from slackwater.owner.api.transactions import TableVersion
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.features.managed_commits import own_conf, ownership, with_owner, without_owner
 from slackwater.protocol.schema.column_paths import parse_column_path
 from slackwater.protocol.schema.schema import StructType, parse_schema
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committer
 from slackwater.transaction.committers.managed import ReleasingCommitter, TakingCommitter
 from slackwater.transaction.table.definition import TableDefinition, define_table
-from slackwater.transaction.transaction import Clock, TableTransaction
+from slackwater.transaction.transaction import TableTransaction
 
 if TYPE_CHECKING:
     from slackwater.lake.recovery import Recovery, RecoveryChoices
@@ -52,7 +52,7 @@ _MOST_ATTEMPTS = 10
 T = TypeVar("T")
 
 
-class LogLake:
+class LogLake(LakeTables):
     """The tables of one commit owner, without Spark; `slackwater.Lake` adds `table`.
 
     While a lake is open, tables that are named by their path are read and written through its owner as well, except
@@ -61,10 +61,7 @@ class LogLake:
 
     def __init__(self, owner: CommitOwner, root: str | None, storage_options: Mapping[str, str] | None = None) -> None:
         """`root`: where tables are created that are not told where; `storage_options` as `Snapshot.load`."""
-        self._owner = owner
-        self._root = root
-        self._storage_options = dict(storage_options or {})
-        self.clock = Clock()
+        super().__init__(owner, root, storage_options)
         attach(owner)
 
     @classmethod
@@ -161,11 +158,6 @@ class LogLake:
         from slackwater.owner.served.client.client import HttpOwner
 
         return cls(HttpOwner(url, token, timeout_s, allow_http=allow_http, ca_file=ca_file), None, storage_options)
-
-    @property
-    def owner(self) -> CommitOwner:
-        """The commit owner."""
-        return self._owner
 
     def close(self) -> None:
         """Backfill what this process committed, and let go of the owner and its tables."""
@@ -341,12 +333,6 @@ class LogLake:
         """The transactions of all tables in one order of time, newest first; raises as `lake_history`."""
         return lake_history(self._owner.cut().tables, self.store_of, limit)
 
-    def store_of(self, at: TableVersion | ManagedTable) -> ObjectStore:
-        """The store of a table as the owner names it, which is known as the owner's from then on."""
-        store = self.open_location(at.location)
-        learn_owner(store.root_url, OwnedTable(self._owner, at.table_id))
-        return store
-
     def _newly_owned(self) -> OwnedTable:
         return OwnedTable(self._owner, str(uuid.uuid4()))
 
@@ -362,10 +348,6 @@ class LogLake:
 
     def _store(self, name: str) -> ObjectStore:
         return self.store_of(self._owner.table(name))
-
-    def open_location(self, location: str | os.PathLike[str]) -> ObjectStore:
-        """The store of a table at `location`, with the lake's storage options."""
-        return open_store(location, self._storage_options)
 
     def _place(self, name: str, location: str | os.PathLike[str] | None) -> ObjectStore:
         if _NAME.fullmatch(name) is None:

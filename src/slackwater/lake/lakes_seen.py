@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from slackwater.errors import InvalidArgument, TableNotFound
-from slackwater.owner.api.commits import CommitOwner
+from slackwater.lake.tables import LakeTables
+from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.registry import OwnedTable
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import Cut, TableVersion
 from slackwater.storage.store import ObjectStore
-
-if TYPE_CHECKING:
-    from slackwater.lake.lake import LogLake
 
 _NAMED = 10
 
@@ -26,7 +23,7 @@ _NAMED = 10
 class Place:
     """A table of a lake, and the version that is seen."""
 
-    lake: LogLake
+    lake: LakeTables
     at: TableVersion
 
     @property
@@ -47,7 +44,7 @@ class Place:
 class Places:
     """One consistent state of each of `lakes`, as of now."""
 
-    def __init__(self, lakes: Sequence[LogLake]) -> None:
+    def __init__(self, lakes: Sequence[LakeTables]) -> None:
         """Raises InvalidArgument where two of them are the same."""
         self._lakes = list(lakes)
         self.owners: dict[str, CommitOwner] = {lake.owner.owner_id: lake.owner for lake in lakes}

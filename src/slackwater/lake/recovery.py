@@ -42,7 +42,7 @@ from slackwater.protocol.actions.file_names import backfilled_path, staged_path
 from slackwater.storage.location import parse_location
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.transaction import Clock
+from slackwater.transaction.clock import Clock
 
 if TYPE_CHECKING:
     from slackwater.owner.database.database import Database

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from slackwater.errors import CommitError, InvalidArgument
 from slackwater.lake.transaction import LogTransaction
-from slackwater.transaction.transaction import Clock
+from slackwater.transaction.clock import Clock
 
 RETRIES = 10
 """How often a transaction is run again, unless the caller says so."""

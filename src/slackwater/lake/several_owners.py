@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from slackwater.errors import CommitFailed, CommitUnknown, NotAuthorized, SlackwaterError, TimestampConflict
-from slackwater.owner.api.commits import CommitOwner, CommitResponse
+from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.commits import CommitResponse
 from slackwater.owner.api.timestamp_range import TimestampRange, at_ms
 from slackwater.owner.api.transactions import TransactionConflict, TransactionRequest, TransactionResponse, Vote
 

@@ -13,7 +13,8 @@ import orjson
 
 from slackwater.errors import SlackwaterError
 from slackwater.log.branches import Branch, begin_branch
-from slackwater.owner.api.commits import CommitOwner, CommitResponse
+from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.commits import CommitResponse
 from slackwater.owner.api.registry import OwnedTable
 from slackwater.owner.api.transactions import Item, TableRead, TableWrite
 from slackwater.predicate.predicate import Predicate
@@ -21,6 +22,7 @@ from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committed
 from slackwater.transaction.committers.branch import JoinedCommit
@@ -30,7 +32,7 @@ from slackwater.transaction.conflicts.isolation import IsolationLevel
 from slackwater.transaction.conflicts.race import CommitRace
 from slackwater.transaction.joined import joined_actions, joined_reads
 from slackwater.transaction.staged import ReadSet
-from slackwater.transaction.transaction import ENGINE_INFO, Clock, TableTransaction
+from slackwater.transaction.transaction import ENGINE_INFO, TableTransaction
 
 OPERATION = "TRANSACTION"
 """The operation of a commit that holds several changes."""
@@ -93,13 +95,18 @@ class TableInTransaction:
 
     def prepare(self, txn_id: str, isolation: IsolationLevel) -> None:
         """Make one commit of all that was done, to be tried. Raises as `TableTransaction.commit` before it tries."""
-        transaction, info = self._one_commit(txn_id)
-        transaction.committer = ManagedCommitter(self.store, self._owned)
+        only = self._only_commit(txn_id)
+        if only is not None:
+            only.transaction.committer, only.transaction.txn_id = ManagedCommitter(self.store, self._owned), txn_id
+            self._race = CommitRace(only.transaction, only.info, isolation)
+            return
+        transaction = self._joined_commit()
         transaction.txn_id = txn_id
-        if info is None:
+        if self._joined:
             said = self._user_metadata()
             self._race = transaction.prepared(OPERATION, self._parameters(), user_metadata=said, isolation=isolation)
         else:
+            info = CommitInfo(timestamp=0, operation=OPERATION, txn_id=txn_id, engine_info=ENGINE_INFO)
             self._race = CommitRace(transaction, info, isolation)
 
     def table_read(self) -> TableRead | None:
@@ -168,22 +175,25 @@ class TableInTransaction:
     def _all_reads(self) -> ReadSet:
         return joined_reads([self.reads, *(part.transaction.reads for part in self._joined)])
 
-    def _one_commit(self, txn_id: str) -> tuple[TableTransaction, CommitInfo | None]:
-        """The transaction that commits it all; its `commitInfo` where it is the one that was joined."""
+    def _only_commit(self, txn_id: str) -> JoinedCommit | None:
+        """What was done, with its own `commitInfo`, where that was one commit."""
+        if len(self._joined) != 1:
+            return None
+        only = self._joined[0]
+        only.transaction.reads = self._all_reads()
+        return JoinedCommit(only.transaction, replace(only.info, txn_id=txn_id))
+
+    def _joined_commit(self) -> TableTransaction:
+        """One transaction of all that was done."""
         parts = self._joined
-        if len(parts) == 1:
-            only = parts[0]
-            only.transaction.reads = self._all_reads()
-            return only.transaction, replace(only.info, txn_id=txn_id)
         transaction = TableTransaction(self.store, ManagedCommitter(self.store, self._owned), self.base, self._clock)
         transaction.reads = self._all_reads()
-        if not parts:
-            return transaction, CommitInfo(timestamp=0, operation=OPERATION, txn_id=txn_id, engine_info=ENGINE_INFO)
-        transaction.zone = parts[0].transaction.zone
-        transaction.staged = joined_actions([part.transaction.staged for part in parts])
-        transaction.rows_preserved = all(part.transaction.rows_preserved for part in parts)
-        transaction.vector_paths = [path for part in parts for path in part.transaction.vector_paths]
-        return transaction, None
+        if parts:
+            transaction.zone = parts[0].transaction.zone
+            transaction.staged = joined_actions([part.transaction.staged for part in parts])
+            transaction.rows_preserved = all(part.transaction.rows_preserved for part in parts)
+            transaction.vector_paths = [path for part in parts for path in part.transaction.vector_paths]
+        return transaction
 
     def _user_metadata(self) -> str | None:
         """What the operations say for the history, one line for each text; None where none says anything."""

@@ -8,18 +8,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound, TimestampOutOfRange, VersionNotFound
+from slackwater.lake.tables import LakeTables
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.owned_log import list_whole_log
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.owner.api.transactions import TableVersion
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
-
-if TYPE_CHECKING:
-    from slackwater.lake.lake import LogLake
 
 Instant = dt.datetime | dt.date | str | int
 """A moment as people give it: a date is its first instant, text is ISO 8601, a number is ms since the epoch."""
@@ -37,7 +34,7 @@ class LogTimeSlice:
     tables have the names that they have now.
     """
 
-    def __init__(self, lake: LogLake, timestamp_ms: int) -> None:
+    def __init__(self, lake: LakeTables, timestamp_ms: int) -> None:
         """Ask the owner of `lake` for the state at `timestamp_ms`. Raises TimestampOutOfRange for the future."""
         self._lake = lake
         self._timestamp_ms = timestamp_ms

@@ -10,7 +10,6 @@ import logging
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
@@ -27,6 +26,7 @@ from slackwater.lake.held import Held, could_not_be_deleted
 from slackwater.lake.lakes_seen import Places
 from slackwater.lake.several_owners import commit_together
 from slackwater.lake.table_branch import TableInTransaction
+from slackwater.lake.tables import LakeTables
 from slackwater.owner.api.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
 from slackwater.owner.api.transactions import (
     WHOLE,
@@ -46,9 +46,6 @@ from slackwater.transaction.conflicts.isolation import IsolationLevel
 from slackwater.transaction.conflicts.race import MAX_ATTEMPTS
 from slackwater.transaction.open_transactions import enter, leave
 from slackwater.transaction.without_spark import Transaction
-
-if TYPE_CHECKING:
-    from slackwater.lake.lake import LogLake
 
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
 OPTIMISTIC, LOCKING = "optimistic", "locking"
@@ -73,12 +70,12 @@ class LogTransaction:
 
     def __init__(
         self,
-        lake: LogLake,
+        lake: LakeTables,
         isolation: str = SERIALIZABLE,
         control: str = OPTIMISTIC,
         writes: Sequence[str] | None = None,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
-        others: Sequence[LogLake] = (),
+        others: Sequence[LakeTables] = (),
         seniority_ms: int | None = None,
     ) -> None:
         self._isolation = _chosen("isolation", isolation, (SERIALIZABLE, SNAPSHOT))

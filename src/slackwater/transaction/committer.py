@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from slackwater.log.commits import ParsedCommit
+from slackwater.protocol.actions.commit_info import CommitInfo
 
-if TYPE_CHECKING:
-    from slackwater.protocol.actions.commit_info import CommitInfo
-    from slackwater.transaction.transaction import TableTransaction
+Work_contra = TypeVar("Work_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +60,9 @@ class Committer(Protocol):
 
 
 @runtime_checkable
-class JoinsCommits(Protocol):
+class JoinsCommits(Protocol[Work_contra]):
     """A committer whose commits become part of a larger transaction, which needs all that is known of them."""
 
-    def join(self, transaction: TableTransaction, info: CommitInfo) -> None:
+    def join(self, transaction: Work_contra, info: CommitInfo) -> None:
         """`transaction` is what commits next. Raises UnsupportedFeature for what cannot be part of the larger one."""
         ...

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,10 +32,8 @@ from slackwater.protocol.properties.properties import (
 from slackwater.protocol.schema.schema import StructType, parse_schema
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.columns import record_counts
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.staged import StagedActions
-
-if TYPE_CHECKING:
-    from slackwater.transaction.transaction import Clock
 
 
 def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> None:

@@ -25,12 +25,13 @@ from slackwater.protocol.schema.column_paths import parse_column_path
 from slackwater.protocol.schema.schema import StructType, parse_schema
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.choice import committer_for
 from slackwater.transaction.rows.recommit import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.table.alteration import validate_user_domain
 from slackwater.transaction.table.definition import TableDefinition, define_table
-from slackwater.transaction.transaction import Clock, TableTransaction
+from slackwater.transaction.transaction import TableTransaction
 
 
 class Transaction:

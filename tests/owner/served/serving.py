@@ -13,7 +13,8 @@ import anyio
 import httpx
 from starlette.types import ASGIApp
 
-from slackwater.owner.api.commits import CommitOwner, CommitRequest, CommitResponse, OwnershipProposal
+from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.commits import CommitRequest, CommitResponse, OwnershipProposal
 from slackwater.owner.served.server import Binding, OwnerServer
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens

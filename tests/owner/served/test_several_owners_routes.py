@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, LockTimeout, StorageError, TimestampConflict
 from slackwater.lake.several_owners import commit_together, resolve
-from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
     InDoubt,

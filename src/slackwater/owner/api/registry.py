@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from slackwater.owner.api.commits import LATEST, CommitOwner, GetCommitsResponse
+from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.commits import LATEST, GetCommitsResponse
 from slackwater.protocol.features.managed_commits import OWNER_NAME, Ownership
 
 

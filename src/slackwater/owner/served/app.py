@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from slackwater.errors import UnsupportedFeature
-from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.served.answers import Refusal
 from slackwater.owner.served.gate import Gate, answered
 from slackwater.owner.served.http.access_log import log_request

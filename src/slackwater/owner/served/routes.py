@@ -10,7 +10,8 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from slackwater.owner.api.commits import CommitConflict, CommitOwner, CommitRequest, CommitResponse, OwnershipProposal
+from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse, OwnershipProposal
 from slackwater.owner.served.answers import json_response
 from slackwater.owner.served.gate import SCOPE, Gate, guarded_route
 from slackwater.owner.served.metrics import CONTENT_TYPE, Metrics

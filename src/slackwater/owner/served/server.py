@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import uvicorn
 
 from slackwater.errors import InvalidArgument
-from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.client.addresses import is_loopback
 from slackwater.owner.served.http.connections import Connections, Listening

@@ -42,13 +42,14 @@ from slackwater.spark.session.names import quoted
 from slackwater.spark.write.data_files import WRITE_SETTINGS
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.choice import committer_for
 from slackwater.transaction.conflicts.row_reads import RowsRead
 from slackwater.transaction.preparation import validate_not_append_only
 from slackwater.transaction.rows.recommit import as_removes
 from slackwater.transaction.rows.row_deletion import RowDeletion
-from slackwater.transaction.transaction import Clock, TableTransaction
+from slackwater.transaction.transaction import TableTransaction
 
 INSERT, DELETE = "insert", "delete"
 UPDATE_PREIMAGE, UPDATE_POSTIMAGE = "update_preimage", "update_postimage"

@@ -15,7 +15,7 @@ from slackwater.lake.lake import LogLake
 from slackwater.lake.rerun import RETRIES, run_again
 from slackwater.lake.time_slice import Instant, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
-from slackwater.owner.api.commits import CommitOwner
+from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.lake.time_slice import TimeSlice, history_frame

@@ -6,19 +6,17 @@ Source: paper §1 (timeslice); design §6, §7.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
 from slackwater.lake.history import LakeCommit
+from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import LogTimeSlice
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.options import Options
-
-if TYPE_CHECKING:
-    from slackwater.spark.lake.lake import Lake
 
 _TEXT, _LONG = spark_types.StringType(), spark_types.LongType()
 _TEXTS = spark_types.MapType(_TEXT, _TEXT)
@@ -49,7 +47,7 @@ class TimeSlice(LogTimeSlice):
     past.table("orders").join(past.table("stock"), "sku")
     """
 
-    def __init__(self, lake: Lake, spark: SparkSession, timestamp_ms: int) -> None:
+    def __init__(self, lake: LakeTables, spark: SparkSession, timestamp_ms: int) -> None:
         super().__init__(lake, timestamp_ms)
         self._spark = spark
 

@@ -6,12 +6,13 @@ Source: design §6, §7.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument
 from slackwater.lake.table_branch import TableInTransaction
+from slackwater.lake.tables import LakeTables
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.assignments import validate_set_argument
@@ -25,10 +26,6 @@ from slackwater.spark.table.table import DeltaTable
 from slackwater.spark.write.save import save_to
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.commit_result import CommitResult
-
-if TYPE_CHECKING:
-    from slackwater.lake.lake import LogLake
-    from slackwater.spark.lake.lake import Lake
 
 
 class LakeTransaction(LogTransaction):
@@ -46,13 +43,13 @@ class LakeTransaction(LogTransaction):
 
     def __init__(
         self,
-        lake: Lake,
+        lake: LakeTables,
         spark: SparkSession,
         isolation: str = SERIALIZABLE,
         control: str = OPTIMISTIC,
         writes: Sequence[str] | None = None,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
-        others: Sequence[LogLake] = (),
+        others: Sequence[LakeTables] = (),
         seniority_ms: int | None = None,
     ) -> None:
         super().__init__(lake, isolation, control, writes, lock_timeout_s, others, seniority_ms)

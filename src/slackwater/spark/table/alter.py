@@ -42,7 +42,7 @@ from slackwater.spark.lake.transaction_time import TransactionTime
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.types import from_spark_schema
-from slackwater.spark.table.builder import parsed_type, text_argument
+from slackwater.spark.table.arguments import parsed_type, text_argument
 from slackwater.spark.write.row_checks import RowCheck, expressions_named, not_null_check, sql_check
 from slackwater.spark.write.table_expressions import validate_constraint, validate_default
 from slackwater.transaction.commit_result import CommitResult

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 import orjson
-from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
+from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
 from slackwater.protocol.actions.actions import Metadata
@@ -22,18 +22,19 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.names import table_path
 from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.table.arguments import parsed_type, text_argument
 from slackwater.spark.write.overwrite import whole_table
 from slackwater.spark.write.save import newest_snapshot
 from slackwater.spark.write.table_expressions import validate_constraint, validate_generation
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.committers.choice import committer_for
 from slackwater.transaction.rows.recommit import as_removes
 from slackwater.transaction.table.definition import TableDefinition, define_table
-from slackwater.transaction.transaction import Clock, TableTransaction
+from slackwater.transaction.transaction import TableTransaction
 
-if TYPE_CHECKING:
-    from slackwater.spark.table.table import DeltaTable
+T = TypeVar("T")
 
 
 @dataclass
@@ -59,10 +60,10 @@ REPLACE = BuildMode("REPLACE TABLE", "replace", "error")
 CREATE_OR_REPLACE = BuildMode("CREATE OR REPLACE TABLE", "replace")
 
 
-class DeltaTableBuilder:
+class DeltaTableBuilder(Generic[T]):
     """A table to be created or replaced; each call adds to it and returns it, `execute` does the work."""
 
-    def __init__(self, spark: SparkSession, mode: BuildMode, table: Callable[[SparkSession, str], DeltaTable]) -> None:
+    def __init__(self, spark: SparkSession, mode: BuildMode, table: Callable[[SparkSession, str], T]) -> None:
         self._spark = spark
         self._mode = mode
         self._table = table
@@ -73,7 +74,7 @@ class DeltaTableBuilder:
         self._properties: dict[str, str] = {}
         self._comment: str | None = None
 
-    def tableName(self, identifier: str) -> DeltaTableBuilder:
+    def tableName(self, identifier: str) -> Self:
         """The table's name: ``delta.`/path` ``. Raises UnsupportedFeature for names in a catalog."""
         path = table_path(text_argument("identifier", identifier))
         if path is None:
@@ -83,12 +84,12 @@ class DeltaTableBuilder:
         self._path = path
         return self
 
-    def location(self, location: str) -> DeltaTableBuilder:
+    def location(self, location: str) -> Self:
         """The directory or URL of the table."""
         self._path = text_argument("location", location)
         return self
 
-    def comment(self, comment: str) -> DeltaTableBuilder:
+    def comment(self, comment: str) -> Self:
         """The description of the table."""
         self._comment = text_argument("comment", comment)
         return self
@@ -101,7 +102,7 @@ class DeltaTableBuilder:
         generatedAlwaysAs: str | IdentityGenerator | None = None,
         generatedByDefaultAs: IdentityGenerator | None = None,
         comment: str | None = None,
-    ) -> DeltaTableBuilder:
+    ) -> Self:
         """Add a column; `dataType` is a Spark type or its DDL text.
 
         `generatedAlwaysAs`: a SQL expression over other columns, or an IdentityGenerator; `generatedByDefaultAs`: an
@@ -118,7 +119,7 @@ class DeltaTableBuilder:
         self._columns.append(replace(column, metadata=metadata))
         return self
 
-    def addColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> DeltaTableBuilder:
+    def addColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> Self:
         """Add the fields of a Spark schema."""
         fields = list(cols.fields) if isinstance(cols, spark_types.StructType) else cols
         if not isinstance(fields, list) or not all(isinstance(f, spark_types.StructField) for f in fields):
@@ -126,22 +127,22 @@ class DeltaTableBuilder:
         self._columns += from_spark_schema(spark_types.StructType(fields))
         return self
 
-    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
+    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
         """The columns that the table is partitioned by."""
         self._partition_by = _names("partitionedBy", cols)
         return self
 
-    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
+    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
         """The columns that the table is clustered by, nested ones as dotted paths."""
         self._cluster_by = _names("clusterBy", cols)
         return self
 
-    def property(self, key: str, value: str) -> DeltaTableBuilder:
+    def property(self, key: str, value: str) -> Self:
         """Set a table property."""
         self._properties[text_argument("key", key)] = text_argument("value", value)
         return self
 
-    def execute(self) -> DeltaTable:
+    def execute(self) -> T:
         """Create or replace the table.
 
         Raises TableAlreadyExists, TableNotFound where there is nothing to replace, InvalidArgument and
@@ -192,28 +193,6 @@ class DeltaTableBuilder:
                 validate_generation(self._spark, schema, sql, column.type, what)
         for check in checks(split_properties(self._properties).constraints):
             validate_constraint(self._spark, schema, check.sql, f"CHECK constraint {check.name} ({check.sql})")
-
-
-def parsed_type(given: Any) -> spark_types.DataType:
-    """A Spark type, or what its DDL text says. Raises InvalidArgument."""
-    if isinstance(given, spark_types.DataType):
-        return given
-    if not isinstance(given, str):
-        raise InvalidArgument(f"dataType must be a Spark type or its DDL text, found {given!r}")
-    try:
-        found = spark_types.DataType.fromDDL(given)
-    except ParseException as error:
-        raise InvalidArgument(f"{given!r} is no data type: {str(error).strip().splitlines()[0]}") from error
-    if isinstance(found, spark_types.StructType) and not given.strip().lower().startswith("struct"):
-        raise InvalidArgument(f"{given!r} is a list of columns, not a data type: write struct<{given}>, or add each")
-    return found
-
-
-def text_argument(what: str, value: Any) -> str:
-    """`value` itself, which must be a text: raises InvalidArgument, calling it `what`."""
-    if not isinstance(value, str):
-        raise InvalidArgument(f"{what} must be a text, found {value!r} of type {type(value).__name__}")
-    return value
 
 
 def _described(metadata: Metadata, clustered_by: Sequence[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
+from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.lake.time_slice import Instant
@@ -28,9 +29,9 @@ from slackwater.spark.table.builder import (
 )
 from slackwater.spark.table.changes import TableChanges
 from slackwater.storage.open import open_store
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.committers.choice import require_not_past_transaction
 from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
-from slackwater.transaction.transaction import Clock
 
 _TEXTS = spark_types.MapType(spark_types.StringType(), spark_types.StringType())
 _NAMES = spark_types.ArrayType(spark_types.StringType())
@@ -89,22 +90,22 @@ class DeltaTable(TableChanges, TableAlterations):
         self._alias: str | None = None
 
     @classmethod
-    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
         """A builder for a table that is not there yet: `execute` raises TableAlreadyExists where it is."""
         return DeltaTableBuilder(_session(sparkSession), CREATE, cls)
 
     @classmethod
-    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
         """A builder whose `execute` leaves a table that is there as it is."""
         return DeltaTableBuilder(_session(sparkSession), CREATE_IF_NOT_EXISTS, cls)
 
     @classmethod
-    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
         """A builder for what takes a table's place: `execute` raises TableNotFound where there is none."""
         return DeltaTableBuilder(_session(sparkSession), REPLACE, cls)
 
     @classmethod
-    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
         """A builder for a table that is new, or takes the place of the one that is there."""
         return DeltaTableBuilder(_session(sparkSession), CREATE_OR_REPLACE, cls)
 

@@ -45,6 +45,7 @@ from slackwater.spark.write.schema_evolution import evolved_metadata, protocol_f
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.choice import committer_for
 from slackwater.transaction.preparation import validate_not_append_only
@@ -56,7 +57,7 @@ from slackwater.transaction.table.definition import (
     define_table,
     with_nested_ids,
 )
-from slackwater.transaction.transaction import Clock, TableTransaction
+from slackwater.transaction.transaction import TableTransaction
 
 _MODE_NAMES = {"error": "ErrorIfExists", "ignore": "Ignore", "append": "Append", "overwrite": "Overwrite"}
 # A write whose generated identity values another writer took is done again, from its rows on.

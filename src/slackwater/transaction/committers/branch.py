@@ -21,14 +21,14 @@ from slackwater.protocol.features.table_features import is_active
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committed, Conflict
-from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.work import TableWork
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedCommit:
     """One commit to a branch: what was staged and read, and what its `commitInfo` says."""
 
-    transaction: TableTransaction
+    transaction: TableWork
     info: CommitInfo
 
 
@@ -48,7 +48,7 @@ class BranchCommitter:
         """As `Committer.published_version`: nothing is kept up before the transaction commits."""
         return 0
 
-    def join(self, transaction: TableTransaction, info: CommitInfo) -> None:
+    def join(self, transaction: TableWork, info: CommitInfo) -> None:
         """As `JoinsCommits.join`."""
         for earlier in self._branch.joined:
             _validate_together(self._branch.newest, earlier.transaction, transaction)
@@ -78,7 +78,7 @@ class BranchCommitter:
         return ()
 
 
-def _validate_together(newest: Snapshot, earlier: TableTransaction, later: TableTransaction) -> None:
+def _validate_together(newest: Snapshot, earlier: TableWork, later: TableWork) -> None:
     """Let pass two changes of one table that one commit can hold. Raises UnsupportedFeature."""
     where = newest.store.root_url
     both_change = earlier.staged.changes_data and later.staged.changes_data

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slackwater.errors import ConcurrentWriteException, ProtocolChangedException
 from slackwater.log.commits import ParsedCommit
@@ -22,9 +22,7 @@ from slackwater.transaction.conflicts.conflicts import ConflictCheck
 from slackwater.transaction.conflicts.isolation import IsolationLevel
 from slackwater.transaction.conflicts.winner import Winner
 from slackwater.transaction.rows.vector_files import delete_vector_files
-
-if TYPE_CHECKING:
-    from slackwater.transaction.transaction import TableTransaction
+from slackwater.transaction.work import TableWork
 
 MAX_ATTEMPTS = 1000
 _PATIENT_ATTEMPTS = 3
@@ -40,7 +38,7 @@ class CommitRace:
     `landed` are its steps.
     """
 
-    def __init__(self, transaction: TableTransaction, info: CommitInfo, isolation: IsolationLevel) -> None:
+    def __init__(self, transaction: TableWork, info: CommitInfo, isolation: IsolationLevel) -> None:
         self.transaction = transaction
         self.before: Snapshot | None = transaction.read
         self._info = info

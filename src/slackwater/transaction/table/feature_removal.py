@@ -35,9 +35,10 @@ from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import parse_schema, schema_to_json
 from slackwater.protocol.schema.type_widening import widened_columns, without_type_changes
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committer
-from slackwater.transaction.transaction import Clock, TableTransaction
+from slackwater.transaction.transaction import TableTransaction
 
 _DAY_MS = 24 * 3600 * 1000
 _PROPERTIES = {

@@ -1,0 +1,172 @@
+"""The work of one table's transaction: what was read, and the actions that are staged.
+
+Source: delta-protocol.md "Actions"; design §4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from slackwater.errors import InvalidArgument
+from slackwater.predicate.predicate import Predicate
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
+from slackwater.protocol.features import row_tracking
+from slackwater.protocol.properties.properties import TableProperties
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.clock import Clock
+from slackwater.transaction.committer import Committer
+from slackwater.transaction.conflicts.row_reads import RowsRead
+from slackwater.transaction.post_commit import PostCommit
+from slackwater.transaction.preparation import (
+    effective_table,
+    validate_not_append_only,
+    validate_vectors_enabled,
+)
+from slackwater.transaction.rows.row_deletion import FileDeletion, RowDeletion, file_deletions, summary
+from slackwater.transaction.rows.vector_files import delete_vector_files, write_deletion_vectors
+from slackwater.transaction.staged import ReadSet, StagedActions
+
+
+@dataclass
+class TableWork:
+    """Actions for the next version of one table, and what they were decided on.
+
+    `read` is the snapshot that the work is based on, None where the table is being created.
+    """
+
+    store: ObjectStore
+    committer: Committer
+    read: Snapshot | None
+    clock: Clock = field(default_factory=Clock)
+    post_commit: PostCommit = field(default_factory=PostCommit)
+    zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        self.staged = StagedActions()
+        self.reads = ReadSet()
+        self.txn_id = self.clock.new_id()
+        self.rows_preserved = True
+        self.vector_paths: list[str] = []
+
+    def read_whole_table(self) -> None:
+        """Declare that the work depends on every row of the table."""
+        self.reads.read_all()
+
+    def read_where(self, predicate: Predicate, found: RowsRead | None = None) -> None:
+        """Declare that the work depends on the rows for which `predicate` may be true.
+
+        `found` says which rows these are, so that other rows of the same files may change meanwhile.
+        """
+        self.reads.read(predicate, found)
+
+    def application_version(self, app_id: str) -> int | None:
+        """How far the application has come in the snapshot; the answer becomes part of what was read."""
+        self.reads.app_ids.add(app_id)
+        found = self.read.transactions.get(app_id) if self.read else None
+        return None if found is None else found.version
+
+    def add(self, files: AddFile | Iterable[AddFile], fresh: bool = False) -> None:
+        """Stage files to add. `fresh` promises that their names are new to the log, as those of our own writer are."""
+        staged = [files] if isinstance(files, AddFile) else list(files)
+        self.staged.adds += staged
+        self.staged.fresh_adds = self.staged.fresh_adds and (fresh or not staged)
+
+    def remove(self, files: RemoveFile | Iterable[RemoveFile]) -> None:
+        """Stage files to remove; each is a live file of the snapshot."""
+        self.staged.removes += [files] if isinstance(files, RemoveFile) else list(files)
+
+    def delete_rows(self, files: pa.Table, rows: Mapping[str, BitMap64]) -> RowDeletion:
+        """Stage the deletion of `rows` (by `path`, physical indexes) of live `files` (columns of ADD_SCHEMA).
+
+        A file that has no row left is removed, the others get deletion vectors, which are written at once; files
+        without an entry in `rows` are left alone. Others may delete further rows of the same files meanwhile. Raises
+        OperationNotAllowed where the table does not let rows be deleted so; InvalidArgument for a path that is not
+        among `files`, and for rows that are none, gone already, beyond the file's end, or of a file that was named
+        before; nothing is written then. Source: delta-protocol.md "Deletion Vectors".
+        """
+        if self.read is None:
+            raise InvalidArgument("a table that is being created has no rows to delete")
+        deletions = file_deletions(self.store, files, rows)
+        again = self.staged.row_deletions.keys() & deletions.keys()
+        if again:
+            raise InvalidArgument(
+                f"{self.store.root_url}: rows of {min(again)} were deleted by this transaction before: name all rows "
+                "of a file at once"
+            )
+        protocol, metadata = effective_table(self.staged, self.read)
+        properties = TableProperties(metadata.configuration)
+        validate_not_append_only(protocol, properties)
+        partial = next((d.file.path for d in deletions.values() if not d.is_whole), None)
+        if partial is not None:
+            validate_vectors_enabled(protocol, properties, partial)
+        self.stage_row_deletions(deletions)
+        return summary(list(deletions.values()))
+
+    def discard_vectors(self) -> None:
+        """Delete the deletion vector files that this transaction wrote: for a commit that certainly did not land.
+
+        Those of one that landed, or may have landed, stay. A file that cannot be deleted is left behind.
+        """
+        delete_vector_files(self.store, self.vector_paths)
+        self.vector_paths = []
+
+    def add_change_files(self, files: Iterable[AddCDCFile]) -> None:
+        """Stage change data files."""
+        self.staged.change_files += files
+
+    def set_transaction(self, app_id: str, version: int) -> None:
+        """Record how far the application has come with this commit."""
+        self.staged.transactions[app_id] = SetTransaction(app_id, version, self.clock.now_ms())
+
+    def set_domain(self, domain: DomainMetadata) -> None:
+        """Set a metadata domain, or remove it where `domain.removed`."""
+        self.staged.domains[domain.domain] = domain
+
+    def set_metadata(self, metadata: Metadata) -> None:
+        """Replace the table's metadata; features that it turns on by itself join the protocol."""
+        self.staged.metadata = metadata
+
+    def set_protocol(self, protocol: Protocol) -> None:
+        """Replace the table's protocol."""
+        self.staged.protocol = protocol
+
+    @property
+    def is_blind_append(self) -> bool:
+        """Whether nothing was read and only files are added: such a commit moves behind any other append."""
+        staged = self.staged
+        blind = not self.reads.readings and not staged.removes and not staged.change_files
+        return blind and bool(staged.adds) and staged.metadata is None and staged.protocol is None
+
+    def keep_vectors(self) -> None:
+        """Leave the deletion vectors that were written where they are: a commit may refer to them."""
+        self.vector_paths = []
+
+    def stage_row_deletions(self, deletions: Mapping[str, FileDeletion]) -> None:
+        """Stage `deletions`; the vectors that they lack are written first."""
+        lacking = {path: d for path, d in deletions.items() if d.written is None and not d.is_whole}
+        written = write_deletion_vectors(self.store, [d.union for d in lacking.values()], self.clock.new_uuid)
+        self.vector_paths += written.paths
+        complete = {
+            path: replace(d, written=descriptor)
+            for (path, d), descriptor in zip(lacking.items(), written.descriptors, strict=True)
+        }
+        self.staged.stage_row_deletions({**deletions, **complete}, self.clock.now_ms())
+
+    @property
+    def preserves_rows(self) -> bool:
+        """Whether rows that were rewritten kept their ids; they had none where another has only now given them some."""
+        if self.read is None or not self.staged.removes:
+            return self.rows_preserved
+        return self.rows_preserved and row_tracking.is_enabled(self.read.protocol, self.read.properties)
+
+    @property
+    def may_move(self) -> bool:
+        """Whether the commit means the same behind any other that leaves the table's metadata alone."""
+        staged = self.staged
+        return self.is_blind_append and staged.fresh_adds and not (staged.transactions or staged.domains)
