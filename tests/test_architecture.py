@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -33,6 +34,8 @@ LAYERS = (
 SURFACE = "slackwater"
 MOST_LINES = 600
 MOST_MODULES = 15
+VERSIONS = ROOT / "owner" / "database" / "migrations" / "versions"
+DOCUMENTS = Path(__file__).parents[1]
 MODULES = sorted(ROOT.rglob("*.py"))
 
 
@@ -163,6 +166,38 @@ def test_the_walk_sees_every_kind_of_import(
     (root / module).write_text(text)
     monkeypatch.setitem(globals(), "ROOT", root)
     assert [_layer(breach.rpartition(" ")[2]) for breach in _breaches(root / module)] == found
+
+
+def _rooms() -> list[tuple[str, str]]:
+    """The folders with what their docstrings say, in the layers' order."""
+    folders = [path.parent for path in MODULES if path.name == "__init__.py" and path.parent not in (ROOT, VERSIONS)]
+    folders.sort(key=lambda folder: (LAYERS.index(_layer(_name(folder / "__init__.py"))), folder))
+    return [(f"{folder.relative_to(ROOT)}/", _first_sentence(folder)) for folder in folders]
+
+
+def _first_sentence(folder: Path) -> str:
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    return text.split("\n\n")[0].replace("\n", " ")
+
+
+def test_the_document_has_every_room_in_order() -> None:
+    text = (DOCUMENTS / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([a-z_/]+/)` \| (.+) \|$", text, re.MULTILINE) == _rooms()
+
+
+def test_the_pictures_name_modules_that_exist() -> None:
+    text = (DOCUMENTS / "docs" / "architecture.md").read_text(encoding="utf-8")
+    layers = "|".join({layer.split(".")[0] for layer in LAYERS[1:]})
+    named = re.findall(rf"\b((?:{layers})(?:/[a-z_]+)+)", text)
+    assert len(named) > 40
+    missing = [name for name in named if not ((ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file())]
+    assert missing == []
+
+
+def test_the_guide_for_contributors_names_the_layers() -> None:
+    text = (DOCUMENTS / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"^- Layers: ([^.]+(?:\.api[^.]+)?)\. Each imports", text, re.MULTILINE)
+    assert tuple(re.findall(r"`([a-z.]+)`", sentence)) == LAYERS
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)

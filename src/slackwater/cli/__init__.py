@@ -1,1 +1,1 @@
-"""The command line: `slackwater history|detail|files|schema PATH`, without Spark."""
+"""The command line, without Spark: `slackwater history|detail|files|schema|log|lake|serve`."""

@@ -1,1 +1,1 @@
-"""The commit owner: see the modules of this package, `api` first."""
+"""The commit owner: it ratifies the commits of its tables, embedded in a process or served over HTTP."""

@@ -1,1 +1,1 @@
-"""How the owner's database came to be as `database_schema` says, one Alembic revision after the other."""
+"""How the owner's database came to be as `schema` says, one Alembic revision after the other."""
