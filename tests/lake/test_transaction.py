@@ -25,7 +25,7 @@ from slackwater.errors import (
     TimestampConflict,
     TransactionEnded,
 )
-from slackwater.lake import table_branch as table_in_transaction
+from slackwater.lake import table_branch
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.owner.embedded import EmbeddedOwner
@@ -175,7 +175,7 @@ def test_a_commit_that_counts_is_not_undone_because_it_cannot_be_read_back(
     store = kit.lake.snapshot("a").store
     store.put("data.parquet", b"rows")
     with monkeypatch.context() as patch:
-        patch.setattr(table_in_transaction, "committed_by", broken)
+        patch.setattr(table_branch, "committed_by", broken)
         with kit.lake.transaction() as tx:
             add(tx, "a", "data.parquet")
     assert tx.versions == {"a": 1}

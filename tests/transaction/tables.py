@@ -173,8 +173,10 @@ def delete(snapshot: Snapshot, *paths: str, operation: str = "DELETE") -> Commit
 
 def delete_rows(transaction: TableTransaction, rows: Mapping[str, Iterable[int]]) -> RowDeletion:
     """Stage the deletion of rows of live files, by path."""
-    assert transaction.read is not None
-    return transaction.delete_rows(transaction.read.live_files(), {p: BitMap64(found) for p, found in rows.items()})
+    assert transaction.read_snapshot is not None
+    return transaction.delete_rows(
+        transaction.read_snapshot.live_files(), {p: BitMap64(found) for p, found in rows.items()}
+    )
 
 
 def delete_rows_of(snapshot: Snapshot, rows: Mapping[str, Iterable[int]]) -> CommitResult:

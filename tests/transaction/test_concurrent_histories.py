@@ -313,8 +313,8 @@ class World:
             assert self.store.head(commit_path(before + 1)) is None
             return
         self.landed[mine.name] += 1
-        assert mine.transaction.read is not None
-        self.rebased += mine.transaction.read.version < before
+        assert mine.transaction.read_snapshot is not None
+        self.rebased += mine.transaction.read_snapshot.version < before
         self._apply(mine)
         self._compare()
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from slackwater.errors import SlackwaterError
 from slackwater.lake.heartbeat import Heartbeat
-from slackwater.lake.table_branch import TableInTransaction
+from slackwater.lake.table_branch import TableBranch
 from slackwater.owner.api.commit_owner import CommitOwner
 
 _log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class Held:
 
     def __init__(self, txn_id: str, owner: CommitOwner) -> None:
         self.txn_id = txn_id
-        self.tables: dict[str, TableInTransaction] = {}
+        self.tables: dict[str, TableBranch] = {}
         self.lock_owners: dict[str, CommitOwner] = {}
         self.is_known_to_owner = False
         self._owner = owner

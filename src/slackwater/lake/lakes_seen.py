@@ -41,7 +41,7 @@ class Place:
         return self.lake.store_of(self.at)
 
 
-class Places:
+class LakesSeen:
     """One consistent state of each of `lakes`, as of now."""
 
     def __init__(self, lakes: Sequence[LakeTables]) -> None:

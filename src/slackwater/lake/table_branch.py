@@ -38,7 +38,7 @@ OPERATION = "TRANSACTION"
 """The operation of a commit that holds several changes."""
 
 
-class TableInTransaction:
+class TableBranch:
     """A table as a transaction has it; whatever commits through `store` becomes part of the transaction."""
 
     def __init__(

@@ -23,9 +23,9 @@ from slackwater.errors import (
     TransactionEnded,
 )
 from slackwater.lake.held import Held, could_not_be_deleted
-from slackwater.lake.lakes_seen import Places
+from slackwater.lake.lakes_seen import LakesSeen
 from slackwater.lake.several_owners import commit_together
-from slackwater.lake.table_branch import TableInTransaction
+from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
 from slackwater.owner.api.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
 from slackwater.owner.api.transactions import (
@@ -82,7 +82,7 @@ class LogTransaction:
         self._control = _chosen("control", control, (OPTIMISTIC, LOCKING))
         if not lock_timeout_s >= 0:
             raise InvalidArgument(f"lock_timeout_s is a number of seconds from 0, found {lock_timeout_s!r}")
-        self._lakes = Places([lake, *others])
+        self._lakes = LakesSeen([lake, *others])
         self._lock_timeout_s = lock_timeout_s
         # The coordinator, where there are several.
         self._owner = lake.owner
@@ -252,21 +252,21 @@ class LogTransaction:
 
     # What is read and written.
 
-    def reading(self, name: str) -> TableInTransaction:
+    def reading(self, name: str) -> TableBranch:
         """The table, for reads."""
         self._require_open()
         if self._control == LOCKING and name not in self._locked:
             self._lock_tables([name], exclusive=name in self._declared)
         return self._table(name)
 
-    def writing(self, name: str) -> TableInTransaction:
+    def writing(self, name: str) -> TableBranch:
         """The table, for writes."""
         self._require_open()
         if self._control == LOCKING and self._locked.get(name, _SHARED) == _SHARED:
             self._lock_tables([name], exclusive=True)
         return self._table(name)
 
-    def _table(self, name: str) -> TableInTransaction:
+    def _table(self, name: str) -> TableBranch:
         if name not in self._tables:
             place = self._lakes.of(name)
             store, owned = place.store(), place.owned
@@ -274,7 +274,7 @@ class LogTransaction:
             is_latest = self._control == LOCKING and name in self._locked
             base = Snapshot.open(store, None if is_latest else place.version)
             self._bound_by(base)
-            self._tables[name] = TableInTransaction(name, owned, store, base, self._clock, self)
+            self._tables[name] = TableBranch(name, owned, store, base, self._clock, self)
         return self._tables[name]
 
     def _bound_by(self, base: Snapshot) -> None:
@@ -372,7 +372,7 @@ class LogTransaction:
             "committed: run it again when fewer write, or with control='locking'"
         )
 
-    def _requests(self, used: Sequence[TableInTransaction], is_replay: bool) -> dict[str, TransactionRequest]:
+    def _requests(self, used: Sequence[TableBranch], is_replay: bool) -> dict[str, TransactionRequest]:
         """What is asked of each owner that has a part in it, by its id."""
         found = {}
         for owner_id, owner in self._lakes.owners.items():

@@ -24,7 +24,7 @@ _CACHED_STATS_BYTES = 64 * 1024 * 1024
 _MOST_COMPARED = 50_000
 
 
-class CheckpointFiles:
+class CheckpointAdds:
     """Columns of the `add` actions of one checkpoint, all rows, cached as they are asked for."""
 
     def __init__(self, checkpoint: Checkpoint | None, store: ObjectStore) -> None:
@@ -69,7 +69,7 @@ class CheckpointFiles:
 class LiveFiles:
     """The live files of one version."""
 
-    def __init__(self, base: CheckpointFiles, newest: pa.Table) -> None:
+    def __init__(self, base: CheckpointAdds, newest: pa.Table) -> None:
         self._base = base
         self._newest = newest
         self._keep: npt.NDArray[np.bool_] | None = None

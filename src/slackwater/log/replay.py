@@ -40,7 +40,7 @@ from slackwater.storage.store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
-class TableState:
+class LogState:
     """What the log says at `version`, but for the file actions of the checkpoint, which `checkpoint` can read.
 
     `newest`: the newest reference to every file that a commit after the checkpoint speaks of, as ACTION_SCHEMA;
@@ -77,7 +77,7 @@ _SMALL = {"protocol": "", "metaData": "", "txn": "appId", "domainMetadata": "dom
 _Commits = Sequence[tuple[int, str, list[Mapping[str, Any]]]]
 
 
-def replay(segment: LogSegment, store: ObjectStore) -> tuple[LogSegment, TableState]:
+def replay(segment: LogSegment, store: ObjectStore) -> tuple[LogSegment, LogState]:
     """The state of the table that `segment` builds, and the segment that was used for it.
 
     A compaction that is damaged or contradicts itself is passed over for the commits that it stands for. The newest
@@ -97,7 +97,7 @@ def replay(segment: LogSegment, store: ObjectStore) -> tuple[LogSegment, TableSt
     return replace(segment, commits=files), state
 
 
-def advance(state: TableState, commits: Sequence[CommitFile], store: ObjectStore) -> TableState:
+def advance(state: LogState, commits: Sequence[CommitFile], store: ObjectStore) -> LogState:
     """`state` moved forward by `commits`, which follow its version without a gap; cost O(new + newest).
 
     Raises as `replay` does.
@@ -109,7 +109,7 @@ def advance(state: TableState, commits: Sequence[CommitFile], store: ObjectStore
     return _advance(state, read, store)
 
 
-def replay_first(commit: ParsedCommit, store: ObjectStore) -> TableState:
+def replay_first(commit: ParsedCommit, store: ObjectStore) -> LogState:
     """The state that the first commit of a table, read already, makes. Raises as `replay` does."""
     read = [(commit.version, commit.where, list(commit.actions))]
     _pass_gate(read, store)
@@ -118,14 +118,14 @@ def replay_first(commit: ParsedCommit, store: ObjectStore) -> TableState:
     return _finish(draft, store, commit.version, None, newest_per_file(_file_actions(read)))
 
 
-def advance_by(state: TableState, commits: Sequence[ParsedCommit], store: ObjectStore) -> TableState:
+def advance_by(state: LogState, commits: Sequence[ParsedCommit], store: ObjectStore) -> LogState:
     """As `advance`, by commits that are read already."""
     read = [(commit.version, commit.where, list(commit.actions)) for commit in commits]
     _pass_gate(read, store)
     return _advance(state, read, store)
 
 
-def _advance(state: TableState, commits: _Commits, store: ObjectStore) -> TableState:
+def _advance(state: LogState, commits: _Commits, store: ObjectStore) -> LogState:
     draft = _Draft(
         state.protocol, state.metadata, dict(state.transactions), dict(state.domains), state.last_commit_info
     )
@@ -278,7 +278,7 @@ def _apply_domain(draft: _Draft, domain: DomainMetadata) -> None:
 
 def _finish(
     draft: _Draft, store: ObjectStore, version: int, checkpoint: Checkpoint | None, newest: pa.Table
-) -> TableState:
+) -> LogState:
     for name, action in (("protocol", draft.protocol), ("metaData", draft.metadata)):
         if action is None:
             source = f"the checkpoint of version {checkpoint.version}" if checkpoint else "the log"
@@ -290,7 +290,7 @@ def _finish(
             )
     assert draft.protocol is not None  # noqa: S101  (the loop above has seen to it)
     assert draft.metadata is not None  # noqa: S101
-    return TableState(
+    return LogState(
         version,
         draft.protocol,
         draft.metadata,

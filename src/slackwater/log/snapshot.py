@@ -27,11 +27,10 @@ from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import ADD_SCHEMA, file_keys
 from slackwater.log.files.version_checksum import VersionChecksum, contradiction, read_version_checksum
 from slackwater.log.history import CommitHistory, after_last_commit_allowed, to_ms
-from slackwater.log.live_files import CheckpointFiles, LiveFiles, tombstones
+from slackwater.log.live_files import CheckpointAdds, LiveFiles, tombstones
 from slackwater.log.owned_log import learns_owner, list_whole_log
-from slackwater.log.replay import TableState, advance, advance_by, replay, replay_first
-from slackwater.log.segment import CheckpointFiles as CheckpointNames
-from slackwater.log.segment import LogSegment, load_segment
+from slackwater.log.replay import LogState, advance, advance_by, replay, replay_first
+from slackwater.log.segment import CheckpointFiles, LogSegment, load_segment
 from slackwater.owner.api.registry import known_owner
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
@@ -52,13 +51,13 @@ class LogSnapshot:
     It never changes its answer; `update` gives the snapshot of the newest version and shares what it has read.
     """
 
-    def __init__(self, store: ObjectStore, segment: LogSegment, state: TableState, base: CheckpointFiles) -> None:
+    def __init__(self, store: ObjectStore, segment: LogSegment, state: LogState, base: CheckpointAdds) -> None:
         self._store = store
         self._segment = segment
         self._state = state
         self._base = base
         self._live = LiveFiles(base, state.newest)
-        self._damaged: frozenset[CheckpointNames] = frozenset()
+        self._damaged: frozenset[CheckpointFiles] = frozenset()
         self._checksum: VersionChecksum | None = None
         self._is_checked = not segment.has_checksum
 
@@ -101,7 +100,7 @@ class LogSnapshot:
         if timestamp is not None:
             version = cls.open(store).history().version_at(to_ms(timestamp), allow_after_last_commit)
         segment, state, _ = _load(store, version, frozenset())
-        return cls(store, segment, state, CheckpointFiles(state.checkpoint, store))
+        return cls(store, segment, state, CheckpointAdds(state.checkpoint, store))
 
     def update(self) -> Self:
         """The snapshot of the newest version; `self` where there is none newer. Only unseen commits are read.
@@ -150,7 +149,7 @@ class LogSnapshot:
     def of_first_commit(cls, store: ObjectStore, commit: ParsedCommit) -> Self:
         """The snapshot of version 0 from its commit, read already. Raises as `after` does."""
         segment = LogSegment(0, None, (commit.file,))
-        return cls(store, segment, replay_first(commit, store), CheckpointFiles(None, store))
+        return cls(store, segment, replay_first(commit, store), CheckpointAdds(None, store))
 
     @property
     def store(self) -> ObjectStore:
@@ -163,7 +162,7 @@ class LogSnapshot:
         return self._segment
 
     @property
-    def state(self) -> TableState:
+    def state(self) -> LogState:
         """What the log says, action by action; the files of the checkpoint wait to be read."""
         return self._state
 
@@ -298,7 +297,7 @@ class LogSnapshot:
             raise error
         without = self._damaged | {damaged}
         self._segment, self._state, self._damaged = _fall_back(self._store, self.version, without, error)
-        self._base = CheckpointFiles(self._state.checkpoint, self._store)
+        self._base = CheckpointAdds(self._state.checkpoint, self._store)
         self._live = LiveFiles(self._base, self._state.newest)
         self._is_checked = not self._segment.has_checksum
 
@@ -323,12 +322,12 @@ class LogSnapshot:
         self._is_checked = has_sizes or self._checksum is None
 
 
-_Loaded = tuple[LogSegment, TableState, frozenset[CheckpointNames]]
+_Loaded = tuple[LogSegment, LogState, frozenset[CheckpointFiles]]
 # So many checkpoints of a log that is being written to anew all the time are found damaged before it is given up.
 _MOST_DAMAGED = 1_000
 
 
-def _load(store: ObjectStore, version: int | None, without: frozenset[CheckpointNames]) -> _Loaded:
+def _load(store: ObjectStore, version: int | None, without: frozenset[CheckpointFiles]) -> _Loaded:
     """The segment and the state of `version`, and the checkpoints that are left aside: `without`, and damaged ones."""
     damage: list[CorruptCheckpoint] = []
     while True:
@@ -368,7 +367,7 @@ def _learns_owner(store: ObjectStore) -> bool:
 
 
 def _fall_back(
-    store: ObjectStore, version: int, without: frozenset[CheckpointNames], error: CorruptCheckpoint
+    store: ObjectStore, version: int, without: frozenset[CheckpointFiles], error: CorruptCheckpoint
 ) -> _Loaded:
     if len(without) > _MOST_DAMAGED:
         raise error

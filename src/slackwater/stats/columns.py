@@ -15,7 +15,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.schema.schema import DataType, StructType, to_arrow_type
-from slackwater.stats.json import StatsLeaf, read_stats, wire_type
+from slackwater.stats.json import StatsColumn, read_stats, wire_type
 
 Path = tuple[str, ...]
 
@@ -118,7 +118,7 @@ class StatsColumns:
         return column.type if column.is_leaf and column.path == path else None
 
     def _read(self, wanted: dict[Path, DataType]) -> None:
-        leaves = [StatsLeaf(self._physical_names.get(path, path), data_type) for path, data_type in wanted.items()]
+        leaves = [StatsColumn(self._physical_names.get(path, path), data_type) for path, data_type in wanted.items()]
         structs = self._sources(leaves)
         num_records = _first_known([_dig(s, ("numRecords",)) for s in structs], pa.int64(), self.num_files)
         tight = _first_known([_dig(s, ("tightBounds",)) for s in structs], pa.bool_(), self.num_files)
@@ -137,7 +137,7 @@ class StatsColumns:
             nulls = _first_known([_dig(s, ("nullCount", *leaf.path)) for s in structs], pa.int64(), self.num_files)
             self._columns[path] = ColumnStats(data_type, bounds[0], bounds[1], nulls, num_records, tight)
 
-    def _sources(self, leaves: list[StatsLeaf]) -> list[pa.Array]:
+    def _sources(self, leaves: list[StatsColumn]) -> list[pa.Array]:
         """Arrays of stats structs, the first that knows a value winning."""
         names = self._files.column_names
         sources = []

@@ -18,7 +18,7 @@ BOUND_GROUPS = ("minValues", "maxValues")
 
 
 @dataclass(frozen=True, slots=True)
-class StatsLeaf:
+class StatsColumn:
     """A leaf column whose statistics are wanted: its physical path and its type."""
 
     path: tuple[str, ...]
@@ -35,7 +35,7 @@ def wire_type(data_type: DataType) -> pa.DataType | None:
     return arrow if isinstance(data_type, DecimalType) or str(data_type) in ("float", "double", "boolean") else None
 
 
-def read_stats(texts: pa.Array, leaves: Sequence[StatsLeaf]) -> pa.Array:
+def read_stats(texts: pa.Array, leaves: Sequence[StatsColumn]) -> pa.Array:
     """One struct per element of `texts`, null where the text is null: the `stats` struct of the spec with only
     numRecords, tightBounds and the `leaves`, bounds in their `wire_type`.
 
@@ -44,7 +44,7 @@ def read_stats(texts: pa.Array, leaves: Sequence[StatsLeaf]) -> pa.Array:
     return read_json_structs(texts, _stats_type(leaves))
 
 
-def _stats_type(leaves: Sequence[StatsLeaf]) -> pa.DataType:
+def _stats_type(leaves: Sequence[StatsColumn]) -> pa.DataType:
     tree: dict[str, Any] = {"numRecords": pa.int64(), "tightBounds": pa.bool_()}
     for leaf in leaves:
         bound = wire_type(leaf.type)

@@ -65,7 +65,7 @@ class TableTransaction(TableWork):
         """The commit, ready to be tried; once. `isolation` by default as the table asks. Raises as `commit` does."""
         if self._done:
             raise InvalidArgument("this transaction was committed before: begin another one")
-        prepare(self.staged, self.read, self.clock)
+        prepare(self.staged, self.read_snapshot, self.clock)
         isolation = self._isolation() if isolation is None else isolation
         self._done = True
         info = CommitInfo(
@@ -75,7 +75,7 @@ class TableTransaction(TableWork):
             engine_info=ENGINE_INFO,
             operation_parameters=parameters or {},
             operation_metrics=metrics or {},
-            read_version=self.read.version if self.read else None,
+            read_version=self.read_snapshot.version if self.read_snapshot else None,
             isolation_level=isolation.value,
             is_blind_append=self.is_blind_append,
             user_metadata=user_metadata,
@@ -84,10 +84,10 @@ class TableTransaction(TableWork):
         return CommitRace(self, info, isolation)
 
     def _isolation(self) -> IsolationLevel:
-        if self.read is None:
+        if self.read_snapshot is None:
             return IsolationLevel.SERIALIZABLE
         staged = self.staged
         only_files = not (staged.metadata or staged.protocol or staged.transactions or staged.domains)
         if only_files and staged.has_file_actions and not staged.changes_data:
             return IsolationLevel.SNAPSHOT_ISOLATION
-        return isolation_level(self.read.properties)
+        return isolation_level(self.read_snapshot.properties)

@@ -97,7 +97,7 @@ class Transaction:
     @property
     def snapshot(self) -> Snapshot | None:
         """The version that the transaction is based on, None where it creates the table."""
-        return self._inner.read
+        return self._inner.read_snapshot
 
     def read(self, where: str | Predicate | None = None) -> None:
         """Declare that the work depends on the rows that satisfy `where` (SQL text or a predicate), or on all rows.
@@ -170,12 +170,12 @@ class Transaction:
         return self._inner.commit(operation, parameters, metrics, user_metadata)
 
     def _based_on(self) -> Snapshot:
-        if self._inner.read is None:
+        if self._inner.read_snapshot is None:
             raise InvalidArgument("a table that is being created has nothing to read or remove")
-        return self._inner.read
+        return self._inner.read_snapshot
 
     def _require_no_row_rules(self) -> None:
-        staged, read = self._inner.staged, self._inner.read
+        staged, read = self._inner.staged, self._inner.read_snapshot
         metadata, protocol = staged.metadata, staged.protocol
         if read is not None:
             metadata, protocol = metadata or read.metadata, protocol or read.protocol
@@ -190,14 +190,14 @@ class Transaction:
             )
 
     def _clustering_columns(self) -> list[clustering.ColumnName]:
-        staged, read = self._inner.staged, self._inner.read
+        staged, read = self._inner.staged, self._inner.read_snapshot
         domain = staged.domains.get(clustering.DOMAIN)
         if domain is None and read is not None:
             domain = read.domain_metadata.get(clustering.DOMAIN)
         return clustering.physical_columns(domain, self._inner.store.root_url)
 
     def _support_domains(self) -> None:
-        staged, read = self._inner.staged, self._inner.read
+        staged, read = self._inner.staged, self._inner.read_snapshot
         protocol = staged.protocol or (read.protocol if read else None)
         if protocol is not None:
             supporting = with_features(protocol, ["domainMetadata"])

@@ -37,12 +37,12 @@ from slackwater.transaction.staged import ReadSet, StagedActions
 class TableWork:
     """Actions for the next version of one table, and what they were decided on.
 
-    `read` is the snapshot that the work is based on, None where the table is being created.
+    `read_snapshot` is what the work is based on, None where the table is being created.
     """
 
     store: ObjectStore
     committer: Committer
-    read: Snapshot | None
+    read_snapshot: Snapshot | None
     clock: Clock = field(default_factory=Clock)
     post_commit: PostCommit = field(default_factory=PostCommit)
     zone: str = "UTC"
@@ -68,7 +68,7 @@ class TableWork:
     def application_version(self, app_id: str) -> int | None:
         """How far the application has come in the snapshot; the answer becomes part of what was read."""
         self.reads.app_ids.add(app_id)
-        found = self.read.transactions.get(app_id) if self.read else None
+        found = self.read_snapshot.transactions.get(app_id) if self.read_snapshot else None
         return None if found is None else found.version
 
     def add(self, files: AddFile | Iterable[AddFile], fresh: bool = False) -> None:
@@ -90,7 +90,7 @@ class TableWork:
         among `files`, and for rows that are none, gone already, beyond the file's end, or of a file that was named
         before; nothing is written then. Source: delta-protocol.md "Deletion Vectors".
         """
-        if self.read is None:
+        if self.read_snapshot is None:
             raise InvalidArgument("a table that is being created has no rows to delete")
         deletions = file_deletions(self.store, files, rows)
         again = self.staged.row_deletions.keys() & deletions.keys()
@@ -99,7 +99,7 @@ class TableWork:
                 f"{self.store.root_url}: rows of {min(again)} were deleted by this transaction before: name all rows "
                 "of a file at once"
             )
-        protocol, metadata = effective_table(self.staged, self.read)
+        protocol, metadata = effective_table(self.staged, self.read_snapshot)
         properties = TableProperties(metadata.configuration)
         validate_not_append_only(protocol, properties)
         partial = next((d.file.path for d in deletions.values() if not d.is_whole), None)
@@ -161,9 +161,11 @@ class TableWork:
     @property
     def preserves_rows(self) -> bool:
         """Whether rows that were rewritten kept their ids; they had none where another has only now given them some."""
-        if self.read is None or not self.staged.removes:
+        if self.read_snapshot is None or not self.staged.removes:
             return self.rows_preserved
-        return self.rows_preserved and row_tracking.is_enabled(self.read.protocol, self.read.properties)
+        return self.rows_preserved and row_tracking.is_enabled(
+            self.read_snapshot.protocol, self.read_snapshot.properties
+        )
 
     @property
     def may_move(self) -> bool:

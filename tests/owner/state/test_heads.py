@@ -94,7 +94,7 @@ def test_commits_that_its_author_did_not_see_are_followed_where_they_change_noth
 def _lost(*commit_ids: str, turn: Turn | None = None) -> Turn:
     turn = turn or Turn(None, 0)
     for commit_id in commit_ids:
-        turn.passes_by(commit_id, NOW)
+        turn.record_loss(commit_id, NOW)
     return turn
 
 
@@ -124,9 +124,9 @@ def test_a_turn_of_before_the_clock_stepped_back_is_none() -> None:
 
 def test_a_turn_ends_with_the_version_that_it_was_for_and_with_no_other() -> None:
     turn = _lost("a", "a")
-    turn.is_used_by("b")
+    turn.record_win("b")
     assert turn.is_now_of("a", NOW)
-    turn.is_used_by("a")
+    turn.record_win("a")
     assert not turn.is_of_another("b", NOW)
     # The next loss is the first again.
     assert not _lost("a", turn=turn).is_now_of("a", NOW)

@@ -175,13 +175,13 @@ class Allocation:
         if refusal is not None:
             return refusal
         if request.version <= head.version and not head.may_be_followed(request.version, facts, request.may_move):
-            turn.passes_by(request.commit_id, now_ms)
+            turn.record_loss(request.commit_id, now_ms)
             if request.version <= row.ratified_version:
                 return CommitConflict(row.ratified_version)
             return InFlight()
         if turn.is_of_another(request.commit_id, now_ms):
             return InFlight()
-        turn.is_used_by(request.commit_id)
+        turn.record_win(request.commit_id)
         return head.give(request.version, facts, attempt.file_id, max(least_ms, head.timestamp_ms + 1))
 
 

@@ -213,7 +213,7 @@ class _Work:
         based_on = {read.table_id: read.version for read in attempt.request.reads}
         based_on |= {write.table_id: write.version - 1 for write in attempt.request.writes}
         for table_id in behind:
-            self.turns[table_id].passes_by(attempt.request.txn_id, self.time.now_ms)
+            self.turns[table_id].record_loss(attempt.request.txn_id, self.time.now_ms)
         ratified = {t: self.rows[t].ratified_version for t in behind if self.rows[t].ratified_version > based_on[t]}
         return TransactionConflict(ratified) if ratified else InFlight()
 
@@ -299,7 +299,7 @@ class _Work:
             head, facts = self.heads[write.table_id], attempt.facts[write.table_id]
             parts[write.table_id] = head.give(write.version, facts, attempt.file_id, timestamp_ms)
             self.new_commits.append(head.advance(write.table_id, author, facts, parts[write.table_id]))
-            self.turns[write.table_id].is_used_by(request.txn_id)
+            self.turns[write.table_id].record_win(request.txn_id)
         values = (ALLOCATED, timestamp_ms, None, None, len(parts), attempt.holder, self._until_ms(attempt))
         self.new_transactions.append({"txn_id": request.txn_id, **dict(zip(_ROW, values, strict=True))})
         return JointAllocated(timestamp_ms, parts)

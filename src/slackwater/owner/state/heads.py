@@ -159,14 +159,14 @@ class Turn:
         """Whether others have to wait for `commit_id`."""
         return self.commit_id == commit_id and now_ms < self.until_ms <= now_ms + TURN_MS
 
-    def passes_by(self, commit_id: str, now_ms: int) -> None:
+    def record_loss(self, commit_id: str, now_ms: int) -> None:
         """`commit_id` lost its version; where that happens to it again, it is its turn."""
         if self.commit_id == commit_id:
             self.until_ms = now_ms + TURN_MS
         elif not self.is_of_another(commit_id, now_ms):
             self.commit_id, self.until_ms = commit_id, 0
 
-    def is_used_by(self, commit_id: str) -> None:
+    def record_win(self, commit_id: str) -> None:
         """`commit_id` has got a version."""
         if self.commit_id == commit_id:
             self.commit_id, self.until_ms = None, 0

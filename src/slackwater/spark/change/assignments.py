@@ -167,7 +167,9 @@ def validate_expression(
         return column
 
 
-def without_alias(given: Mapping[str, Expression], alias: str, schema: StructType) -> Mapping[str, Expression]:
+def assignments_without_alias(
+    given: Mapping[str, Expression], alias: str, schema: StructType
+) -> Mapping[str, Expression]:
     """The assignments with plain column names, where they have the target's alias in front."""
     return {_without_first(key, alias, schema): value for key, value in given.items()}
 

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater.protocol.schema.schema import StructField
-from slackwater.spark.change.assignments import assigned_columns, parse_assignments, without_alias
+from slackwater.spark.change.assignments import assigned_columns, assignments_without_alias, parse_assignments
 from slackwater.spark.change.metrics import file_metrics, known
 from slackwater.spark.change.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE, FileWork, RowChange, total
 from slackwater.spark.change.row_matches import Condition, RowMatches
@@ -53,7 +53,10 @@ class _Update:
         self._change = change
         self._condition = condition
         assignments = parse_assignments(
-            without_alias(given, change.alias, change.schema), change.schema, change.rows.rules, "UPDATE SET"
+            assignments_without_alias(given, change.alias, change.schema),
+            change.schema,
+            change.rows.rules,
+            "UPDATE SET",
         )
         assigned = {path[0] for path in assignments}
         generated = [g.name for g in change.rows.rules.generated if g.name not in assigned]

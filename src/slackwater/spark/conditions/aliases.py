@@ -14,12 +14,12 @@ def under_alias(schema: StructType, alias: str) -> StructType:
     return StructType((StructField(alias, schema), *others))
 
 
-def without_alias(predicate: Predicate, alias: str) -> Predicate:
+def predicate_without_alias(predicate: Predicate, alias: str) -> Predicate:
     """A predicate over `under_alias(schema, alias)` as one over the schema."""
     if isinstance(predicate, (And, Or)):
-        return replace(predicate, children=tuple(without_alias(child, alias) for child in predicate.children))
+        return replace(predicate, children=tuple(predicate_without_alias(child, alias) for child in predicate.children))
     if isinstance(predicate, Not):
-        return Not(without_alias(predicate.child, alias))
+        return Not(predicate_without_alias(predicate.child, alias))
     if isinstance(predicate, (Constant, Unknown)) or predicate.column[0] != alias:
         return predicate
     return replace(predicate, column=predicate.column[1:])

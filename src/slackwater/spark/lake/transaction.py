@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument
-from slackwater.lake.table_branch import TableInTransaction
+from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.scan.snapshot import Snapshot
@@ -138,10 +138,10 @@ class TransactionTable(DeltaTable):
         found = {k: timed.condition(v) if k.lower() == "replacewhere" else v for k, v in options.items()}
         save_to(frame, table.store, mode, found)
 
-    def _writing(self) -> TableInTransaction:
+    def _writing(self) -> TableBranch:
         return self._transaction.writing(self._name)
 
-    def _timed(self, table: TableInTransaction) -> TimedExpressions:
+    def _timed(self, table: TableBranch) -> TimedExpressions:
         schema = table.snapshot.schema
         target = self._spark.createDataFrame([], to_spark_schema(schema))
         return TimedExpressions(self._time, schema, target.alias(self._alias) if self._alias else target)

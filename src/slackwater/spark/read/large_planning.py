@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 from slackwater.errors import InvalidArgument
 from slackwater.log.checkpoints.checkpoint import SIDECARS
 from slackwater.log.file_actions import ACTION_SCHEMA, ADD_SCHEMA
-from slackwater.log.live_files import CheckpointFiles
+from slackwater.log.live_files import CheckpointAdds
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.predicate.columns import resolve_column
 from slackwater.predicate.predicate import And, Comparison, In, Predicate
@@ -139,7 +139,7 @@ def _commits_view(snapshot: Snapshot) -> Snapshot:
     """The live files that are on the driver already: those of the commits, and those within a JSON checkpoint."""
     state, store = snapshot.state, snapshot.store
     checkpoint = None if state.checkpoint is None else replace(state.checkpoint, files=())
-    return Snapshot(store, snapshot.segment, state, CheckpointFiles(checkpoint, store))
+    return Snapshot(store, snapshot.segment, state, CheckpointAdds(checkpoint, store))
 
 
 def _bucket_views(
@@ -158,7 +158,7 @@ def _bucket_views(
         )
 
 
-class _BucketFiles(CheckpointFiles):
+class _BucketFiles(CheckpointAdds):
     """Columns of the adds of one bucket, read by Spark at every call."""
 
     def __init__(
@@ -170,7 +170,7 @@ class _BucketFiles(CheckpointFiles):
         self._values = values
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """As `CheckpointFiles.read`; a failure to read is Spark's own error."""
+        """As `CheckpointAdds.read`; a failure to read is Spark's own error."""
         tables = [self._collected(group, columns) for group in alike(self._bucket.files)]
         return pa.concat_tables(tables, promote_options="permissive")
 

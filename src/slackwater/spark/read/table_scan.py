@@ -28,7 +28,7 @@ from slackwater.protocol.properties.properties import (
 )
 from slackwater.protocol.schema.schema import VOID, StructField, StructType
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.conditions.aliases import under_alias, without_alias
+from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.read import field_ids
 from slackwater.spark.read.deleted_rows import deleted_rows, without_deleted_rows
@@ -220,7 +220,7 @@ class TableScan:
         schema = self.snapshot.schema
         if alias is None:
             return predicate_of(condition, schema, self.zone)
-        return without_alias(predicate_of(condition, under_alias(schema, alias), self.zone), alias)
+        return predicate_without_alias(predicate_of(condition, under_alias(schema, alias), self.zone), alias)
 
     @cached_property
     def reads_standard_sql(self) -> bool:

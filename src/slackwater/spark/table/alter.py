@@ -75,7 +75,7 @@ class TableAlterations:
     ) -> None:
         """Add nullable columns, at the end or in the given place, to the table or to the struct `parent`."""
         columns = _columns(cols)
-        where = column_path(parent) if parent else ()
+        where = path_argument(parent) if parent else ()
         position = _position(after, first)
         # Columns that are added together stand together, in their order.
         places = [position, *(ColumnPosition(column.name) for column in columns)] if position else [None] * len(columns)
@@ -87,7 +87,7 @@ class TableAlterations:
 
     def renameColumn(self, existing: str, new: str) -> None:
         """Give a column another name; files stay as they are. Needs column mapping."""
-        path = column_path(existing)
+        path = path_argument(existing)
         renamed = (*path[:-1], text_argument("new", new))
         self._change(
             "RENAME COLUMN",
@@ -97,7 +97,7 @@ class TableAlterations:
 
     def dropColumns(self, *cols: str, ifExists: bool = False) -> None:
         """Take columns away; files stay as they are. Needs column mapping."""
-        paths = [column_path(name) for name in cols]
+        paths = [path_argument(name) for name in cols]
         self._change(
             "DROP COLUMNS",
             lambda s: drop_columns(
@@ -111,12 +111,12 @@ class TableAlterations:
         position = _position(after, first)
         if position is None:
             raise InvalidArgument("say where the column is to stand: first=True, or after='another'")
-        path = column_path(col)
+        path = path_argument(col)
         self._change_column(path, lambda s: move_column(s.metadata, path, position), position)
 
     def setColumnComment(self, col: str, comment: str | None) -> None:
         """Describe a column; None takes the description away."""
-        path = column_path(col)
+        path = path_argument(col)
         text = None if comment is None else text_argument("comment", comment)
         self._change_column(path, lambda s: set_comment(s.metadata, path, text))
 
@@ -127,7 +127,7 @@ class TableAlterations:
         """
         if not isinstance(nullable, bool):
             raise InvalidArgument(f"nullable must be True or False, found {nullable!r}")
-        path = column_path(col)
+        path = path_argument(col)
 
         def change(snapshot: Snapshot) -> Metadata:
             # Whether it can be so at all comes before a look at the rows.
@@ -144,7 +144,7 @@ class TableAlterations:
 
         The table must support `allowColumnDefaults`.
         """
-        path = column_path(col)
+        path = path_argument(col)
 
         def change(snapshot: Snapshot) -> Metadata:
             changed = set_default(snapshot.metadata, path, default)
@@ -160,7 +160,7 @@ class TableAlterations:
     def changeColumnType(self, col: str, dataType: str | spark_types.DataType) -> None:
         """Widen a column where its files are read as the wider type as they are: byte to short, both to integer."""
         (wanted,) = _columns([spark_types.StructField("x", parsed_type(dataType))])
-        path = column_path(col)
+        path = path_argument(col)
         self._change_column(path, lambda s: change_type(s.metadata, path, wanted.type))
 
     def replaceColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> None:
@@ -210,7 +210,7 @@ class TableAlterations:
 
     def clusterBy(self, *cols: str) -> None:
         """Cluster the table by these columns from now on, or by none."""
-        paths = [column_path(name) for name in cols]
+        paths = [path_argument(name) for name in cols]
         self._alter(lambda s: alteration.cluster_by(s, paths))
 
     def setDomainMetadata(self, domain: str, configuration: str) -> None:
@@ -310,7 +310,7 @@ class TableAlterations:
             )
 
 
-def column_path(name: Any) -> ColumnPath:
+def path_argument(name: Any) -> ColumnPath:
     """The path that the text `name` spells. Raises InvalidArgument, also for what is no text."""
     return parse_column_path(text_argument("a column", name))
 

@@ -352,7 +352,7 @@ def _commit(
         "numOutputBytes": sum(add.size for add in adds),
         "numOutputRows": sum(add.num_records or 0 for add in adds),
     }
-    if request.mode == "overwrite" and transaction.read is not None:
+    if request.mode == "overwrite" and transaction.read_snapshot is not None:
         metrics |= {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size or 0 for r in removes)}
     texts = {key: str(value) for key, value in metrics.items()}
     try:

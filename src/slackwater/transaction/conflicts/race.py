@@ -40,12 +40,12 @@ class CommitRace:
 
     def __init__(self, transaction: TableWork, info: CommitInfo, isolation: IsolationLevel) -> None:
         self.transaction = transaction
-        self.before: Snapshot | None = transaction.read
+        self.before: Snapshot | None = transaction.read_snapshot
         self._info = info
         self._check: ConflictCheck | None = None
-        if transaction.read is not None:
+        if transaction.read_snapshot is not None:
             self._check = ConflictCheck(
-                transaction.read, transaction.staged, transaction.reads, isolation, transaction.zone
+                transaction.read_snapshot, transaction.staged, transaction.reads, isolation, transaction.zone
             )
 
     @property

@@ -18,9 +18,9 @@ from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType, St
 from slackwater.spark.change.assignments import (
     Expression,
     assigned_columns,
+    assignments_without_alias,
     parse_assignments,
     validate_expression,
-    without_alias,
 )
 from slackwater.spark.change.merge.builder import (
     DELETE,
@@ -97,7 +97,7 @@ class ClauseResolver:
         if clause.assignments is None:
             assignments = self._star(clause, what)
         else:
-            given = without_alias(clause.assignments, self.alias, self.schema)
+            given = assignments_without_alias(clause.assignments, self.alias, self.schema)
             assignments = parse_assignments(given, self.schema, self.rules, what, insert=inserts)
         current = _no_present_value if inserts else self.current
         values = assigned_columns(frame, assignments, self.schema, current, what)

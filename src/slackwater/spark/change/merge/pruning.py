@@ -40,7 +40,7 @@ from slackwater.predicate.sql_text import asks_the_clock, column_path, conjuncts
 from slackwater.protocol.features.sql_columns import columns_in_sql, read_columns
 from slackwater.protocol.schema.schema import ColumnPath, DataType, DecimalType, StructType
 from slackwater.spark.change.assignments import validate_expression
-from slackwater.spark.conditions.aliases import under_alias, without_alias
+from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of, predicate_of_tree
 from slackwater.spark.conditions.trees import (
     ALIAS,
@@ -278,7 +278,7 @@ class _Reading:
         return self._schema if self._target_alias is None else under_alias(self._schema, self._target_alias)
 
     def _unqualified(self, predicate: Predicate) -> Predicate:
-        return predicate if self._target_alias is None else without_alias(predicate, self._target_alias)
+        return predicate if self._target_alias is None else predicate_without_alias(predicate, self._target_alias)
 
 
 _NOTHING = JoinConditions(Constant(True), ())
