@@ -615,7 +615,7 @@ def test_vectors_of_a_winner_are_read_once_and_only_of_files_that_matter() -> No
             ranges.append(length)
             return self._store.read_range(path, start, length)
 
-    mine.read._store = Counting(before.store, lambda _o, _p: None)  # type: ignore[assignment,union-attr]
+    mine.read_snapshot._store = Counting(before.store, lambda _o, _p: None)  # type: ignore[assignment,union-attr]
     mine.commit("DELETE")
     assert len(ranges) == 2
     assert live_rows(before.store)["f0"] == [0, 4, 5, 6, 7, 8, 9]

@@ -263,10 +263,10 @@ def test_what_has_read_or_does_more_than_add_is_no_blind_append(kind: str) -> No
         (lambda mine: mine.add([]), True),
         (lambda mine: mine.add(add("b")), False),
         (lambda mine: mine.read_whole_table(), False),
-        (lambda mine: mine.remove(removes(mine.read, "a")), False),
+        (lambda mine: mine.remove(removes(mine.read_snapshot, "a")), False),
         (lambda mine: mine.set_transaction("app", 1), False),
         (lambda mine: mine.set_domain(DomainMetadata("com.example.x", "1")), False),
-        (lambda mine: mine.set_metadata(replace(mine.read.metadata, description="d")), False),
+        (lambda mine: mine.set_metadata(replace(mine.read_snapshot.metadata, description="d")), False),
     ],
     ids=["fresh", "no more", "an old name", "read", "remove", "application", "domain", "metadata"],
 )

@@ -216,7 +216,7 @@ def test_vectors_may_be_turned_on_by_the_same_commit() -> None:
 def test_a_table_that_is_created_has_no_rows_to_delete() -> None:
     before = _table(add("a"))
     mine = begin(before)
-    mine.read = None
+    mine.read_snapshot = None
     with pytest.raises(InvalidArgument, match="being created"):
         mine.delete_rows(before.live_files(), {"a": BitMap64([1])})
 
