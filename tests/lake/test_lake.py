@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from sqlalchemy import make_url
 
 import slackwater
 from slackwater.errors import (
@@ -24,7 +27,7 @@ from slackwater.errors import (
     UnratifiedCommit,
 )
 from slackwater.lake.lake import LogLake
-from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.embedded import EmbeddedOwner, database_url
 from slackwater.protocol.features.managed_commits import ownership
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
@@ -204,6 +207,19 @@ def test_commits_reach_everybody_soon(tmp_path: Path) -> None:
         store = lake.create_log("t", ID).store
         append(tmp_path / "lake" / "t", "a")
         eventually(lambda: log_names(store, ".json") == [0, 1])
+
+
+def test_the_read_timestamp_table_has_as_many_slots_as_are_asked_for(tmp_path: Path) -> None:
+    def slots() -> object:
+        with closing(sqlite3.connect(make_url(database_url(tmp_path, None)).database or "")) as connection:
+            return connection.execute("SELECT read_slots FROM owner").fetchone()[0]
+
+    for asked, found in ((16, 16), (None, 16), (64, 64)):
+        with LogLake.open(tmp_path, read_slots=asked):
+            assert slots() == found
+    with pytest.raises(InvalidArgument, match="slots"):
+        LogLake.open(tmp_path, read_slots=0)
+    assert slots() == 64
 
 
 def test_a_lake_may_be_open_more_than_once(tmp_path: Path) -> None:

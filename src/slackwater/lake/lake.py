@@ -73,13 +73,16 @@ class LogLake(LakeTables):
         *,
         recover: bool = False,
         group: str | None = None,
+        read_slots: int | None = None,
     ) -> Self:
         """The lake at `root`, with its owner in this process; any number of processes may open it.
 
         `database`: a SQLAlchemy URL (`postgresql://host/database`), by default a SQLite file below `root`, which then
         is a directory of this machine. That file is for this user alone, or for the members of `group` where one is
-        given. With `recover`, as after `recover_state`. Raises InvalidArgument,
-        OperationNotAllowed for a copy of another lake, or one whose state is lost or old, CommitOwnerUnavailable.
+        given. With `recover`, as after `recover_state`. `read_slots`: the size of the owner's read timestamp table from
+        now on, for all processes (paper §4.1): with more slots fewer transactions are taken for readers of what another
+        writes. Raises InvalidArgument, OperationNotAllowed for a copy of another lake, or one whose state is lost or
+        old, CommitOwnerUnavailable.
         """
         # SQLAlchemy is loaded where a lake is opened.
         from slackwater.lake.recovery import require_none_lost
@@ -88,7 +91,12 @@ class LogLake(LakeTables):
         if recover:
             cls.recover_state(root, database, storage_options)
         owner = EmbeddedOwner.open(
-            root, database, storage_options, group=group, when_new=lambda: require_none_lost(root, storage_options)
+            root,
+            database,
+            storage_options,
+            group=group,
+            when_new=lambda: require_none_lost(root, storage_options),
+            read_slots=read_slots,
         )
         return cls(owner, owner.root_url, storage_options)
 

@@ -59,9 +59,10 @@ class Lake(LogLake):
         *,
         recover: bool = False,
         group: str | None = None,
+        read_slots: int | None = None,
     ) -> Self:
         """As `LogLake.open`, for the session `spark`."""
-        lake = super().open(root, database, storage_options, recover=recover, group=group)
+        lake = super().open(root, database, storage_options, recover=recover, group=group, read_slots=read_slots)
         lake._spark = spark
         return lake
 
