@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import decimal
 import json
 import math
-import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -19,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.protocol.properties.properties import WRITE_PARTITION_COLUMNS
+from slackwater.spark.write import data_files as files_of_data
 from slackwater.spark.write.data_files import _remove
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
@@ -407,21 +407,19 @@ def test_data_files_do_not_hold_the_partition_columns_where_nothing_is_said(
     assert [pq.read_schema(file).names for file in data_files(tmp_path / "t")] == [["id"]]
 
 
-def test_what_a_task_writes_after_its_job_failed_is_taken_away_too(tmp_path: Path) -> None:
+def test_what_a_task_writes_after_its_job_failed_is_taken_away_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     left = tmp_path / ".slackwater-left"
     left.mkdir()
-    ends = threading.Event()
+    late = [1, 2, 3]
 
-    def late_task() -> None:
-        for number in range(200):
-            with contextlib.suppress(OSError):
-                (left / "rows").mkdir(parents=True, exist_ok=True)
-                (left / "rows" / str(number)).write_text("x")
-        ends.set()
+    def late_task(_seconds: float) -> None:
+        if late:
+            (left / "rows").mkdir(parents=True, exist_ok=True)
+            (left / "rows" / str(late.pop())).write_text("x")
 
-    task = threading.Thread(target=late_task)
-    task.start()
+    monkeypatch.setattr(files_of_data, "time", SimpleNamespace(sleep=late_task))
     _remove(left)
-    task.join()
-    assert ends.is_set()
+    assert not late
     assert not left.exists()
