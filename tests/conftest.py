@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -96,3 +97,13 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+    if request.config.getoption("--connect"):
+        _close_clients()
+
+
+def _close_clients() -> None:
+    """Close those that tests left open: with the server gone, each would look for it for minutes as the run ends."""
+    from pyspark.sql.connect.client import SparkConnectClient
+
+    for client in [found for found in gc.get_objects() if type(found) is SparkConnectClient]:
+        client.close()
