@@ -54,7 +54,11 @@ def test_real_runs_report_what_the_goal_is_stated_for(tmp_path: Path) -> None:
 
 def test_a_real_run_commits_and_nobody_who_did_not_ask_is_aborted_for_a_stamp(tmp_path: Path) -> None:
     workload = replace(BASE, tables=3, clients=4, partitions=2)
-    found = real_runs(tmp_path / "lake", workload, [LATE], seconds=0.5, rounds=1)[LATE]
+    # A busy machine needs longer until anything is done.
+    for seconds in (0.5, 5, 50):
+        found = real_runs(tmp_path / str(seconds), workload, [LATE], seconds=seconds, rounds=1)[LATE]
+        if found.counts["commit"]:
+            break
     assert found.counts["commit"] > 0
     assert found.counts["stamp"] == 0
     assert found.counts.total() == found.counts["commit"] + found.counts["read"]
