@@ -167,7 +167,11 @@ def _in_json(data: bytes, chance: random.Random, change: Callable[[Any, Any], No
         holder[key] = _in_json(inner.encode(), chance, change).decode("utf-8", "replace")
     else:
         change(holder, key)
-    lines[at] = json.dumps(node).encode("utf-8", "surrogatepass")
+    try:
+        lines[at] = json.dumps(node).encode("utf-8", "surrogatepass")
+    except RecursionError:
+        # What was deep already went deeper than can be written here.
+        return data
     return b"\n".join(lines) + b"\n"
 
 
