@@ -111,6 +111,17 @@ def test_nothing_is_written_through_a_view_of_a_time_slice_or_of_rows_with_their
         require_untouched(spark, path, lake.table("t").system_time().all())
 
 
+def test_a_session_that_is_left_alone_has_sparks_own_error(spark: SparkSession, tmp_path: Path) -> None:
+    load(spark, one_file(tmp_path / "t")).createOrReplaceTempView("left_alone")
+    spark.conf.set("spark.slackwater.enabled", "false")
+    try:
+        with pytest.raises(PySparkException, match=r"RDD.BASED"):
+            spark.sql("INSERT INTO left_alone VALUES (1)").collect()
+    finally:
+        spark.conf.unset("spark.slackwater.enabled")
+        spark.catalog.dropTempView("left_alone")
+
+
 def test_where_rows_are_from_can_be_asked_of_a_frame(spark: SparkSession, tmp_path: Path) -> None:
     frame = load(spark, one_file(tmp_path / "t"))
     found = frame.where("id > 1").select("id", "_metadata.file_name", "_metadata.row_index").collect()

@@ -118,8 +118,7 @@ def _new_session(original: Callable[..., Any], self: Any, *args: Any, **kwargs: 
 
 
 def _sql(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
-    del self
-    with explained_view():
+    with explained_view(self):
         return original(*args, **kwargs)
 
 
