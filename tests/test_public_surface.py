@@ -37,6 +37,7 @@ def test_the_public_methods_of_a_snapshot_are_these() -> None:
     assert names == {
         "after",
         "column_mapping_mode",
+        "configuration",
         "despite_damage",
         "domain_metadata",
         "files",

@@ -202,6 +202,20 @@ def test_an_update_with_nothing_new_is_the_same_snapshot() -> None:
     assert snapshot.update() is snapshot
 
 
+def test_versions_of_one_protocol_and_metadata_share_what_is_parsed_of_them() -> None:
+    log = TableLog().create().grow(1)
+    first = log.load()
+    log.commit(2, add("more"))
+    second = first.update()
+    assert second.configuration is first.configuration
+    assert second.schema is first.schema
+    log.commit(3, metadata(configuration={"a": "b"}))
+    log.commit(4, protocol(1, 1))
+    third = second.update()
+    assert (third.properties, third.protocol) == ({"a": "b"}, Protocol(1, 1))
+    assert (second.properties, second.protocol) == ({}, first.protocol)
+
+
 def test_an_update_survives_a_cleanup_of_the_log_in_between() -> None:
     log = TableLog().create(add("f0")).grow(2)
     old = log.load()

@@ -35,6 +35,7 @@ from slackwater.protocol.actions.actions import (
     parse_actions,
     parse_commit,
 )
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_readable
 from slackwater.storage.store import ObjectStore
 
@@ -48,13 +49,22 @@ class LogState:
     """
 
     version: int
-    protocol: Protocol
-    metadata: Metadata
+    configuration: TableConfiguration
     transactions: Mapping[str, SetTransaction]
     domains: Mapping[str, DomainMetadata]
     checkpoint: Checkpoint | None
     newest: pa.Table
     last_commit_info: Mapping[str, Any] | None = None
+
+    @property
+    def protocol(self) -> Protocol:
+        """What a client must implement to read and write this version."""
+        return self.configuration.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        """Schema, partitioning and configuration."""
+        return self.configuration.metadata
 
 
 @dataclass(slots=True)
@@ -64,6 +74,14 @@ class _Draft:
     transactions: dict[str, SetTransaction] = field(default_factory=dict)
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
     last_commit_info: Mapping[str, Any] | None = None
+
+    def configuration(self, before: TableConfiguration | None) -> TableConfiguration | None:
+        """`before`, where nothing of it has changed; None where there is no protocol or no metadata yet."""
+        if self.protocol is None or self.metadata is None:
+            return None
+        if before is None:
+            return TableConfiguration(self.protocol, self.metadata)
+        return before.changed(self.protocol, self.metadata)
 
 
 _log = logging.getLogger(__name__)
@@ -134,7 +152,7 @@ def _advance(state: LogState, commits: _Commits, store: ObjectStore) -> LogState
     newest = pa.concat_tables([select_rows(state.newest, not_among(state.newest, fresh)), fresh])
     if newest["path"].num_chunks > _MOST_CHUNKS:
         newest = newest.combine_chunks()
-    return _finish(draft, store, commits[-1][0], state.checkpoint, newest)
+    return _finish(draft, store, commits[-1][0], state.checkpoint, newest, state.configuration)
 
 
 def _read_commits(
@@ -277,7 +295,12 @@ def _apply_domain(draft: _Draft, domain: DomainMetadata) -> None:
 
 
 def _finish(
-    draft: _Draft, store: ObjectStore, version: int, checkpoint: Checkpoint | None, newest: pa.Table
+    draft: _Draft,
+    store: ObjectStore,
+    version: int,
+    checkpoint: Checkpoint | None,
+    newest: pa.Table,
+    before: TableConfiguration | None = None,
 ) -> LogState:
     for name, action in (("protocol", draft.protocol), ("metaData", draft.metadata)):
         if action is None:
@@ -288,12 +311,11 @@ def _finish(
                 f"{store.root_url}: version {version} has no {name} action: {source} must hold one; restore the log "
                 "or read an older version"
             )
-    assert draft.protocol is not None  # noqa: S101  (the loop above has seen to it)
-    assert draft.metadata is not None  # noqa: S101
+    configuration = draft.configuration(before)
+    assert configuration is not None  # noqa: S101  (the loop above has seen to it)
     return LogState(
         version,
-        draft.protocol,
-        draft.metadata,
+        configuration,
         draft.transactions,
         draft.domains,
         checkpoint,

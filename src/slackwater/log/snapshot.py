@@ -34,10 +34,11 @@ from slackwater.log.segment import CheckpointFiles, LogSegment, load_segment
 from slackwater.owner.api.registry import known_owner
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
-from slackwater.protocol.features.column_mapping import column_mapping_mode, data_columns
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.features.column_mapping import data_columns
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
 from slackwater.protocol.properties.properties import TableProperties
-from slackwater.protocol.schema.schema import StructType, parse_schema
+from slackwater.protocol.schema.schema import StructType
 from slackwater.stats.parsed import conform_stats, stats_to_json, stats_type
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
@@ -181,23 +182,28 @@ class LogSnapshot:
         """Schema, partitioning and configuration."""
         return self._state.metadata
 
-    @cached_property
+    @property
+    def configuration(self) -> TableConfiguration:
+        """Protocol and metadata as one value, the same one in versions that have the same."""
+        return self._state.configuration
+
+    @property
     def properties(self) -> TableProperties:
         """The table properties; keys are found in any case."""
-        return TableProperties(self.metadata.configuration)
+        return self.configuration.properties
 
-    @cached_property
+    @property
     def schema(self) -> StructType:
         """The schema by display names. Raises InvalidSchema."""
         try:
-            return parse_schema(self.metadata.schema_string)
+            return self.configuration.schema
         except InvalidSchema as error:
             raise InvalidSchema(f"{self._store.root_url}, version {self.version}: {error}") from error
 
-    @cached_property
+    @property
     def column_mapping_mode(self) -> str:
         """`none`, `name` or `id`."""
-        return column_mapping_mode(self.protocol, self.properties)
+        return self.configuration.column_mapping_mode
 
     @property
     def transactions(self) -> Mapping[str, SetTransaction]:

@@ -17,8 +17,9 @@ from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import iceberg_compat, managed_commits, row_tracking
-from slackwater.protocol.features.column_mapping import NONE, column_mapping_mode, physical_schema
+from slackwater.protocol.features.column_mapping import NONE, physical_schema
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.support import required_features, validate_feature_combination, with_features
 from slackwater.protocol.features.table_features import is_active, supported_features, validate_writable
@@ -202,7 +203,7 @@ def _validate_files(
 def _validate_partition_values(
     staged: StagedActions, protocol: Protocol, metadata: Metadata, schema: StructType
 ) -> None:
-    mode = column_mapping_mode(protocol, TableProperties(metadata.configuration))
+    mode = TableConfiguration(protocol, metadata).column_mapping_mode
     physical = dict(zip(schema.names, physical_schema(schema, mode), strict=True))
     columns = {physical[name].name: physical[name].type for name in metadata.partition_columns}
     files: list[AddFile | AddCDCFile] = [*staged.adds, *staged.change_files]

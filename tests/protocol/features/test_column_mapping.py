@@ -2,24 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.errors import CorruptTable, InvalidSchema
-from slackwater.protocol.actions.actions import Protocol
+from slackwater.errors import InvalidSchema
 from slackwater.protocol.features.column_mapping import (
     FIELD_ID,
     ID,
     NAME,
     NONE,
     PHYSICAL_NAME,
-    column_mapping_mode,
     field_id,
     physical_name,
     physical_path,
     physical_schema,
 )
-from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, TableProperties
 from slackwater.protocol.schema.schema import LONG, STRING, ArrayType, DataType, MapType, StructField, StructType
-
-MAPPED = Protocol(2, 5)
 
 
 def _column(name: str, number: int, data_type: DataType = LONG) -> StructField:
@@ -35,30 +30,6 @@ SCHEMA = StructType(
         _column("map", 7, MapType(StructType((_column("k", 8),)), StructType((_column("v", 9),)), True)),
     )
 )
-
-
-@pytest.mark.parametrize(
-    ("protocol", "value", "mode"),
-    [
-        (MAPPED, None, NONE),
-        (MAPPED, "none", NONE),
-        (MAPPED, "name", NAME),
-        (MAPPED, "ID", ID),
-        (Protocol(3, 7, ("columnMapping",), ("columnMapping",)), "id", ID),
-        (Protocol(2, 7, None, ("columnMapping",)), "name", NAME),
-        (Protocol(1, 4), "name", NONE),
-        (Protocol(3, 7, (), ()), "id", NONE),
-        (Protocol(1, 4), "nonsense", NONE),
-    ],
-)
-def test_the_mode_counts_where_the_protocol_supports_it(protocol: Protocol, value: str | None, mode: str) -> None:
-    properties = TableProperties({} if value is None else {COLUMN_MAPPING_MODE: value})
-    assert column_mapping_mode(protocol, properties) == mode
-
-
-def test_an_unknown_mode_is_named() -> None:
-    with pytest.raises(CorruptTable, match=r"delta\.columnMapping\.mode must be none, name or id, found 'nonsense'"):
-        column_mapping_mode(MAPPED, TableProperties({COLUMN_MAPPING_MODE: "nonsense"}))
 
 
 @pytest.mark.parametrize("mode", [NAME, ID])

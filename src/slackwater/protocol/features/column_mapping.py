@@ -8,28 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from slackwater.errors import CorruptTable, InvalidSchema
-from slackwater.protocol.actions.actions import Protocol
-from slackwater.protocol.features.table_features import supported_features
-from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, TableProperties
+from slackwater.errors import InvalidSchema
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
 
 FIELD_ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 NONE, NAME, ID = "none", "name", "id"
-
-
-def column_mapping_mode(protocol: Protocol, properties: TableProperties) -> str:
-    """`none`, `name` or `id`: the property, where the protocol supports column mapping, else `none`.
-
-    Raises CorruptTable for another value. Source: "Reader Requirements for Column Mapping".
-    """
-    if "columnMapping" not in supported_features(protocol):
-        return NONE
-    mode = properties.get(COLUMN_MAPPING_MODE, NONE).lower()
-    if mode not in (NONE, NAME, ID):
-        raise CorruptTable(f"table property {COLUMN_MAPPING_MODE} must be none, name or id, found {mode!r}")
-    return mode
 
 
 def physical_name(column: StructField, mode: str) -> str:

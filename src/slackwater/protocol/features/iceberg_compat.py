@@ -11,7 +11,8 @@ from dataclasses import replace
 from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.actions.files import AddFile
-from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME, column_mapping_mode
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import NESTED_IDS as NESTED_ID_KEYS
 from slackwater.protocol.features.table_features import is_active, supported_features
 from slackwater.protocol.properties.properties import (
@@ -65,7 +66,7 @@ def validate_iceberg_compat(
     if version is None:
         return
     rule = f"{_ENABLED_BY[version]} is true"
-    if column_mapping_mode(protocol, properties) == NONE:
+    if TableConfiguration(protocol, metadata).column_mapping_mode == NONE:
         raise InvalidArgument(f"{rule}, which needs {COLUMN_MAPPING_MODE} to be name or id")
     _validate_deletion_vectors(version, protocol, properties, rule)
     _validate_types(version, schema, rule)

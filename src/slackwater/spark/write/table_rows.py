@@ -14,8 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
 
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.actions.files import AddCDCFile, AddFile
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import clustering, iceberg_compat
-from slackwater.protocol.features.column_mapping import column_mapping_mode, physical_name
+from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.identity_columns import IdentityColumn, with_high_water_marks
 from slackwater.protocol.features.row_rules import RowRules, row_rules
 from slackwater.protocol.properties.properties import (
@@ -63,7 +64,7 @@ class TableRows:
     @cached_property
     def mode(self) -> str:
         """The column mapping mode."""
-        return column_mapping_mode(self.protocol, self.properties)
+        return TableConfiguration(self.protocol, self.metadata).column_mapping_mode
 
     @cached_property
     def rules(self) -> RowRules:
