@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -18,7 +19,7 @@ from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescripto
 from slackwater.protocol.actions.z85 import encode_uuid
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.storage import ObjectStore, open_store
-from slackwater.storage.gate import file_place, opened_place, vector_place
+from slackwater.storage.gate import file_place, file_places, opened_place, vector_place
 from slackwater.storage.location import Location
 from tests.log.tables import DEFAULT, TableLog, add, checkpoint_metadata
 
@@ -90,6 +91,27 @@ def test_a_path_that_passes_the_gate_is_of_a_file_below_the_root(path: str, root
         return
     assert _is_below(root, place), place
     assert opened_place(store, place) == (store, place)
+
+
+PLAIN = st.lists(st.sampled_from(["a", "b.parquet", "day=1", "/", "."]), min_size=1, max_size=4).map("".join)
+
+
+def _places(places: Callable[[], list[str]]) -> list[str] | None:
+    try:
+        return places()
+    except PathNotAllowed:
+        return None
+
+
+@given(st.lists(PLAIN | SPELLED, max_size=3) | st.lists(PLAIN, max_size=3), st.sampled_from(ROOTS), st.booleans())
+@example(["a", ""], "/data/t", False)
+@example(["a\0b"], "/data/t", False)
+@example(["/data/t/a"], "/data/t", False)
+@example(["a/./b", "./c", "d/.."], "s3://bucket/t", False)
+def test_many_paths_pass_the_gate_as_each_does(paths: list[str], root: str, allowed: bool) -> None:
+    store: Any = RecordingStore(root)
+    one_by_one = _places(lambda: [file_place(store, path, allowed) for path in paths])
+    assert _places(lambda: file_places(store, paths, allowed)) == one_by_one
 
 
 @given(SPELLED, st.sampled_from(["u", "p"]), st.sampled_from(ROOTS), st.booleans())

@@ -8,8 +8,10 @@ Vector Descriptor Schema", "Sidecar File Information".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
-from slackwater.protocol.actions.paths import checked_data_path, checked_relative_path, is_absolute
+from slackwater.protocol.actions.paths import are_plain, checked_data_path, checked_relative_path, is_absolute
 from slackwater.storage.store import ObjectStore
 
 
@@ -20,6 +22,13 @@ def file_place(store: ObjectStore, path: str, allow_outside_root: bool = False) 
     or cannot be that of a file.
     """
     return checked_data_path(path, store.root_url, store.local_root, allow_outside_root)
+
+
+def file_places(store: ObjectStore, paths: Sequence[str], allow_outside_root: bool = False) -> list[str]:
+    """`file_place` of each of `paths`."""
+    if are_plain(paths):
+        return list(paths)
+    return [file_place(store, path, allow_outside_root) for path in paths]
 
 
 def vector_place(store: ObjectStore, vector: DeletionVectorDescriptor, allow_outside_root: bool = False) -> str:

@@ -6,6 +6,7 @@ Source: delta-protocol.md "Add File and Remove File" (`path` is a URI that must 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -20,6 +21,9 @@ _BLOCK_BYTES = 1 << 20
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
 # Some systems take a backslash for a slash.
 _SEPARATOR = re.compile(r"[/\\]")
+_PLAIN = re.compile(r"[A-Za-z0-9_.=/\-\0]*")
+# Of paths between NULs: one that begins or ends as none of a file below the root does, or has an odd part.
+_ODD = ("\0/", "/\0", "\0\0", "//", "\0.", "/.")
 
 
 def canonical_path(path: str) -> str:
@@ -72,6 +76,17 @@ def _begin_with(prefix: bytes, starts: npt.NDArray[np.int32], text: npt.NDArray[
         starts = starts[starts + position < len(text)]
         starts = starts[text[starts + position] == byte]
     return len(starts) > 0
+
+
+def are_plain(paths: Sequence[str]) -> bool:
+    """Whether each of `paths` is relative, of a file below the root, and written alike in the log, in URIs and globs.
+
+    Looks at all of them as one text: for many paths far less than to look at each. False tells nothing.
+    """
+    text = "\0".join(["", *paths, ""])
+    if text.count("\0") != len(paths) + 1 or _PLAIN.fullmatch(text) is None:
+        return False
+    return not paths or not any(odd in text for odd in _ODD)
 
 
 def is_absolute(path: str) -> bool:

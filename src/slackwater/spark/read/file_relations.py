@@ -42,9 +42,7 @@ def read_files(
     # Many paths on a local disk are looked up faster without a Spark job; in a remote store the job is right.
     with listing_on_driver(spark, len(paths) if locations.is_local else 0):
         try:
-            frame = read_paths(
-                spark, reader.options(**_EVERY_FILE).format(source), [locations.spark_path(path) for path in paths]
-            )
+            frame = read_paths(spark, reader.options(**_EVERY_FILE).format(source), locations.spark_paths(paths))
         except AnalysisException as error:
             if is_missing_path(error):
                 raise DataFileNotFound(f"{locations.root}: {str(error).splitlines()[0]}") from error
@@ -88,7 +86,7 @@ def _require_content(locations: DataLocations, paths: Sequence[str]) -> None:
 
 
 def _require_same(locations: DataLocations, paths: Sequence[str], listed: Sequence[str]) -> None:
-    wanted = {locations.metadata_url(path): path for path in paths}
+    wanted = dict(zip(locations.metadata_urls(paths), paths, strict=True))
     found = {url.replace("file:///", "file:/", 1) for url in listed}
     if missing := [path for url, path in wanted.items() if url not in found]:
         raise StorageError(

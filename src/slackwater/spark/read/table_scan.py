@@ -150,8 +150,8 @@ class TableScan:
 
     def located(self, files: pa.Table) -> LocatedRows:
         """All live rows of `files` with their ADDRESS; with row tracking also KEPT_ROW_ID and KEPT_COMMIT_VERSION."""
-        paths = [self.locations.relative(path) for path in files["path"].to_pylist()]
-        numbers = file_numbers([self.locations.metadata_url(path) for path in paths])
+        paths = self.locations.relatives(files["path"].to_pylist())
+        numbers = file_numbers(self.locations.metadata_urls(paths))
         by_path = dict(zip(paths, numbers or range(len(paths)), strict=True))
         parts = [self._part(part, by_path, numbers is None) for part in _by_vector(files)]
         if not parts:
@@ -234,7 +234,7 @@ class TableScan:
 
         `located`: the numbers of the files for ADDRESS, which are not those of `file_number` with `by_ordinal`.
         """
-        paths = [self.locations.relative(path) for path in files["path"].to_pylist()]
+        paths = self.locations.relatives(files["path"].to_pylist())
         ordinals = [located[path] for path in paths] if located and by_ordinal else None
         tracking = (ROW_ID, ROW_COMMIT_VERSION) if located is None else (KEPT_ROW_ID, KEPT_COMMIT_VERSION)
         raw = self.raw_frame(paths, files, needs_row=located is not None, ordinals=ordinals, tracking=tracking)
@@ -285,7 +285,7 @@ class TableScan:
             constants[_BASE_ROW_ID] = (long, files["baseRowId"].combine_chunks())
             constants[_DEFAULT_COMMIT_VERSION] = (long, files["defaultRowCommitVersion"].combine_chunks())
         frame = self._relation(paths, read_schema, native is not None)
-        urls = [self.locations.metadata_url(path) for path in paths] if constants or needs_row else []
+        urls = self.locations.metadata_urls(paths) if constants or needs_row else []
         if urls:
             verify_urls(self.spark, frame, urls)
         numbers = file_numbers(urls) if needs_row and ordinals is None else None

@@ -9,8 +9,8 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import StorageError
-from slackwater.protocol.actions.paths import is_absolute
-from slackwater.storage.gate import file_place
+from slackwater.protocol.actions.paths import are_plain, is_absolute
+from slackwater.storage.gate import file_place, file_places
 from slackwater.storage.store import ObjectStore
 
 # RFC 2396 as java.net.URI applies it to a path: what stays as it is.
@@ -41,21 +41,42 @@ class DataLocations:
         """The decoded path of a file action, relative to the root, or absolute outside it. Raises PathNotAllowed."""
         return file_place(self._store, path, self._allow_outside_root)
 
+    def relatives(self, paths: Sequence[str]) -> list[str]:
+        """`relative` of each of `paths`."""
+        return file_places(self._store, paths, self._allow_outside_root)
+
+    def spark_paths(self, relatives: Sequence[str]) -> list[str]:
+        """`spark_path` of each of `relatives`."""
+        if not are_plain(relatives):
+            return [self.spark_path(relative) for relative in relatives]
+        root = self.root.translate(_ESCAPED_GLOB)
+        return [f"{root}/{relative}" for relative in relatives]
+
+    def metadata_urls(self, relatives: Sequence[str]) -> list[str]:
+        """`metadata_url` of each of `relatives`."""
+        if not are_plain(relatives):
+            return [self.metadata_url(relative) for relative in relatives]
+        root = self._url(self.root)
+        return [f"{root}/{relative}" for relative in relatives]
+
     def spark_path(self, relative: str) -> str:
         """The path to give to Spark, glob characters escaped."""
         return self.place(relative).translate(_ESCAPED_GLOB)
 
     def metadata_url(self, relative: str) -> str:
         """What `_metadata.file_path` is for rows of the file: percent-encoded, `file:/…` on a local disk."""
-        full = self.place(relative)
-        if "://" in full:
-            scheme, _, rest = full.partition("://")
-            return f"{scheme}://{encode_uri_path(rest)}"
-        return f"file:{encode_uri_path(full)}"
+        return self._url(self.place(relative))
 
     def place(self, relative: str) -> str:
         """The path of a file, literal."""
         return relative if is_absolute(relative) else f"{self.root}/{relative}"
+
+    @staticmethod
+    def _url(place: str) -> str:
+        if "://" in place:
+            scheme, _, rest = place.partition("://")
+            return f"{scheme}://{encode_uri_path(rest)}"
+        return f"file:{encode_uri_path(place)}"
 
 
 def verify_urls(spark: SparkSession, frame: DataFrame, urls: Sequence[str]) -> None:
