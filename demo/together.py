@@ -6,7 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 import slackwater
 from demo.terminal import console, show, yes
@@ -65,9 +65,9 @@ def slices(lake: slackwater.Lake, name: str, before: dt.datetime, told: dt.datet
     """Reports of two instants, each over all tables: they add up."""
     for at in (before, told):
         past = lake.as_of(at)
-        flights = past.table(name).count()
-        summed = past.table(SUMMARY).agg(F.sum("flights").alias("n")).first()
-        audited = past.table(AUDIT).orderBy(F.desc("at")).first()
+        flights = past.table(name).toDF().count()
+        summed = past.table(SUMMARY).toDF().agg(F.sum("flights").alias("n")).first()
+        audited = past.table(AUDIT).toDF().orderBy(F.desc("at")).first()
         same = summed is not None and audited is not None and flights == summed["n"] == audited["flights"]
         console.print(
             f"   lake.as_of({at.isoformat(timespec='milliseconds')}): {flights:,} flights; summary and audit say the "

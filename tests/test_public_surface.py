@@ -65,9 +65,9 @@ def test_the_public_methods_of_a_snapshot_are_these() -> None:
     }
 
 
-def test_the_public_methods_of_a_table_are_delta_sparks_and_its_system_time() -> None:
+def test_the_public_methods_of_a_table_are_delta_sparks_and_our_own() -> None:
     names = {name for name in dir(slackwater.DeltaTable) if not name.startswith("_")}
-    assert names - {"system_time"} == {
+    assert names - {"system_time", "where"} == {
         "addColumns",
         "addConstraint",
         "addFeatureSupport",
@@ -105,6 +105,34 @@ def test_the_public_methods_of_a_table_are_delta_sparks_and_its_system_time() ->
         "update",
         "upgradeTableProtocol",
     }
+
+
+def _public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_the_public_methods_of_a_lake_are_these() -> None:
+    names = "adopt as_of backfill close connect create_table history location open release repair run table tables"
+    of_the_log = "create_log open_location owner recover_state snapshot store_of take_anew"
+    assert _public(slackwater.Lake) == {*f"{names} transaction {of_the_log}".split()}
+
+
+def test_the_public_methods_of_a_transaction_over_tables_are_these() -> None:
+    from slackwater.spark.lake.transaction import LakeTransaction
+
+    names = "begun_at commit commit_timestamp current_date current_time current_timestamp is_open lock rollback table"
+    of_the_log = "id log owner_ids reading results seniority_ms snapshot time_zone versions writing"
+    assert _public(LakeTransaction) == {*f"{names} {of_the_log}".split()}
+
+
+def test_tables_of_lakes_transactions_and_time_slices_are_delta_tables() -> None:
+    from slackwater.spark.lake.time_slice import TimeSlice, TimeSliceTable
+    from slackwater.spark.lake.transaction import TransactionTable
+
+    table = _public(slackwater.DeltaTable)
+    assert _public(TransactionTable) - table == {"append", "overwrite"}
+    assert _public(TimeSliceTable) - table == {"version"}
+    assert _public(TimeSlice) == {"snapshot", "table", "tables", "timestamp", "version"}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

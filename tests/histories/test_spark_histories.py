@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 import slackwater
 from tests.histories.recording import LoggedTable
@@ -58,7 +58,7 @@ def test_rows_carry_the_timestamp_of_their_commit_and_nobody_sees_a_transaction_
             sights.append(lake.run(_both, retries=50))
 
     with slackwater.Lake.open(tmp_path / "lake", spark=spark) as lake:
-        lake.create_table("orders", "id STRING, part STRING, seen BIGINT, at TIMESTAMP", partitioned_by=["part"])
+        lake.create_table("orders", "id STRING, part STRING, seen BIGINT, at TIMESTAMP", partition_by=["part"])
         lake.create_table("audit", "id STRING, at TIMESTAMP")
         with ThreadPoolExecutor(WRITERS + 1) as pool:
             reader = pool.submit(read)

@@ -66,7 +66,7 @@ class Workload:
         """Make the tables, each second one with row tracking."""
         for name in self.tables:
             properties = {"delta.enableRowTracking": "true"} if self.is_tracked(name) else {}
-            lake.create_log(name, SCHEMA, partitioned_by=["p"], properties=properties)
+            lake.create_log(name, SCHEMA, partition_by=["p"], properties=properties)
 
     def is_tracked(self, table: str) -> bool:
         """Whether it has row tracking, and so takes one change of a row in a transaction."""

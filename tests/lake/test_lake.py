@@ -99,7 +99,7 @@ def test_a_table_of_a_lake_says_whose_it_is_as_the_rfc_wants_it(lake: LogLake) -
 
 def test_a_table_may_lie_elsewhere_and_have_partitions_and_clusters(lake: LogLake, tmp_path: Path) -> None:
     columns = schema({"id": "long", "p": "string"})
-    lake.create_log("parted", columns, partitioned_by=["p"], location=tmp_path / "elsewhere")
+    lake.create_log("parted", columns, partition_by=["p"], location=tmp_path / "elsewhere")
     assert lake.snapshot("parted").metadata.partition_columns == ("p",)
     assert lake.snapshot("parted").store.local_root == str(tmp_path / "elsewhere")
     clustered = lake.create_log("clustered", columns, cluster_by=["id"]).snapshot

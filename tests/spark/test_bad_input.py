@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from slackwater import DeltaTable, errors
 from tests.spark.written import column, listing, read, rows, save, table_log

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Snapshot, errors
 from tests.spark.changed import FEED, VECTORS, WRITTEN_ALIKE, ids

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, IdentityGenerator, Snapshot, errors
 from slackwater.spark.session.modes import with_settings

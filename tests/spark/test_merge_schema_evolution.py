@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.change.merge.builder import DeltaMergeBuilder

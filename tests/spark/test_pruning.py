@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from slackwater.spark.read.load import load
 from tests.spark.tables import TABLES, write_table

@@ -192,7 +192,7 @@ class LogLake(LakeTables):
         self,
         name: str,
         schema: StructType | str,
-        partitioned_by: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
         cluster_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         description: str | None = None,
@@ -212,7 +212,7 @@ class LogLake(LakeTables):
             )
         definition = TableDefinition(
             parse_schema(schema) if isinstance(schema, str) else schema,
-            partitioned_by,
+            partition_by,
             [parse_column_path(column) for column in cluster_by] or None,
             properties or {},
             description=description,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater import Snapshot, errors
 from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, info, make

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812  the name that everybody gives it
+from pyspark.sql import functions as F
 
 from slackwater.predicate.predicate import (
     And,

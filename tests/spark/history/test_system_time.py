@@ -208,7 +208,7 @@ def test_what_was_current_at_an_instant_is_the_time_slice_of_it(
 ) -> None:
     properties = {**TRACKED, "delta.enableDeletionVectors": vectors}
     by = ["p"] if parted else []
-    shelf.lake.create_table("t", "id BIGINT, k BIGINT, p INT", partitioned_by=by, properties=properties)
+    shelf.lake.create_table("t", "id BIGINT, k BIGINT, p INT", partition_by=by, properties=properties)
     shelf.write(range(20), "id")
     order = seeded(seed).sample(OPERATIONS, len(OPERATIONS))
     for operation in (*order, lambda shelf: shelf.write(range(3), "3", "overwrite")):
@@ -220,10 +220,12 @@ def test_what_was_current_at_an_instant_is_the_time_slice_of_it(
     # No row begins again where it went on: rearranging is no change.
     for moment in shelf.times():
         current = [row[:3] for row, start, end in versions if start <= moment and (end is None or end > moment)]
-        assert Counter(current) == rows(shelf.lake.as_of(moment).table("t")), (moment, order)
+        assert Counter(current) == rows(shelf.lake.as_of(moment).table("t").toDF()), (moment, order)
     instants = seeded(seed).sample(shelf.times()[1:], 2)
     for moment in (instants[0], instants[1] + A_SECOND / 2):
-        assert rows(system_time.as_of(moment).select("id", "k", "p")) == rows(shelf.lake.as_of(moment).table("t"))
+        assert rows(system_time.as_of(moment).select("id", "k", "p")) == rows(
+            shelf.lake.as_of(moment).table("t").toDF()
+        )
 
 
 def test_rows_that_are_put_into_other_files_go_on(shelf: Shelf, vectors: str) -> None:

@@ -49,7 +49,7 @@ def _commit(path: str, version: int) -> list[dict[str, Any]]:
 
 def test_every_operation_works_on_a_managed_table(spark: SparkSession, lake: slackwater.Lake) -> None:
     properties = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
-    table = lake.create_table("t", "id BIGINT, part INT", partitioned_by=["part"], properties=properties)
+    table = lake.create_table("t", "id BIGINT, part INT", partition_by=["part"], properties=properties)
     path = lake.location("t")
     _rows(spark, 1, 2, 3, 4).write.format("delta").mode("append").save(path)
     table.delete("id = 1")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql import functions as F
+
 import slackwater
-from slackwater.errors import InvalidArgument, TableNotFound, TimestampOutOfRange
+from slackwater.errors import InvalidArgument, OperationNotAllowed, TableNotFound, TimestampOutOfRange
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.spark.lake.time_slice import LAKE_HISTORY_SCHEMA
 from tests.contract.owners import START_MS, FakeClock
@@ -52,14 +54,64 @@ def rows(frame: DataFrame) -> list[tuple[object, ...]]:
 def test_all_tables_are_of_one_instant(spark: SparkSession, lake: slackwater.Lake) -> None:
     past = lake.as_of(START_MS + 15_000)
     assert past.tables() == ["orders", "stock"]
-    assert rows(past.table("orders").join(past.table("stock"), "sku")) == [("A", 1, 5)]
+    assert rows(past.table("orders").toDF().join(past.table("stock").toDF(), "sku")) == [("A", 1, 5)]
     assert rows(past.table("stock").where("n = 5")) == [("A", 5)]
     by_version = spark.read.format("delta").option("versionAsOf", past.version("stock")).load(lake.location("stock"))
-    assert rows(past.table("stock")) == rows(by_version)
-    assert past.table("stock").schema == by_version.schema
-    assert rows(lake.as_of(START_MS + 25_000).table("stock")) == [("A", 4)]
-    assert rows(lake.as_of(START_MS + 9_999).table("stock")) == []
-    assert rows(past.table("orders", rowTracking=True)) == [(1, "A", 0, 1)]
+    assert rows(past.table("stock").toDF()) == rows(by_version)
+    assert past.table("stock").toDF().schema == by_version.schema
+    assert rows(lake.as_of(START_MS + 25_000).table("stock").toDF()) == [("A", 4)]
+    assert rows(lake.as_of(START_MS + 9_999).table("stock").toDF()) == []
+    assert rows(past.table("orders").toDF(rowTracking=True)) == [(1, "A", 0, 1)]
+
+
+def test_a_table_of_a_slice_reads_as_any_other(lake: slackwater.Lake) -> None:
+    then = lake.as_of(START_MS + 15_000).table("stock")
+    assert then.version == 1
+    _require_reads(then, 5)
+    _require_reads(lake.table("stock"), 4)
+    with lake.transaction() as tx:
+        _require_reads(tx.table("stock"), 4)
+
+
+def _require_reads(table: slackwater.DeltaTable, n: int) -> None:
+    assert rows(table.toDF()) == rows(table.where("sku = 'A'")) == [("A", n)]
+    assert rows(table.where(F.col("n") > 5)) == []
+    assert rows(table.alias("s").toDF().where("s.n > 0").select("s.n")) == [(n,)]
+    assert rows(table.detail().select("format")) == [("delta",)]
+    assert table.history().count() == 7 - n
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.delete(),
+        lambda table: table.update(set={"n": "0"}),
+        lambda table: table.merge(table.toDF().alias("s"), "s.n = n").whenMatchedDelete().execute(),
+        lambda table: table.setProperties({"a.b": "c"}),
+        lambda table: table.dropFeatureSupport("appendOnly"),
+        lambda table: table.checkpoint(),
+        lambda table: table.compactLog(),
+        lambda table: table.cleanUpLog(),
+        lambda table: table.system_time().all(),
+    ],
+    ids=["delete", "update", "merge", "properties", "feature", "checkpoint", "compaction", "cleanup", "system time"],
+)
+def test_a_table_of_a_slice_is_not_changed(lake: slackwater.Lake, change: Callable[[Any], Any]) -> None:
+    files = sorted(str(path) for path in Path(lake.location("stock")).rglob("*"))
+    for view in (lake.as_of(START_MS + 15_000).table("stock"), lake.as_of(START_MS + 15_000).table("stock").alias("t")):
+        with pytest.raises(OperationNotAllowed, match=r"use lake\.table\('stock'\)"):
+            change(view)
+    assert sorted(str(path) for path in Path(lake.location("stock")).rglob("*")) == files
+
+
+@pytest.mark.parametrize(
+    "work",
+    [lambda t: t.checkpoint(), lambda t: t.compactLog(), lambda t: t.cleanUpLog(), lambda t: t.dropFeatureSupport("v")],
+    ids=["checkpoint", "compaction", "cleanup", "feature"],
+)
+def test_the_log_is_not_worked_on_within_a_transaction(lake: slackwater.Lake, work: Callable[[Any], Any]) -> None:
+    with lake.transaction() as tx, pytest.raises(OperationNotAllowed, match="no part of a transaction"):
+        work(tx.table("stock"))
 
 
 def test_instants_without_a_zone_are_of_the_sessions(lake: slackwater.Lake, conf: Callable[[str, str], None]) -> None:
@@ -77,7 +129,7 @@ def test_what_cannot_be_is_refused(lake: slackwater.Lake) -> None:
     with pytest.raises(TableNotFound, match="there is no table named 'nope'"):
         past.table("nope")
     with pytest.raises(InvalidArgument, match="is of one version already: leave out versionAsOf"):
-        past.table("stock", versionAsOf=0)
+        past.table("stock").toDF(versionAsOf=0)
     with pytest.raises(TimestampOutOfRange, match="has not come yet"):
         lake.as_of(START_MS + 30_001)
     with pytest.raises(TableNotFound, match="it exists since"):

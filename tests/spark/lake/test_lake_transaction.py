@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 import slackwater
 from slackwater.errors import (
@@ -300,7 +300,7 @@ def test_nothing_goes_past_an_open_transaction(spark: SparkSession, lake: slackw
                 work()
         # What the log says is no row of the table; past states, and tables of others, are asked for by name.
         assert lake.snapshot("stock").version == lake.table("stock").history(1).collect()[0].version == before
-        assert _quantities(lake.as_of(tx.begun_at).table("stock")) == {"A1": 10, "B2": 5}
+        assert _quantities(lake.as_of(tx.begun_at).table("stock").toDF()) == {"A1": 10, "B2": 5}
         assert _quantities(reader.load(str(tmp_path / "plain"))) == {"C3": 3}
         more.write.format("delta").mode("append").save(str(tmp_path / "plain"))
     assert _quantities(reader.load(path)) == {"A1": 10, "B2": 5}

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 import slackwater
 from slackwater.errors import InvalidArgument, InvariantViolationException

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812  the name that everybody gives it
+from pyspark.sql import functions as F
 
 from slackwater.errors import CheckpointFallbackWarning, CorruptCheckpoint, InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA

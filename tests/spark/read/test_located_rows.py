@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyroaring import BitMap64
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 import slackwater
 from slackwater import DeltaTable, Snapshot

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.session import shared_storage

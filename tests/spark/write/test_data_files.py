@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.protocol.properties.properties import WRITE_PARTITION_COLUMNS

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument

@@ -12,7 +12,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.predicate.predicate import Constant, Predicate
 from slackwater.predicate.sql_text import asks_the_clock

@@ -12,7 +12,7 @@ from functools import partial
 
 import orjson
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.protocol.schema.schema import StructField
 from slackwater.spark.change.assignments import assigned_columns, assignments_without_alias, parse_assignments

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 

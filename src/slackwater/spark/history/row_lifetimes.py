@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.log.file_actions import STRING_MAP

@@ -13,7 +13,7 @@ from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.errors import DataFileNotFound, InvalidArgument, TimestampOutOfRange
 from slackwater.lake.time_slice import Instant, instant_ms

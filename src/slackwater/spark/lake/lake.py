@@ -31,7 +31,7 @@ class Lake(LogLake):
     """The tables of one commit owner.
 
         lake = slackwater.Lake.open("/data/lake")
-        lake.create_table("flights", "day DATE, carrier STRING", partitioned_by=["day"])
+        lake.create_table("flights", "day DATE, carrier STRING", partition_by=["day"])
         df.write.format("delta").mode("append").save(lake.location("flights"))
         lake.table("flights").delete("carrier = 'XX'")
 
@@ -96,7 +96,7 @@ class Lake(LogLake):
         self,
         name: str,
         schema: spark_types.StructType | StructType | str,
-        partitioned_by: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
         cluster_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         description: str | None = None,
@@ -113,7 +113,7 @@ class Lake(LogLake):
         self.create_log(
             name,
             _schema(schema),
-            partitioned_by,
+            partition_by,
             cluster_by,
             properties,
             description,
@@ -145,7 +145,7 @@ class Lake(LogLake):
         )
 
     def as_of(self, timestamp: Instant) -> TimeSlice:
-        """As `LogLake.as_of`, with the tables as DataFrames; what names no zone is of the session's."""
+        """As `LogLake.as_of`, with tables to read; what names no zone is of the session's."""
         session = self._session()
         zone = session_zone(session)
         return TimeSlice(self, session, instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}"))

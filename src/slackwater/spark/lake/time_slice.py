@@ -1,22 +1,27 @@
-"""Time travel over all tables of a lake, as DataFrames: one state of them, and what was done to them.
+"""Time travel over all tables of a lake with Spark: one state of them, and what was done to them.
 
 Source: paper §1 (timeslice); design §6, §7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.lake.history import LakeCommit
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import LogTimeSlice
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.options import Options
+from slackwater.spark.table.table import DeltaTable
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.table.alteration import Alteration
 
 _TEXT, _LONG = spark_types.StringType(), spark_types.LongType()
 _TEXTS = spark_types.MapType(_TEXT, _TEXT)
@@ -44,23 +49,70 @@ class TimeSlice(LogTimeSlice):
     """The tables of a lake as they were at one instant, for a session; `Lake.as_of` gives it.
 
     past = lake.as_of("2026-11-21T10:00:00Z")
-    past.table("orders").join(past.table("stock"), "sku")
+    past.table("orders").toDF().join(past.table("stock").toDF(), "sku")
     """
 
     def __init__(self, lake: LakeTables, spark: SparkSession, timestamp_ms: int) -> None:
         super().__init__(lake, timestamp_ms)
         self._spark = spark
 
-    def table(self, name: str, **options: Any) -> DataFrame:
-        """A table as it was: what `versionAsOf` reads of its version then.
+    def table(self, name: str) -> TimeSliceTable:
+        """A table as it was. Raises as `snapshot`."""
+        return TimeSliceTable(self._spark, name, self.snapshot(name))
 
-        Options as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`. Raises as `snapshot`,
-        InvalidArgument for options that name another version, DataFileNotFound where files of then were vacuumed.
+
+class TimeSliceTable(DeltaTable):
+    """A table as it was at the instant of a time slice: it is read as any DeltaTable is, and cannot be changed."""
+
+    def __init__(self, spark: SparkSession, name: str, snapshot: Snapshot) -> None:
+        super().__init__(spark, snapshot.store.local_root or snapshot.store.root_url)
+        self._name = name
+        self._slice = snapshot
+
+    @property
+    def version(self) -> int:
+        """The version that was the newest then."""
+        return self._slice.version
+
+    def toDF(self, **options: Any) -> DataFrame:
+        """What `versionAsOf` reads of the version then.
+
+        Options as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`. Raises InvalidArgument
+        for options that name another version, DataFileNotFound where files of then were vacuumed.
         """
         given = Options(options)
         if clash := [key for key in _OTHER_TRAVEL if given.get(key) is not None]:
             raise InvalidArgument(f"a table of a time slice is of one version already: leave out {', '.join(clash)}")
-        return TableScan(self._spark, self.snapshot(name), ScanOptions.of(given)).dataframe()
+        frame = TableScan(self._spark, self._slice, ScanOptions.of(given)).dataframe()
+        return frame.alias(self._alias) if self._alias else frame
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The same table, whose `toDF` is known as `aliasName`."""
+        aliased = TimeSliceTable(self._spark, self._name, self._slice)
+        aliased._alias = aliasName
+        return aliased
+
+    def _snapshot(self) -> Snapshot:
+        return self._slice
+
+    def _snapshot_for_rows(self) -> Snapshot:
+        raise self._refused("system time")
+
+    def _snapshot_for_upkeep(self, what: str) -> Snapshot:
+        raise self._refused(what)
+
+    def _store(self) -> ObjectStore:
+        raise self._refused("a change of rows")
+
+    def _alter(self, change: Callable[[Snapshot], Alteration], reads_rows: bool = False) -> CommitResult | None:
+        del change, reads_rows
+        raise self._refused("a change of the table")
+
+    def _refused(self, what: str) -> OperationNotAllowed:
+        return OperationNotAllowed(
+            f"{what} is of the table as it is now: use lake.table({self._name!r}); this one is the table as it was at "
+            "one instant, by lake.as_of"
+        )
 
 
 def history_frame(spark: SparkSession, commits: Sequence[LakeCommit]) -> DataFrame:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
@@ -158,6 +158,11 @@ class TransactionTable(DeltaTable):
 
     def _snapshot(self) -> Snapshot:
         return self._transaction.reading(self._name).snapshot
+
+    def _snapshot_for_upkeep(self, what: str) -> Snapshot:
+        raise OperationNotAllowed(
+            f"{what} is no part of a transaction: do it before or after, with lake.table({self._name!r})"
+        )
 
     def _alter(self, change: Callable[[Snapshot], Any], reads_rows: bool = False) -> CommitResult | None:
         self._writing()

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, TransactionEnded
 from slackwater.lake.transaction import LogTransaction

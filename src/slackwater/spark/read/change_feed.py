@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import ChangeFeedNotEnabled, CorruptLog, InvalidArgument, VersionNotFound

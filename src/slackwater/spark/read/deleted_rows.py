@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.protocol.actions.deletion_vectors import CHUNK_ROWS, to_words
 from slackwater.scan.deletion_vectors import load_deletion_vectors

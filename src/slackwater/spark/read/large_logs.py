@@ -15,7 +15,7 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 

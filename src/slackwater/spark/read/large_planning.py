@@ -12,7 +12,7 @@ from typing import TypeGuard
 
 import pyarrow as pa
 from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument
 from slackwater.log.checkpoints.checkpoint import SIDECARS

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.errors import StorageRefused
 from slackwater.log.segment import LogSegment

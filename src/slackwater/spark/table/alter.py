@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, InvariantViolationException
@@ -64,6 +64,9 @@ class TableAlterations:
     _spark: SparkSession
 
     def _snapshot(self) -> Snapshot:
+        raise NotImplementedError
+
+    def _snapshot_for_upkeep(self, what: str) -> Snapshot:
         raise NotImplementedError
 
     def addColumns(
@@ -247,7 +250,7 @@ class TableAlterations:
             raise InvalidArgument(f"featureName needs to be a string but got {type(featureName)}")
         if truncateHistory is not None and not isinstance(truncateHistory, bool):
             raise InvalidArgument(f"truncateHistory needs to be a boolean but got {type(truncateHistory)}")
-        snapshot = self._snapshot()
+        snapshot = self._snapshot_for_upkeep("dropping a table feature")
         drop_feature(
             snapshot,
             committer_for(snapshot.store, snapshot.protocol, snapshot.metadata),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 from typing_extensions import Self
 
@@ -148,10 +148,17 @@ class DeltaTable(TableChanges, TableAlterations):
         aliased._alias = aliasName
         return aliased
 
-    def toDF(self) -> DataFrame:
-        """The newest version of the table, read anew at every call."""
-        frame = load(self._spark, self._path, self._options)
+    def toDF(self, **options: Any) -> DataFrame:
+        """The newest version of the table, read anew at every call; options as `spark.read` takes them.
+
+        Raises as `spark.read.format("delta").load`.
+        """
+        frame = load(self._spark, self._path, {**self._options, **options})
         return frame.alias(self._alias) if self._alias else frame
+
+    def where(self, condition: str | Column, **options: Any) -> DataFrame:
+        """The rows of `toDF` for which `condition`, SQL text or a Column, is true; reads what may have such rows."""
+        return self.toDF(**options).where(condition)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits that the log holds, newest first: HISTORY_SCHEMA, at most `limit` rows."""
@@ -174,18 +181,18 @@ class DeltaTable(TableChanges, TableAlterations):
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the newest version now, rather than when `delta.checkpointInterval` asks for it."""
-        checkpoint_newest(self._snapshot(), Clock().now_ms())
+        checkpoint_newest(self._snapshot_for_upkeep("a checkpoint"), Clock().now_ms())
 
     def compactLog(self, startVersion: int | None = None, endVersion: int | None = None) -> None:
         """Write one file for the commits of these versions, which stay; by default for those after the checkpoint.
 
         Raises InvalidArgument where that is fewer than two versions, or the log lacks a commit.
         """
-        compact(self._snapshot(), startVersion, endVersion)
+        compact(self._snapshot_for_upkeep("log compaction"), startVersion, endVersion)
 
     def cleanUpLog(self) -> int:
         """Delete what of the log is older than `delta.logRetentionDuration`, now; how many files went."""
-        return len(clean_up(self._snapshot(), Clock().now_ms()).deleted)
+        return len(clean_up(self._snapshot_for_upkeep("a cleanup of the log"), Clock().now_ms()).deleted)
 
     def _snapshot(self) -> Snapshot:
         return Snapshot.load(self._path, storage_options=Options(self._options).storage_options())
@@ -194,6 +201,11 @@ class DeltaTable(TableChanges, TableAlterations):
         snapshot = self._snapshot()
         require_not_past_transaction(snapshot)
         return snapshot
+
+    def _snapshot_for_upkeep(self, what: str) -> Snapshot:
+        """The table for `what` is done to its log; not every view of a table lets that happen."""
+        del what
+        return self._snapshot()
 
     def _frame(self, records: list[dict[str, Any]], schema: spark_types.StructType) -> DataFrame:
         rows = [tuple(_value(record.get(f.name), f.dataType) for f in schema.fields) for record in records]

@@ -6,7 +6,7 @@ Source: delta-protocol.md "Consistency Between Table Metadata and Data Files".
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.protocol.schema.schema import (
     VOID,

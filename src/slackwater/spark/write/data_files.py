@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import StorageError, StorageRefused, UnsupportedFeature

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import orjson
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.features.identity_columns import IdentityColumn, next_start

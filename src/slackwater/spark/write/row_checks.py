@@ -13,7 +13,7 @@ from functools import reduce
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, InvariantViolationException
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructType

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.actions.files import AddCDCFile, AddFile

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater import Snapshot, errors
 from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, counts, info, make

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 import slackwater
 from slackwater.predicate.predicate import And, Comparison, Constant, In, Predicate

@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.spark.change.merge.builder import MATCHED, NOT_MATCHED_BY_SOURCE
 from slackwater.spark.change.merge.clauses import ResolvedClause, first_match

@@ -10,7 +10,7 @@ from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (the name the field uses)
+from pyspark.sql import functions as F
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.schema.schema import StructField
