@@ -200,6 +200,23 @@ def test_the_guide_for_contributors_names_the_layers() -> None:
     assert tuple(re.findall(r"`([a-z.]+)`", sentence)) == LAYERS
 
 
+def test_sources_point_to_documents_and_sections_that_exist() -> None:
+    named = [
+        (path.name, document, heading)
+        for path in MODULES
+        for document, heading in re.findall(r'docs/([\w-]+\.md)(?:\s+"([^"]+)")?', path.read_text())
+    ]
+    assert len(named) > 20
+    lost = [
+        each
+        for each in named
+        if not (DOCUMENTS / "docs" / each[1]).is_file()
+        or (each[2] and f"# {' '.join(each[2].split())}\n" not in (DOCUMENTS / "docs" / each[1]).read_text())
+    ]
+    assert not lost
+    assert not [path.name for path in MODULES if re.search(r"\b(design|surface),? §", path.read_text())]
+
+
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_a_module_is_short_and_says_what_it_is_for(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

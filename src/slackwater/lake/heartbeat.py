@@ -1,6 +1,6 @@
 """Signs of life of a transaction, by which its locks and what it holds stay its own.
 
-Source: design §6 (leased, as locks are).
+Source: docs/transactions.md (leased, as locks are).
 """
 
 from __future__ import annotations

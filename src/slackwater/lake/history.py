@@ -1,6 +1,6 @@
 """The commits of all tables of a lake in one order of time, those of one transaction together.
 
-Source: design §6; delta-protocol.md "Commit Provenance Information".
+Source: docs/time-travel.md "What was done"; delta-protocol.md "Commit Provenance Information".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Named tables under one commit owner.
 
 Source: managed-commits.md "Creating a new managed-commit table", "Converting an existing filesystem based table to
-managed-commit table", "Converting a managed-commit table to filesystem table"; design §7.
+managed-commit table", "Converting a managed-commit table to filesystem table".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The lakes of a transaction, and the state of each as it is seen: where a table is, by its name.
 
-Source: design §6 (one consistent state is read).
+Source: docs/transactions.md (one consistent state is read).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Work that is done again in a fresh transaction where others were in its way.
 
-Source: design §6 (a fresh timestamp for every attempt).
+Source: docs/transactions.md (a fresh timestamp for every attempt).
 """
 
 from __future__ import annotations

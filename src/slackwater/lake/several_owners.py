@@ -1,6 +1,6 @@
 """One transaction over the tables of several owners: votes are collected, one timestamp decided, and carried out.
 
-Source: paper §3.2.2 (timestamping commit protocol); design §6 (several owners).
+Source: paper §3.2.2 (timestamping commit protocol); docs/transactions.md "Several lakes".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One table in a transaction over many: the version it is seen as, what was done to it, what was read of it.
 
-Source: paper §3.1 (V_R, V_I, V_D); design §6.
+Source: paper §3.1 (V_R, V_I, V_D); docs/transactions.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every table of a lake as of one instant: the same answer for ever.
 
-Source: paper §1 (timeslice); design §6 (as-of reads over many tables).
+Source: paper §1 (timeslice); docs/time-travel.md.
 """
 
 from __future__ import annotations

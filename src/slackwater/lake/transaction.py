@@ -1,6 +1,6 @@
 """A transaction over many tables of a lake, without Spark: one consistent state is read, all of it commits at once.
 
-Source: paper §3 (deferring timestamp choice); design §6.
+Source: paper §3 (deferring timestamp choice); docs/transactions.md.
 """
 
 from __future__ import annotations

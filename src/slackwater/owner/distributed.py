@@ -2,7 +2,7 @@
 
 Each owner votes a range of timestamps within which it guarantees to commit; the coordinator, one of them, records a
 timestamp of all ranges as its decision, which is the commit point; then each carries it out. What a participant voted
-for stays locked until it knows the decision, whoever dies meanwhile. Source: paper §3.2.2; design §6 (several owners).
+for stays locked until it knows the decision, whoever dies meanwhile. Source: paper §3.2.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The embedded owner: the whole of it, in the process that writes, on a database that such processes share.
 
-Source: design §5.
+Source: docs/commit-owner.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Values are brought to one order per type, the order of Spark: text as UTF-8 byte
 booleans as 0 and 1, decimals at the scale of the column. NaN, which is above every number for Spark and absent from
 the statistics, is left to `normalize`.
 
-Source: delta-protocol.md "Per-file Statistics"; design §8.
+Source: delta-protocol.md "Per-file Statistics".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which columns of a table its files have statistics of.
 
 Source: delta-protocol.md "Per-file Statistics", "Column Mapping" (physical names), "Clustered Table";
-delta-spark-surface §5 (`dataSkippingNumIndexedCols`, `dataSkippingStatsColumns`, `dataSkippingStringPrefixLength`).
+delta-spark's properties (`dataSkippingNumIndexedCols`, `dataSkippingStatsColumns`, `dataSkippingStringPrefixLength`).
 """
 
 from __future__ import annotations

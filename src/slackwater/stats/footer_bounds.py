@@ -2,7 +2,7 @@
 
 A bound is written only where it holds in the order of every engine: Spark puts NaN above all numbers, some compare
 text by UTF-8 bytes and some by UTF-16 units, and a reader may see other values than the footer where the type of the
-file is not that of the table. Source: delta-protocol.md "Per-file Statistics"; design §8.
+file is not that of the table. Source: delta-protocol.md "Per-file Statistics".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The seam to files: what the rest of the package may ask of a place that stores objects.
 
-Source: delta-protocol.md "Delta Log Entries" (a log entry is never overwritten), design §2.
+Source: delta-protocol.md "Delta Log Entries" (a log entry is never overwritten).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Row ids, the files that must be given some, row commit versions, in-commit timestamps and the record of their
 enablement depend on the version before, so they are made anew at every attempt.
 Source: delta-protocol.md "Writer Requirements for Row Tracking", "Writer Requirements for In-Commit Timestamps";
-design §4.3.
+docs/concurrent-changes.md.
 """
 
 from __future__ import annotations

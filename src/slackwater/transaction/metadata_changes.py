@@ -1,7 +1,7 @@
 """Which change of a table's metadata by another writer a commit can be moved behind.
 
 A change is tolerated where files written under the old metadata are right under the new one as they are.
-Source: design §4.3; delta-spark-surface §7, "Metadata".
+Source: docs/concurrent-changes.md; delta-spark's conflict checker.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What follows a commit: version checksum, checkpoint, cleanup. Nothing here can make a commit look failed.
 
-Source: delta-protocol.md "Checkpoints", "Metadata Cleanup"; design §4.4.
+Source: delta-protocol.md "Checkpoints", "Metadata Cleanup"; docs/architecture.md "The life of a write".
 """
 
 from __future__ import annotations

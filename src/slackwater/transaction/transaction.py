@@ -1,6 +1,6 @@
 """One table's transaction: what was read, what is to be committed, and the race with other writers.
 
-Source: delta-protocol.md "Requirements for Writers"; design §4.
+Source: delta-protocol.md "Requirements for Writers"; docs/architecture.md "The life of a write".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The work of one table's transaction: what was read, and the actions that are staged.
 
-Source: delta-protocol.md "Actions"; design §4.
+Source: delta-protocol.md "Actions"; docs/architecture.md "The life of a write".
 """
 
 from __future__ import annotations

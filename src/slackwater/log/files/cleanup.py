@@ -1,6 +1,6 @@
 """Metadata cleanup: what of the log is older than its retention is deleted, and never what a kept version needs.
 
-Source: delta-protocol.md "Metadata Cleanup"; design §8.
+Source: delta-protocol.md "Metadata Cleanup".
 """
 
 from __future__ import annotations

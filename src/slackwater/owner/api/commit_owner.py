@@ -113,7 +113,7 @@ class CommitOwner(Protocol):
         """One state of all tables: the latest, or the one that was current at `timestamp_ms`, for ever the same.
 
         A state of the past is waited for while commits of before then are being ratified, and none can get a timestamp
-        up to then afterwards. Raises TimestampOutOfRange for an instant of the future. Source: paper §1; design §6.
+        up to then afterwards. Raises TimestampOutOfRange for an instant of the future. Source: paper §1.
         """
         ...
 
@@ -143,7 +143,7 @@ class CommitOwner(Protocol):
         """Make all commits of the request count at once, with one timestamp: atomic, durable, at most once.
 
         Its locks end, whatever comes of it, but for a conflict. Raises as `commit`, and TimestampConflict where no
-        timestamp is left for it. Source: paper §3.1.4, §3.2.2, §4.1.1, §4.2; design §6.
+        timestamp is left for it. Source: paper §3.1.4, §3.2.2, §4.1.1, §4.2; docs/transactions.md.
         """
         ...
 
@@ -155,7 +155,7 @@ class CommitOwner(Protocol):
         """Promise to commit this owner's part of a transaction over the tables of several, at any time of the vote.
 
         The promise is durable, and what was read and is written is locked until `finish`. Raises as
-        `commit_transaction`: then nothing is promised. Source: paper §3.2.2; design §6 (several owners).
+        `commit_transaction`: then nothing is promised. Source: paper §3.2.2; docs/transactions.md "Several lakes".
         """
         ...
 

@@ -1,7 +1,7 @@
 """Granules: what of a partitioned table a read or a write can be confined to.
 
 A granule is one value of one partition column. Texts that may mean the same value give the same granule, so a reader
-and a writer of one partition always meet. Source: paper §4.1 ("d's mapped to an identifier for the set"); design §6.
+and a writer of one partition always meet. Source: paper §4.1 ("d's mapped to an identifier for the set").
 """
 
 from __future__ import annotations

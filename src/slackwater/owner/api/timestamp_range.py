@@ -77,7 +77,7 @@ class TimestampRange:
     def choose(self, want_ms: int) -> int:
         """`want_ms` where the range has it, else the least timestamp of the range, which is not empty.
 
-        Source: paper §3.2.2; design §6.
+        Source: paper §3.2.2; docs/transactions.md.
         """
         return max(want_ms, self.low_ms + 1) if want_ms <= self.high_ms else self.low_ms + 1
 

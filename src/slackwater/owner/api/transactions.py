@@ -1,6 +1,6 @@
 """What a transaction over many tables asks of the owner of its tables, and what it is answered.
 
-Times are ms since the epoch on the owner's clock, which never goes back. Source: paper §3, §4; design §6.
+Times are ms since the epoch on the owner's clock, which never goes back. Source: paper §3, §4; docs/transactions.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Versions and timestamps given out: the first of a commit's two short database transactions.
 
-Source: design §5 (allocate, stage, ratify), §6 (late choice); managed-commits.md "Commit Protocol".
+Source: docs/commit-owner.md "What happens in a commit"; managed-commits.md "Commit Protocol".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Commits from request to answer: allocate, stage, ratify, many at once.
 
-Source: design §5; managed-commits.md "Commit Protocol".
+Source: docs/commit-owner.md "What happens in a commit"; managed-commits.md "Commit Protocol".
 """
 
 from __future__ import annotations

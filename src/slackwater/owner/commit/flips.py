@@ -1,6 +1,6 @@
 """Rows of commits flipped from staged to ratified: in each table only behind what counts, of a transaction together.
 
-Source: design §5 (ratify); paper §4.2 (one row decides for all commits of a transaction).
+Source: docs/commit-owner.md (ratify); paper §4.2 (one row decides for all commits of a transaction).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Versions of several tables given out at once, with the one timestamp of the transaction that they are of.
 
 This is where a transaction's timestamp is chosen: as late as possible, within its range, after everything that it read
-or overwrites and after every read of what it writes. Source: paper §3.1.2, §3.2.2, §4.1.1; design §6.
+or overwrites and after every read of what it writes. Source: paper §3.1.2, §3.2.2, §4.1.1; docs/transactions.md.
 """
 
 from __future__ import annotations

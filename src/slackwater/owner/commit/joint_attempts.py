@@ -1,6 +1,6 @@
 """One attempt at a transaction, and what may come of it when versions are given out.
 
-Source: paper §3.1 (V_R, V_I, V_D), §4.1.1; design §5, §6.
+Source: paper §3.1 (V_R, V_I, V_D), §4.1.1; docs/commit-owner.md, docs/transactions.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The commits of a transaction made to count, all with one row: that of the transaction in the timestamp table.
 
 A transaction counts when all of its commits are staged and every version before them, in each of its tables, counts.
-Source: paper §4.2 (timestamp table), §3.1.4 (commit); design §5, §6.
+Source: paper §4.2 (timestamp table), §3.1.4 (commit); docs/commit-owner.md, docs/transactions.md.
 """
 
 from __future__ import annotations

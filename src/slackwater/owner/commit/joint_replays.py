@@ -1,6 +1,6 @@
 """Transactions that are asked for again: what became of them the first time.
 
-Source: managed-commits.md "Commit Protocol" (a request may be repeated); design §5.
+Source: managed-commits.md "Commit Protocol" (a request may be repeated); docs/commit-owner.md.
 """
 
 from __future__ import annotations

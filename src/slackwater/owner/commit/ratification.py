@@ -1,7 +1,7 @@
 """Staged commits made to count: the second of a commit's two short database transactions.
 
-The row of a version flips only after those of all versions before it. Source: design §5; managed-commits.md "Commit
-Protocol".
+The row of a version flips only after those of all versions before it. Source: docs/commit-owner.md; managed-commits.md
+"Commit Protocol".
 """
 
 from __future__ import annotations

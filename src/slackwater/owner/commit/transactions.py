@@ -1,6 +1,6 @@
 """Transactions over many tables from request to answer: allocate, stage, ratify, many at once.
 
-Source: design §5, §6; paper §3.1.4, §3.2.2, §4.2.
+Source: docs/commit-owner.md, docs/transactions.md; paper §3.1.4, §3.2.2, §4.2.
 """
 
 from __future__ import annotations

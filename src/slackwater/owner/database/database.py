@@ -1,6 +1,6 @@
 """The database that holds the owner's state: SQLite or PostgreSQL, short transactions, migrations.
 
-Source: design §5.
+Source: docs/commit-owner.md.
 """
 
 from __future__ import annotations

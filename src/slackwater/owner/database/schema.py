@@ -1,6 +1,6 @@
 """The owner's state in SQL: what each table holds. Migrations in `migrations/` make it; this is what queries name.
 
-Times are ms since the epoch, on the owner's clock. Source: design §5, §6.
+Times are ms since the epoch, on the owner's clock. Source: docs/commit-owner.md, docs/transactions.md.
 """
 
 from __future__ import annotations

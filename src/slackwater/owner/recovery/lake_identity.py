@@ -2,7 +2,7 @@
 
 A directory that is moved keeps its inode, and one that is copied has another; so does a file. A copy has a history of
 its own from then on, and does not go on as the same lake; a database that was restored may be older than the tables.
-Source: design §5.
+Source: docs/recovery.md "Copies and moves".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The owner's database in a recovery: what it still knows, and how it begins anew.
 
-Source: design §5, §6 (after a restart every read timestamp counts as LAST).
+Source: docs/recovery.md; paper §4.1 (after a restart every read timestamp counts as LAST).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tokens of a served commit owner: who may ask for what. Only their hashes are kept.
 
-Source: design §5.
+Source: docs/security.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Versions given back: of commits whose process is gone, that could not be staged, or that follow one of these.
 
-Source: design §5 ("a failed or expired stage frees its version: those queued behind it are allocated anew").
+Source: docs/commit-owner.md (a failed or expired stage frees its version: those queued behind it are allocated anew).
 """
 
 from __future__ import annotations

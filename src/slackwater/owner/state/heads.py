@@ -1,6 +1,6 @@
 """The head of a table's log as the owner has it: the newest version given out, what follows it, whose turn it is.
 
-Source: design §5 (allocate); managed-commits.md "Commit Protocol".
+Source: docs/commit-owner.md (allocate); managed-commits.md "Commit Protocol".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The functions run inside a transaction of the database that somebody else began. What is locked in the database is, in
 this order: rows of `tables` by their ids, the right to wait, rows of `locks`. Whoever calls `keep`, `release` or
-`in_the_way` has locked the rows of `tables` that it needs before. Source: paper §3.1; design §6.
+`in_the_way` has locked the rows of `tables` that it needs before. Source: paper §3.1; docs/transactions.md.
 """
 
 from __future__ import annotations

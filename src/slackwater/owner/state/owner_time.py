@@ -4,7 +4,7 @@ It is the clock of the database's server, where there is one and no other was pa
 never before what the database holds of it: LAST, the newest time slice. Whoever gives or is given something that
 depends on the time leaves it in the database, so a process whose clock is behind goes by that of the others, and on
 from there at its own pace. All is reckoned in it: timestamps, leases, promises, turns, time slices. Source: paper §2.1
-(LAST), §4.1; design §6.
+(LAST), §4.1; docs/transactions.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The read timestamp table: for every set of items that share a slot, the latest timestamp of a transaction that read.
 
 A writer's timestamp must exceed those of the slots of what it writes. Items share slots by their hash, so an entry may
-be later than it need be, never earlier. Source: paper §4.1; design §6.
+be later than it need be, never earlier. Source: paper §4.1; docs/transactions.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Requests for the current time: the range of a transaction, narrowed by the owner's clock and checked at once.
 
-Source: paper §3.2.1, §4.1.1 ("checking RTT: as soon as a transaction has a fully specified timestamp"); design §6.
+Source: paper §3.2.1, §4.1.1 ("checking RTT: as soon as a transaction has a fully specified timestamp").
 """
 
 from __future__ import annotations

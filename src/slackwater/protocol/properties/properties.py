@@ -1,6 +1,6 @@
 """Table properties: the `configuration` of the metadata, typed, and the check of what users want to set.
 
-Source: delta-protocol.md, the sections that name each `delta.…` key; delta-spark-surface §5.
+Source: delta-protocol.md, the sections that name each `delta.…` key; delta-spark's table properties.
 """
 
 from __future__ import annotations

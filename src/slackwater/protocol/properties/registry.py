@@ -1,6 +1,7 @@
 """Every `delta.` property that a table may have: its key, its kind, its default, and what it is for.
 
-Source: delta-protocol.md, the sections that name each key; managed-commits.md; delta-spark-surface §5.
+Source: delta-protocol.md, the sections that name each key; managed-commits.md; delta-spark's table
+properties.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One change of rows of a table: what it reads, the files that it writes and removes, and its commit.
 
-Source: delta-protocol.md "Add File and Remove File", "Add CDC File", "Deletion Vectors", "Row Tracking"; design §4.
+Source: delta-protocol.md "Add File and Remove File", "Add CDC File", "Deletion Vectors", "Row Tracking".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rows of a table for which a condition is true: whole files of them as far as the log can tell, else by a scan.
 
-Source: delta-protocol.md "Per-file Statistics", "Deletion Vectors"; design §3.
+Source: delta-protocol.md "Per-file Statistics", "Deletion Vectors"; docs/architecture.md "The life of a read".
 """
 
 from __future__ import annotations

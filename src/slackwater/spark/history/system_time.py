@@ -1,7 +1,7 @@
 """A table as a transaction-time relation: every version of its rows, with when it was current.
 
 SQL:2011's `FOR SYSTEM_TIME AS OF`, `FROM … TO`, `BETWEEN … AND` and all of it, over the data files of all versions.
-Source: paper §1 (transaction-time relations); SQL:2011 Part 2, 7.6 <table reference>; design §6.
+Source: paper §1 (transaction-time relations); SQL:2011 Part 2, 7.6 <table reference>; docs/time-travel.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Time travel over all tables of a lake with Spark: one state of them, and what was done to them.
 
-Source: paper §1 (timeslice); design §6, §7.
+Source: paper §1 (timeslice); docs/time-travel.md.
 """
 
 from __future__ import annotations

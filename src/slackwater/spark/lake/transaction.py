@@ -1,6 +1,6 @@
 """Transactions over many tables, with Spark: their tables as DeltaTables, and as DataFrames of one state of all.
 
-Source: design §6, §7.
+Source: docs/transactions.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules of a table as part of the write plan: the first row that breaks one fails the job, and nothing is committed.
 
-Source: delta-protocol.md "Column Invariants", "CHECK Constraints", "Generated Columns"; design §4.1.
+Source: delta-protocol.md "Column Invariants", "CHECK Constraints", "Generated Columns".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`df.write.format("delta").save(path)`: creating, appending to and overwriting a table.
 
-Source: delta-spark's DataFrameWriter options and modes; design §4.
+Source: delta-spark's DataFrameWriter options and modes; docs/architecture.md "The life of a write".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writing rows for one table: rules, layout and statistics as its protocol and metadata want them.
 
-Source: delta-protocol.md "Requirements for Writers"; design §4.
+Source: delta-protocol.md "Requirements for Writers"; docs/architecture.md "The life of a write".
 """
 
 from __future__ import annotations

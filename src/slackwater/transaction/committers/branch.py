@@ -1,6 +1,6 @@
 """Commits to a branch: kept in memory until the transaction that they are part of commits.
 
-Source: paper §4.2.1 (a transaction sees its own updates before it has a timestamp); design §6.
+Source: paper §4.2.1 (a transaction sees its own updates before it has a timestamp); docs/transactions.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Rules of delta-spark as the floor, finer where that is right: reads are conditions on rows, so a file conflicts only
 where its partition values and statistics leave room for a row that should have been read; files that were only
 rearranged conflict with no reader; two that delete different rows of one file by deletion vectors both land. Source:
-design §4.3; delta-spark-surface §7.
+docs/concurrent-changes.md; delta-spark's conflict checker.
 """
 
 from __future__ import annotations

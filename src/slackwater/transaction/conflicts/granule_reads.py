@@ -1,6 +1,6 @@
 """Which granules of a table conditions are confined to: those of a partition column that they pin to values.
 
-Source: paper §4.1; design §6 ("items: table, partition, predicate granule").
+Source: paper §4.1; docs/transactions.md "Control".
 """
 
 from __future__ import annotations

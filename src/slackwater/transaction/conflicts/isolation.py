@@ -1,6 +1,6 @@
 """How far a transaction must be protected from what others do at the same time.
 
-Source: design §4.3; names as delta-spark's `delta.isolationLevel`.
+Source: docs/concurrent-changes.md; names as delta-spark's `delta.isolationLevel`.
 """
 
 from __future__ import annotations

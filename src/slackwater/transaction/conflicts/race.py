@@ -1,6 +1,6 @@
 """The race for a version: attempts, what the winners of each were, and what follows the attempt that landed.
 
-Source: delta-protocol.md "Requirements for Writers"; design §4.
+Source: delta-protocol.md "Requirements for Writers"; docs/architecture.md "The life of a write".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the conditions of a transaction found in the table, and where those rows are as others move on.
 
-Source: design §4.3.
+Source: docs/concurrent-changes.md.
 """
 
 from __future__ import annotations

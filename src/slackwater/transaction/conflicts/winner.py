@@ -1,6 +1,6 @@
 """A commit that won the race, by what a conflict is judged by.
 
-Source: delta-protocol.md "Actions"; design §4.3.
+Source: delta-protocol.md "Actions"; docs/concurrent-changes.md.
 """
 
 from __future__ import annotations

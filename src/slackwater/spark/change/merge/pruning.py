@@ -4,7 +4,7 @@ Two things are known before the target is read: what the condition says of the t
 column of the target equal to something of the source, the least and the greatest value that the source has there.
 Whatever is not understood is left out: a condition that says less prunes less, and loses no match.
 
-Source: design §8; delta-protocol.md "Per-file Statistics".
+Source: delta-protocol.md "Per-file Statistics".
 """
 
 from __future__ import annotations
