@@ -60,9 +60,7 @@ def append(table: Any, *paths: str) -> Snapshot:
 
 
 def begin(snapshot: Snapshot) -> TableTransaction:
-    return TableTransaction(
-        snapshot.store, committer_for(snapshot.store, snapshot.protocol, snapshot.metadata), snapshot
-    )
+    return TableTransaction(snapshot.store, committer_for(snapshot.store, snapshot.configuration), snapshot)
 
 
 def log_names(store: ObjectStore, suffix: str) -> list[int]:
@@ -315,7 +313,7 @@ def test_a_table_that_is_handed_back_is_everybodys(lake: LogLake, tmp_path: Path
     lake.release("t")
     after = slackwater.Snapshot.load(path)
     assert (after.version, log_names(after.store, ".json")) == (3, [0, 1, 2, 3])
-    assert ownership(after.protocol, after.metadata, "t") is None
+    assert ownership(after.configuration, "t") is None
     assert "managedCommit" not in (after.protocol.writer_features or ())
     assert [key for key in after.metadata.configuration if "managedCommit" in key] == []
     assert after.properties.flag("delta.enableInCommitTimestamps")
@@ -404,7 +402,7 @@ def test_other_properties_are_set_and_unset_through_the_owner(lake: LogLake) -> 
     snapshot = lake.create_log("t", ID).snapshot
     changed = set_properties(snapshot, {"owner": "me"}).commit(begin(snapshot)).snapshot
     assert changed.metadata.configuration["owner"] == "me"
-    assert ownership(changed.protocol, changed.metadata, "t") is not None
+    assert ownership(changed.configuration, "t") is not None
 
 
 def _without(snapshot: Snapshot, what: str) -> list[dict[str, Any]]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from slackwater.errors import CorruptLog, CorruptTable, InvalidArgument, TimestampOutOfRange, VersionNotFound
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.segment import list_log
-from slackwater.protocol.actions.actions import Protocol
-from slackwater.protocol.properties.properties import TableProperties
+from slackwater.protocol.actions.actions import NO_COLUMNS, Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from tests.examples import examples
 from tests.log.tables import DEFAULT, SpyStore, TableLog, add, commit_info, metadata, protocol
 
@@ -234,9 +234,10 @@ def test_the_time_of_a_checkpointed_version_is_that_of_its_commit() -> None:
 
 def _spied_history(count: int) -> tuple[SpyStore, CommitHistory]:
     store = SpyStore(_with_stamps([T + 10 * v for v in range(count)]).store)
-    return store, CommitHistory(
-        store, list_log(store), Protocol.from_json(STAMPED["protocol"], "here"), TableProperties(ENABLED)
+    newest = TableConfiguration(
+        Protocol.from_json(STAMPED["protocol"], "here"), Metadata("id", NO_COLUMNS, configuration=ENABLED)
     )
+    return store, CommitHistory(store, list_log(store), newest)
 
 
 @pytest.mark.parametrize("offset", [0, 5, 1234, 2345, 2550, 10**6])

@@ -45,6 +45,37 @@ def test_an_unknown_mode_is_named() -> None:
         _ = _table(MAPPED, {COLUMN_MAPPING_MODE: "nonsense"}).column_mapping_mode
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "value", "active"),
+    [
+        ("appendOnly", "delta.appendOnly", "true", True),
+        ("appendOnly", "DELTA.APPENDONLY", "TRUE", True),
+        ("appendOnly", "delta.appendOnly", "false", False),
+        ("appendOnly", "other", "true", False),
+        ("columnMapping", "delta.columnMapping.mode", "ID", True),
+        ("columnMapping", "delta.columnMapping.mode", "none", False),
+        ("v2Checkpoint", "delta.checkpointPolicy", "v2", True),
+        ("v2Checkpoint", "delta.checkpointPolicy", "classic", False),
+        ("managedCommit", "delta.managedCommit.commitOwner", "us", True),
+        ("invariants", "delta.invariants", "true", False),
+    ],
+)
+def test_a_feature_is_active_where_it_is_supported_and_turned_on(name: str, key: str, value: str, active: bool) -> None:
+    assert _table(Protocol(3, 7, (name,), (name,)), {key: value}).is_active(name) is active
+    assert _table(Protocol(1, 7, None, ("domainMetadata",)), {key: value}).is_active(name) is False
+
+
+def test_a_flag_that_is_no_flag_is_named() -> None:
+    with pytest.raises(CorruptTable, match=r"delta\.appendOnly must be true or false, found 'yes'"):
+        _table(Protocol(1, 2), {"delta.appendOnly": "yes"}).is_active("appendOnly")
+
+
+def test_a_feature_that_nobody_knows_is_never_active() -> None:
+    table = _table(Protocol(1, 7, None, ("future",)), {"future": "true"})
+    assert table.supports("future")
+    assert not table.is_active("future")
+
+
 def test_what_the_texts_say_is_read_once() -> None:
     table = _table(schema=TWO)
     assert table.schema == TWO

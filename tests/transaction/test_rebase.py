@@ -19,7 +19,7 @@ from slackwater.errors import (
     DeltaConcurrentModificationException,
     StorageRefused,
 )
-from slackwater.protocol.actions.actions import DomainMetadata
+from slackwater.protocol.actions.actions import DomainMetadata, Protocol
 from slackwater.protocol.features.row_tracking import DOMAIN, high_water_mark
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Committed, Conflict
@@ -151,6 +151,19 @@ def test_the_record_of_enablement_names_the_version_that_was_won_and_its_time() 
     assert configuration["delta.inCommitTimestampEnablementVersion"] == "3"
     assert configuration["delta.inCommitTimestampEnablementTimestamp"] == str(done.timestamp_ms)
     assert done.timestamp_ms == _stamp(before, 3)
+
+
+def test_a_protocol_that_makes_an_earlier_property_count_records_since_when() -> None:
+    before = table()
+    # By another engine, to which the property said nothing yet.
+    asked = replace(before.metadata, configuration=TIMESTAMPS)
+    put_commit(before.store, 1, asked.to_json())
+    mine = begin(before.update())
+    mine.set_protocol(Protocol(1, 7, None, ("appendOnly", "invariants", "inCommitTimestamp")))
+    assert mine.commit("UPGRADE PROTOCOL").version == 2
+    configuration = only(before.store, 2, "metaData")["configuration"]
+    assert configuration["delta.inCommitTimestampEnablementVersion"] == "2"
+    assert configuration["delta.inCommitTimestampEnablementTimestamp"] == str(_stamp(before, 2))
 
 
 def test_the_first_timestamp_is_later_than_the_file_time_of_the_commit_before() -> None:

@@ -17,7 +17,6 @@ from slackwater.errors import (
 from slackwater.protocol.actions.actions import DomainMetadata, Format, Protocol
 from slackwater.protocol.actions.files import AddCDCFile, RemoveFile
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.preparation import effective_table
 from slackwater.transaction.staged import StagedActions
 from slackwater.transaction.table.alteration import set_properties
 from slackwater.transaction.transaction import TableTransaction
@@ -508,5 +507,5 @@ def test_a_new_table_has_both_its_protocol_and_its_metadata() -> None:
     known = table()
     for half in (StagedActions(protocol=known.protocol), StagedActions(metadata=known.metadata)):
         with pytest.raises(InvalidArgument, match="its protocol and its metadata"):
-            effective_table(half, None)
-        assert effective_table(half, known) == (known.protocol, known.metadata)
+            half.table_after(None)
+        assert half.table_after(known.configuration) is known.configuration

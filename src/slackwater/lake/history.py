@@ -117,7 +117,7 @@ def _entries(at: TableVersion, version: int, open_table: OpenTable) -> Iterator[
     listing = list_whole_log(store)
     seen = {v: commit for v, commit in listing.commits.items() if v <= version}
     for number, timestamp_ms, info in CommitHistory(
-        store, replace(listing, commits=seen), snapshot.protocol, snapshot.properties
+        store, replace(listing, commits=seen), snapshot.configuration
     ).entries():
         yield _Entry(timestamp_ms, at.name, number, info)
 

@@ -32,7 +32,7 @@ from slackwater.log.segment import list_log
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
 from slackwater.owner.api.registry import OwnedTable, attach, attached_owners, detach, forget_owner, learn_owner
-from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.managed_commits import own_conf, ownership, with_owner, without_owner
 from slackwater.protocol.schema.column_paths import parse_column_path
 from slackwater.protocol.schema.schema import StructType, parse_schema
@@ -219,8 +219,8 @@ class LogLake(LakeTables):
         )
         defined = define_table(definition, self.clock.now_ms(), self.clock.new_id)
         owned = self._newly_owned()
-        protocol, metadata = with_owner(defined.protocol, defined.metadata, self._conf(owned, name))
-        transaction = self._transfer(store, None, TakingCommitter(store, owned, name), protocol, metadata)
+        table = with_owner(defined.configuration, self._conf(owned, name))
+        transaction = self._transfer(store, None, TakingCommitter(store, owned, name), table)
         for domain in defined.domains:
             transaction.set_domain(domain)
         result = transaction.commit("CREATE TABLE", user_metadata=user_metadata)
@@ -239,15 +239,15 @@ class LogLake(LakeTables):
 
         def adoption() -> tuple[TableTransaction, OwnedTable]:
             snapshot = Snapshot.open(store)
-            found = ownership(snapshot.protocol, snapshot.metadata, store.root_url)
+            found = ownership(snapshot.configuration, store.root_url)
             if found is not None:
                 raise TableAlreadyExists(
                     f"{store.root_url} belongs to {found.description} already: open the lake of that owner; where its "
                     "state is lost, `slackwater lake recover` makes it anew"
                 )
             owned = self._newly_owned()
-            changed = with_owner(snapshot.protocol, snapshot.metadata, self._conf(owned, name))
-            return self._transfer(store, snapshot, TakingCommitter(store, owned, name), *changed), owned
+            changed = with_owner(snapshot.configuration, self._conf(owned, name))
+            return self._transfer(store, snapshot, TakingCommitter(store, owned, name), changed), owned
 
         learn_owner(store.root_url, _committed("ADOPT TABLE", name, adoption))
 
@@ -258,8 +258,8 @@ class LogLake(LakeTables):
         """
         snapshot = Snapshot.open(store)
         owned = OwnedTable(self._owner, table_id)
-        changed = with_owner(snapshot.protocol, snapshot.metadata, self._conf(owned, name))
-        self._transfer(store, snapshot, TakingCommitter(store, owned, name), *changed).commit(
+        changed = with_owner(snapshot.configuration, self._conf(owned, name))
+        self._transfer(store, snapshot, TakingCommitter(store, owned, name), changed).commit(
             "RECOVER TABLE", {"name": name}
         )
         learn_owner(store.root_url, owned)
@@ -278,8 +278,8 @@ class LogLake(LakeTables):
             # The less is left to backfill, the less time others have to get ahead.
             self._owner.backfill_to_version(table.table_id)
             snapshot = Snapshot.open(store)
-            changed = without_owner(snapshot.protocol, snapshot.metadata)
-            return self._transfer(store, snapshot, ReleasingCommitter(store, owned), *changed), owned
+            changed = without_owner(snapshot.configuration)
+            return self._transfer(store, snapshot, ReleasingCommitter(store, owned), changed), owned
 
         _committed("RELEASE TABLE", name, hand_back)
         forget_owner(store.root_url)
@@ -345,13 +345,12 @@ class LogLake(LakeTables):
         return OwnedTable(self._owner, str(uuid.uuid4()))
 
     def _transfer(
-        self, store: ObjectStore, before: Snapshot | None, committer: Committer, protocol: Protocol, metadata: Metadata
+        self, store: ObjectStore, before: Snapshot | None, committer: Committer, table: TableConfiguration
     ) -> TableTransaction:
         """The transaction by which the table gets an owner, or loses it."""
         transaction = TableTransaction(store, committer, before, self.clock)
         transaction.staged.changes_owner = True
-        transaction.set_protocol(protocol)
-        transaction.set_metadata(metadata)
+        transaction.set_table(table)
         return transaction
 
     def _store(self, name: str) -> ObjectStore:

@@ -77,7 +77,7 @@ def _directories(root: str) -> Iterator[str]:
 def found_table(store: ObjectStore) -> FoundTable:
     """The table in `store`, whatever its owner says. Raises TableNotFound, CorruptTable, UnsupportedFeature."""
     _, state = replay(load_segment(store, None, frozenset(), list_log), store)
-    owned = ownership(state.protocol, state.metadata, store.root_url)
+    owned = ownership(state.configuration, store.root_url)
     return FoundTable(store, state.version, _time_at(store, state.version) if owned is not None else 0, owned)
 
 

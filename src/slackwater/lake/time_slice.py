@@ -127,15 +127,13 @@ class LogTimeSlice:
             ) from error
         commits = {version: file for version, file in listing.commits.items() if version < at.known_from}
         checkpoints = tuple(c for c in listing.checkpoints if c.version < at.known_from)
-        earlier = CommitHistory(
-            store, replace(listing, commits=commits, checkpoints=checkpoints), newest.protocol, newest.properties
-        )
+        earlier = CommitHistory(store, replace(listing, commits=commits, checkpoints=checkpoints), newest.configuration)
         try:
             if commits:
                 return earlier.version_at(self._timestamp_ms, allow_after_last_commit=True)
         except TimestampOutOfRange:
             pass
-        whole = CommitHistory(store, listing, newest.protocol, newest.properties)
+        whole = CommitHistory(store, listing, newest.configuration)
         then = format_ms(self._timestamp_ms)
         if whole.versions and whole.versions[0] == 0 and whole.timestamp_ms(0) > self._timestamp_ms:
             since = format_ms(whole.timestamp_ms(0))

@@ -65,7 +65,7 @@ def describe_history(snapshot: LogSnapshot, limit: int | None = None) -> list[di
     """
     listing = list_whole_log(snapshot.store)
     seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
-    history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.protocol, snapshot.properties)
+    history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.configuration)
     return [_commit_record(*entry) for entry in history.entries(limit)]
 
 

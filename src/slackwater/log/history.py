@@ -13,37 +13,32 @@ from typing import Any
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.log.owned_log import read_commits
 from slackwater.log.segment import LogListing
-from slackwater.protocol.actions.actions import Protocol, parse_commit
+from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.commit_timestamps import (
     has_in_commit_timestamp,
     monotonic,
     split_by_enablement,
     version_at,
 )
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
-from slackwater.protocol.properties.properties import (
-    ICT_ENABLEMENT_TIMESTAMP,
-    ICT_ENABLEMENT_VERSION,
-    TableProperties,
-)
+from slackwater.protocol.properties.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
 from slackwater.storage.store import ObjectStore
 
 
 class CommitHistory:
     """The commits that the log still holds, with their times.
 
-    `protocol` and `properties` are those of the newest version: they say since when in-commit timestamps count.
+    `newest` is the table in its newest version: it says since when in-commit timestamps count.
     """
 
-    def __init__(
-        self, store: ObjectStore, listing: LogListing, protocol: Protocol, properties: TableProperties
-    ) -> None:
+    def __init__(self, store: ObjectStore, listing: LogListing, newest: TableConfiguration) -> None:
         self._store = store
         self._listing = listing
         self._commits = listing.commits
-        self._enabled = is_enabled(protocol, properties)
-        self._enablement_version = properties.integer(ICT_ENABLEMENT_VERSION) if self._enabled else None
-        self._enablement_ms = properties.integer(ICT_ENABLEMENT_TIMESTAMP) if self._enabled else None
+        self._enabled = is_enabled(newest)
+        self._enablement_version = newest.properties.integer(ICT_ENABLEMENT_VERSION) if self._enabled else None
+        self._enablement_ms = newest.properties.integer(ICT_ENABLEMENT_TIMESTAMP) if self._enabled else None
         self._in_commit_ms: dict[int, int] = {}
         ordered = sorted(self._commits)
         self._file_ms = dict(zip(ordered, monotonic([self._commits[v].modified_ms for v in ordered]), strict=True))

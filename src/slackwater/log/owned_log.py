@@ -15,8 +15,8 @@ from slackwater.log.segment import CommitFile, LogListing, list_log
 from slackwater.owner.api.commits import Commit, GetCommitsResponse
 from slackwater.owner.api.foreign_commits import explained
 from slackwater.owner.api.registry import OwnedTable, find_owner, forget_owner, known_owner, learn_owner
-from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LOG, commit_name
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.managed_commits import ownership
 from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
@@ -50,12 +50,12 @@ def list_whole_log(store: ObjectStore, start_version: int = 0) -> LogListing:
     )
 
 
-def learns_owner(store: ObjectStore, protocol: Protocol, metadata: Metadata) -> bool:
+def learns_owner(store: ObjectStore, table: TableConfiguration) -> bool:
     """Whether this version of a table tells that an owner has more of it, which was not known before."""
     if known_owner(store.root_url) is not None:
         return False
     try:
-        found = ownership(protocol, metadata, store.root_url)
+        found = ownership(table, store.root_url)
     except CorruptTable:
         # Only writers must not go on with a table in an invalid state.
         return False

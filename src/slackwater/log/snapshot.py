@@ -111,7 +111,7 @@ class LogSnapshot:
         branch = branch_of(self._store)
         if branch is not None:
             return branch.newest  # type: ignore[no-any-return]
-        learns_owner(self._store, self.protocol, self.metadata)
+        learns_owner(self._store, self.configuration)
         listing = list_whole_log(self._store, self.version + 1)
         newest = listing.latest_version
         if newest is None or newest <= self.version:
@@ -125,7 +125,7 @@ class LogSnapshot:
         segment = LogSegment(newest, self._segment.checkpoint, self._segment.commits + commits, has_checksum)
         found = type(self)(self._store, segment, state, self._base)
         found._damaged = self._damaged
-        return found.update() if learns_owner(self._store, state.protocol, state.metadata) else found
+        return found.update() if learns_owner(self._store, state.configuration) else found
 
     def after(self, commits: Sequence[ParsedCommit]) -> Self:
         """The snapshot that `commits` lead to, which follow this version without a gap; nothing is read.
@@ -221,13 +221,13 @@ class LogSnapshot:
         commits = self._segment.commits
         # A compaction file may carry the commitInfo of any commit it stands for.
         info = (self._state.last_commit_info if commits and not commits[-1].compacted else None) or {}
-        if is_enabled(self.protocol, self.properties) and isinstance(info.get("inCommitTimestamp"), int):
+        if is_enabled(self.configuration) and isinstance(info.get("inCommitTimestamp"), int):
             return int(info["inCommitTimestamp"])
         return self.history().timestamp_ms(self.version)
 
     def history(self) -> CommitHistory:
         """The commits that the log holds now, with their times."""
-        return CommitHistory(self._store, list_whole_log(self._store), self.protocol, self.properties)
+        return CommitHistory(self._store, list_whole_log(self._store), self.configuration)
 
     def live_files(self, columns: Sequence[str] = ADD_SCHEMA.names) -> pa.Table:
         """One row per live file: `columns` of ADD_SCHEMA, or `stats_parsed` and paths below it where there are any.
@@ -316,7 +316,7 @@ class LogSnapshot:
             self._checksum = read_version_checksum(self._store, self.version)
         if self._checksum is not None:
             size = pc.sum(files["size"], min_count=0).as_py() if has_sizes else None
-            found = contradiction(self._checksum, self.protocol, self.metadata, files.num_rows, size)
+            found = contradiction(self._checksum, self.configuration, files.num_rows, size)
             if found is not None:
                 # Where a checkpoint is at fault, the commits agree with the checksum.
                 kind = CorruptLog if self._segment.checkpoint is None else CorruptCheckpoint
@@ -359,7 +359,7 @@ def _load(store: ObjectStore, version: int | None, without: frozenset[Checkpoint
             version, without = segment.version, without | {segment.checkpoint}
             damage.append(error)
             continue
-        if learns_owner(store, state.protocol, state.metadata):
+        if learns_owner(store, state.configuration):
             continue
         for found in damage:
             _warn(found)

@@ -14,7 +14,6 @@ from slackwater.log.history import format_ms
 from slackwater.log.segment import LogListing
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
-from slackwater.protocol.features.table_features import is_active
 from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
     ENABLE_ROW_TRACKING,
@@ -52,7 +51,7 @@ def require_enabled(snapshot: Snapshot) -> None:
         ("inCommitTimestamp", ENABLE_IN_COMMIT_TIMESTAMPS, "when a version was committed"),
     )
     for feature, key, use in needed:
-        if not is_active(feature, snapshot.protocol, snapshot.properties):
+        if not snapshot.configuration.is_active(feature):
             raise OperationNotAllowed(
                 f"{snapshot.store.root_url}: the versions of rows can be told only where the table keeps {use}: set "
                 f"{key} to true; history is covered from then on"

@@ -19,9 +19,8 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protoc
 from slackwater.protocol.actions.commit_info import ROW_TRACKING_PRESERVED, CommitInfo
 from slackwater.protocol.actions.files import AddFile, FileAction
 from slackwater.protocol.actions.paths import canonical_path
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import in_commit_timestamps, row_tracking
-from slackwater.protocol.features.table_features import supported_features
-from slackwater.protocol.properties.properties import TableProperties
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.rows.given_row_ids import highest_row_id
 from slackwater.transaction.rows.recommit import as_adds
@@ -37,34 +36,31 @@ def assemble(
     ids are assigned.
     """
     version = 0 if before is None else before.version + 1
-    protocol = staged.protocol or _of(before).protocol
-    properties = TableProperties((staged.metadata or _of(before).metadata).configuration)
+    table = staged.table_after(None if before is None else before.configuration)
     stamp = clock_ms
     info = replace(info, timestamp=clock_ms)
-    if in_commit_timestamps.is_enabled(protocol, properties):
+    if in_commit_timestamps.is_enabled(table):
         stamp = in_commit_timestamps.next_timestamp(clock_ms, None if before is None else before.timestamp_ms)
         info = replace(info, timestamp=stamp, in_commit_timestamp=stamp)
-    adds = [*staged.adds, *_without_row_ids(staged, before, protocol, properties)]
+    adds = [*staged.adds, *_without_row_ids(staged, before, table)]
     domains = dict(staged.domains)
-    if adds and row_tracking.assigns_row_ids(protocol, properties):
+    if adds and row_tracking.assigns_row_ids(table):
         stated = row_tracking.high_water_mark({} if before is None else before.domain_metadata)
         adds, new_mark = row_tracking.assign(adds, highest_row_id(before), version)
         if new_mark != stated:
             domain = row_tracking.domain_metadata(new_mark)
             domains[domain.domain] = domain
-    if row_tracking.is_enabled(protocol, properties):
+    if row_tracking.is_enabled(table):
         preserved = {ROW_TRACKING_PRESERVED: "true" if rows_preserved else "false"}
         info = replace(info, tags={**(info.tags or {}), **preserved})
-    return _in_order(info, _metadata(staged, before, protocol, version, stamp), staged, domains, adds)
+    return _in_order(info, _metadata(staged, before, table, version, stamp), staged, domains, adds)
 
 
-def _without_row_ids(
-    staged: StagedActions, before: Snapshot | None, protocol: Protocol, properties: TableProperties
-) -> list[AddFile]:
+def _without_row_ids(staged: StagedActions, before: Snapshot | None, table: TableConfiguration) -> list[AddFile]:
     """The files that the commit which turns row tracking on commits again, so that every row has an id."""
-    if before is None or not row_tracking.is_enabled(protocol, properties):
+    if before is None or not row_tracking.is_enabled(table):
         return []
-    if row_tracking.is_enabled(before.protocol, before.properties):
+    if row_tracking.is_enabled(before.configuration):
         return []
     files = before.live_files(ADD_SCHEMA.names)
     without = files.filter(pc.or_(pc.is_null(files["baseRowId"]), pc.is_null(files["defaultRowCommitVersion"])))
@@ -73,20 +69,17 @@ def _without_row_ids(
 
 
 def _metadata(
-    staged: StagedActions, before: Snapshot | None, protocol: Protocol, version: int, stamp_ms: int
+    staged: StagedActions, before: Snapshot | None, table: TableConfiguration, version: int, stamp_ms: int
 ) -> Metadata | None:
     """The metadata to commit, with a true record of since when commits have timestamps of their own."""
-    metadata = staged.metadata
     if before is None:
-        return None if metadata is None else in_commit_timestamps.enablement(None, metadata, 0, stamp_ms, False)
-    was_supported = "inCommitTimestamp" in supported_features(before.protocol)
-    if metadata is None:
+        return in_commit_timestamps.enablement(None, table, 0, stamp_ms)
+    if staged.metadata is None:
         # A protocol that begins to support what the properties asked for all along turns it on as well.
-        turned_on = not was_supported and in_commit_timestamps.is_enabled(protocol, before.properties)
-        metadata = before.metadata if turned_on else None
-    if metadata is None:
-        return None
-    return in_commit_timestamps.enablement(before.metadata, metadata, version, stamp_ms, True, was_supported)
+        was_supported = before.configuration.supports("inCommitTimestamp")
+        if was_supported or not in_commit_timestamps.is_enabled(table):
+            return None
+    return in_commit_timestamps.enablement(before.configuration, table, version, stamp_ms)
 
 
 def _in_order(
@@ -104,9 +97,3 @@ def _in_order(
     ]
     files: list[FileAction] = [*staged.removes, *adds, *staged.change_files]
     return [info.to_json(), *(a.to_json() for a in small), *(f.to_json() for f in files)]
-
-
-def _of(before: Snapshot | None) -> Snapshot:
-    if before is None:
-        raise ValueError("the first commit of a table must hold its protocol and metadata")
-    return before

@@ -13,7 +13,6 @@ from slackwater.log.checkpoints.write_checkpoint import V2_FEATURE, CheckpointLa
 from slackwater.log.files.cleanup import LogCleanup, clean_up_log
 from slackwater.log.files.compaction import compact_log
 from slackwater.log.segment import list_log
-from slackwater.protocol.features.table_features import supported_features
 from slackwater.protocol.properties.properties import CHECKPOINT_INTERVAL, CHECKPOINT_POLICY, TableProperties
 from slackwater.scan.snapshot import Snapshot
 
@@ -73,7 +72,7 @@ def _layout(snapshot: Snapshot) -> CheckpointLayout | None:
 
     Source: delta-protocol.md "Handling Backward compatibility while moving to UUID-named v2 Checkpoints".
     """
-    if snapshot.properties.choice(CHECKPOINT_POLICY) != "v2" or V2_FEATURE not in supported_features(snapshot.protocol):
+    if snapshot.properties.choice(CHECKPOINT_POLICY) != "v2" or not snapshot.configuration.supports(V2_FEATURE):
         return None
     nth = snapshot.version // checkpoint_interval(snapshot.properties)
     return CheckpointLayout.V2_CLASSIC if nth % _CLASSIC_EVERY == 0 else None

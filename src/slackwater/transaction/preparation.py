@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
 from slackwater.log.file_actions import file_keys
-from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
@@ -21,16 +21,14 @@ from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import iceberg_compat, managed_commits, row_tracking
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
 from slackwater.protocol.features.data_format import validate_parquet
-from slackwater.protocol.features.support import required_features, validate_feature_combination, with_features
-from slackwater.protocol.features.table_features import is_active, supported_features, validate_writable
+from slackwater.protocol.features.support import validate_feature_combination, with_required_features
+from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import (
     APPEND_ONLY,
     COLUMN_MAPPING_MODE,
     ENABLE_CHANGE_DATA_FEED,
     ENABLE_DELETION_VECTORS,
-    TableProperties,
 )
-from slackwater.protocol.schema.schema import StructType, parse_schema
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.columns import record_counts
 from slackwater.transaction.clock import Clock
@@ -48,112 +46,98 @@ def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> Non
         validate_parquet(before.metadata, where)
     staged.validate_single_entry()
     _complete_metadata(staged, before, clock)
-    protocol, metadata = effective_table(staged, before)
-    validate_writable(protocol, where)
-    validate_parquet(metadata, where)
-    schema = parse_schema(metadata.schema_string)
-    _validate_domains(staged, protocol)
-    _validate_table(protocol, metadata, schema, staged, before)
+    table = _table_after(staged, before)
+    validate_writable(table.protocol, where)
+    validate_parquet(table.metadata, where)
+    _ = table.schema  # a schema that makes no sense is in the way before all else
+    _validate_domains(staged, table)
+    _validate_table(staged, table, before)
     if staged.has_file_actions:
-        _validate_files(staged, protocol, metadata, schema, before)
+        _validate_files(staged, table, before)
 
 
-def validate_not_append_only(protocol: Protocol, properties: TableProperties) -> None:
+def validate_not_append_only(table: TableConfiguration) -> None:
     """Let pass a table whose rows may be removed or changed; else raise OperationNotAllowed.
 
     Source: delta-protocol.md "Append-only Tables".
     """
-    if "appendOnly" in supported_features(protocol) and properties.flag(APPEND_ONLY):
+    if table.is_active("appendOnly"):
         raise OperationNotAllowed(
             f"the table is append-only ({APPEND_ONLY} is true), so rows cannot be removed or changed: set the property "
             "to false first, if that is meant"
         )
 
 
-def validate_vectors_enabled(protocol: Protocol, properties: TableProperties, path: str) -> None:
+def validate_vectors_enabled(table: TableConfiguration, path: str) -> None:
     """Let pass a table in which rows may be deleted by new deletion vectors; else raise OperationNotAllowed.
 
     Source: delta-protocol.md "Writer Requirement for Deletion Vectors".
     """
-    if "deletionVectors" not in supported_features(protocol):
+    if not table.supports("deletionVectors"):
         raise OperationNotAllowed(f"{path}: the table does not support deletion vectors")
-    if not properties.flag(ENABLE_DELETION_VECTORS):
+    if not table.properties.flag(ENABLE_DELETION_VECTORS):
         raise OperationNotAllowed(f"{path}: new deletion vectors need {ENABLE_DELETION_VECTORS} to be true")
 
 
-def effective_table(staged: StagedActions, before: Snapshot | None) -> tuple[Protocol, Metadata]:
-    """The protocol and the metadata that hold after the commit. Raises InvalidArgument for a table that has none."""
-    protocol = staged.protocol or (before.protocol if before else None)
-    metadata = staged.metadata or (before.metadata if before else None)
-    if protocol is None or metadata is None:
-        raise InvalidArgument("the first commit of a table must hold its protocol and its metadata")
-    return protocol, metadata
+def _table_after(staged: StagedActions, before: Snapshot | None) -> TableConfiguration:
+    return staged.table_after(None if before is None else before.configuration)
 
 
 def _complete_metadata(staged: StagedActions, before: Snapshot | None, clock: Clock) -> None:
     if staged.metadata is None and staged.protocol is None:
         return
-    protocol, metadata = effective_table(staged, before)
-    completed = with_features(protocol, required_features(metadata, parse_schema(metadata.schema_string)))
-    if before is None or completed != before.protocol:
-        staged.protocol = completed
-    if row_tracking.is_enabled(completed, TableProperties(metadata.configuration)):
-        staged.metadata = _with_row_id_columns(metadata, clock)
-        if before is not None and not row_tracking.is_enabled(before.protocol, before.properties):
+    table = with_required_features(_table_after(staged, before))
+    if before is None or table.protocol != before.protocol:
+        staged.protocol = table.protocol
+    if row_tracking.is_enabled(table):
+        staged.metadata = _with_row_id_columns(table, clock)
+        if before is not None and not row_tracking.is_enabled(before.configuration):
             # Files of the table that have no row ids will be committed again.
             staged.restates = True
 
 
-def _with_row_id_columns(metadata: Metadata, clock: Clock) -> Metadata:
+def _with_row_id_columns(table: TableConfiguration, clock: Clock) -> Metadata:
     """The names of the materialized row id columns, given once and kept."""
-    taken = _all_names(parse_schema(metadata.schema_string), metadata)
-    named = row_tracking.materialized_names(metadata.configuration, taken, clock.new_id)
+    metadata = table.metadata
+    named = row_tracking.materialized_names(table.properties, _all_names(table), clock.new_id)
     configuration = {**metadata.configuration, **named}
     return metadata if configuration == dict(metadata.configuration) else replace(metadata, configuration=configuration)
 
 
-def _validate_domains(staged: StagedActions, protocol: Protocol) -> None:
-    if staged.domains and "domainMetadata" not in supported_features(protocol):
+def _validate_domains(staged: StagedActions, table: TableConfiguration) -> None:
+    if staged.domains and not table.supports("domainMetadata"):
         raise OperationNotAllowed(
             f"the metadata domain {min(staged.domains)} needs the table feature domainMetadata: add it with "
             "addFeatureSupport('domainMetadata')"
         )
 
 
-def _validate_table(
-    protocol: Protocol, metadata: Metadata, schema: StructType, staged: StagedActions, before: Snapshot | None
-) -> None:
+def _validate_table(staged: StagedActions, table: TableConfiguration, before: Snapshot | None) -> None:
     if staged.metadata is None and staged.protocol is None:
         return
-    _validate_owner(protocol, metadata, staged, before)
-    validate_feature_combination(protocol, metadata, schema)
-    previous = before.metadata if before else None
-    iceberg_compat.validate_iceberg_compat(protocol, metadata, schema, previous, _keeps_files(staged, before))
-    _validate_earlier_stats(protocol, metadata, staged, before)
-    row_tracking.validate_column_names(metadata.configuration, _all_names(schema, metadata))
+    _validate_owner(staged, table, before)
+    validate_feature_combination(table)
+    previous = before.configuration if before else None
+    iceberg_compat.validate_iceberg_compat(table, previous, _keeps_files(staged, before))
+    _validate_earlier_stats(staged, table, before)
+    row_tracking.validate_column_names(table.properties, _all_names(table))
 
 
-def _validate_owner(protocol: Protocol, metadata: Metadata, staged: StagedActions, before: Snapshot | None) -> None:
+def _validate_owner(staged: StagedActions, table: TableConfiguration, before: Snapshot | None) -> None:
     """Who owns the table changes by the owner's own calls alone, and what ownership requires stays."""
     where = before.store.root_url if before else "the new table"
     if not staged.changes_owner:
-        managed_commits.validate_same_owner(before.metadata if before else None, metadata)
+        managed_commits.validate_same_owner(before.configuration if before else None, table)
     try:
-        managed_commits.ownership(protocol, metadata, where)
+        managed_commits.ownership(table, where)
     except CorruptTable as error:
         raise OperationNotAllowed(f"the change would leave the table in an invalid state: {error}") from error
 
 
-def _validate_earlier_stats(
-    protocol: Protocol, metadata: Metadata, staged: StagedActions, before: Snapshot | None
-) -> None:
+def _validate_earlier_stats(staged: StagedActions, table: TableConfiguration, before: Snapshot | None) -> None:
     """Where Iceberg compatibility is turned on, the files that stay say their numbers of rows too."""
-    version = iceberg_compat.active_version(protocol, TableProperties(metadata.configuration))
-    if (
-        before is None
-        or version is None
-        or version == iceberg_compat.active_version(before.protocol, before.properties)
-    ):
+    version = iceberg_compat.active_version(table)
+    if before is None or version is None or version == iceberg_compat.active_version(before.configuration):
         return
     files = before.live_files(["path", "stats", "stats_parsed.numRecords"])
     silent = files.filter(pc.is_null(record_counts(files)))["path"].to_pylist()
@@ -172,40 +156,35 @@ def _keeps_files(staged: StagedActions, before: Snapshot | None) -> bool:
     return before is not None and before.live_files(["path"]).num_rows > len(staged.removes)
 
 
-def _all_names(schema: StructType, metadata: Metadata) -> set[str]:
+def _all_names(table: TableConfiguration) -> set[str]:
     """The names of the top-level columns, by which users and files know them."""
-    mode = TableProperties(metadata.configuration).get(COLUMN_MAPPING_MODE, NONE).lower()
-    return {*schema.names, *physical_schema(schema, mode).names}
+    mode = table.properties.get(COLUMN_MAPPING_MODE, NONE).lower()
+    return {*table.schema.names, *physical_schema(table.schema, mode).names}
 
 
-def _validate_files(
-    staged: StagedActions, protocol: Protocol, metadata: Metadata, schema: StructType, before: Snapshot | None
-) -> None:
-    properties = TableProperties(metadata.configuration)
+def _validate_files(staged: StagedActions, table: TableConfiguration, before: Snapshot | None) -> None:
     if any(remove.data_change for remove in staged.removes):
-        validate_not_append_only(protocol, properties)
-    if staged.change_files and not is_active("changeDataFeed", protocol, properties):
+        validate_not_append_only(table)
+    if staged.change_files and not table.is_active("changeDataFeed"):
         raise OperationNotAllowed(f"change data files need {ENABLE_CHANGE_DATA_FEED} to be true")
-    _validate_partition_values(staged, protocol, metadata, schema)
-    _validate_deletion_vectors(staged, protocol, properties)
-    compat = iceberg_compat.active_version(protocol, properties)
-    if compat or row_tracking.is_supported(protocol):
+    _validate_partition_values(staged, table)
+    _validate_deletion_vectors(staged, table)
+    compat = iceberg_compat.active_version(table)
+    if compat or row_tracking.is_supported(table):
         _require_num_records(staged.adds, "Iceberg compatibility" if compat else "row tracking")
     if before is not None:
         _validate_removes(staged, before)
         _validate_one_add_per_path(staged, before)
     elif staged.removes:
         raise InvalidArgument("a new table has no files to remove")
-    if before is not None and row_tracking.is_supported(protocol) and not staged.fresh_adds:
+    if before is not None and row_tracking.is_supported(table) and not staged.fresh_adds:
         _keep_row_ids(staged, before)
 
 
-def _validate_partition_values(
-    staged: StagedActions, protocol: Protocol, metadata: Metadata, schema: StructType
-) -> None:
-    mode = TableConfiguration(protocol, metadata).column_mapping_mode
-    physical = dict(zip(schema.names, physical_schema(schema, mode), strict=True))
-    columns = {physical[name].name: physical[name].type for name in metadata.partition_columns}
+def _validate_partition_values(staged: StagedActions, table: TableConfiguration) -> None:
+    named = zip(table.schema.names, physical_schema(table.schema, table.column_mapping_mode), strict=True)
+    physical = dict(named)
+    columns = {physical[name].name: physical[name].type for name in table.metadata.partition_columns}
     files: list[AddFile | AddCDCFile] = [*staged.adds, *staged.change_files]
     wrong = next((f for f in files if set(f.partition_values) != set(columns)), None)
     if wrong is not None:
@@ -218,15 +197,15 @@ def _validate_partition_values(
         parse_partition_column(pa.array([f.partition_values[name] for f in files], pa.string()), data_type)
 
 
-def _validate_deletion_vectors(staged: StagedActions, protocol: Protocol, properties: TableProperties) -> None:
+def _validate_deletion_vectors(staged: StagedActions, table: TableConfiguration) -> None:
     with_vector = [add for add in staged.adds if add.deletion_vector is not None]
     if not with_vector:
         return
-    if "deletionVectors" not in supported_features(protocol):
+    if not table.supports("deletionVectors"):
         raise OperationNotAllowed(f"{with_vector[0].path}: the table does not support deletion vectors")
     fresh = [add for add in with_vector if add.data_change]
     if fresh:
-        validate_vectors_enabled(protocol, properties, fresh[0].path)
+        validate_vectors_enabled(table, fresh[0].path)
     _require_num_records(with_vector, "a deletion vector")
 
 

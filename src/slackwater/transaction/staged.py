@@ -13,6 +13,7 @@ from slackwater.predicate.predicate import Constant, Predicate
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.actions.paths import canonical_path
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.transaction.conflicts.row_reads import Reading, RowsRead
 from slackwater.transaction.rows.row_deletion import FileDeletion
 
@@ -38,6 +39,26 @@ class StagedActions:
     fresh_adds: bool = True
     restates: bool = False
     changes_owner: bool = False
+    _table: TableConfiguration | None = field(default=None, init=False, repr=False, compare=False)
+
+    def set_table(self, table: TableConfiguration) -> None:
+        """Stage the protocol and the metadata of `table`, and keep what is parsed of them."""
+        self.protocol, self.metadata, self._table = table.protocol, table.metadata, table
+
+    def table_after(self, before: TableConfiguration | None) -> TableConfiguration:
+        """The table that the commit makes of `before`, None for no table; parsed once while nothing else is staged.
+
+        Raises InvalidArgument for a table without protocol or metadata.
+        """
+        protocol = self.protocol or (before.protocol if before else None)
+        metadata = self.metadata or (before.metadata if before else None)
+        if protocol is None or metadata is None:
+            raise InvalidArgument("the first commit of a table must hold its protocol and its metadata")
+        if before is not None and before == TableConfiguration(protocol, metadata):
+            return before
+        known = self._table or before
+        self._table = TableConfiguration(protocol, metadata) if known is None else known.changed(protocol, metadata)
+        return self._table
 
     @property
     def has_file_actions(self) -> bool:

@@ -55,7 +55,7 @@ class Transaction:
         clock: Clock | None = None,
     ) -> None:
         snapshot = table if isinstance(table, Snapshot) else Snapshot.load(table, storage_options=storage_options)
-        committer = committer_for(snapshot.store, snapshot.protocol, snapshot.metadata)
+        committer = committer_for(snapshot.store, snapshot.configuration)
         self._inner = TableTransaction(snapshot.store, committer, snapshot, clock or Clock())
 
     @classmethod
@@ -87,9 +87,8 @@ class Transaction:
         )
         table = define_table(definition, clock.now_ms(), clock.new_id)
         new = cls.__new__(cls)
-        new._inner = TableTransaction(store, committer_for(store, table.protocol, table.metadata), None, clock)
-        new._inner.set_protocol(table.protocol)
-        new._inner.set_metadata(table.metadata)
+        new._inner = TableTransaction(store, committer_for(store, table.configuration), None, clock)
+        new._inner.set_table(table.configuration)
         for domain in table.domains:
             new._inner.set_domain(domain)
         return new
@@ -176,12 +175,7 @@ class Transaction:
 
     def _require_no_row_rules(self) -> None:
         staged, read = self._inner.staged, self._inner.read_snapshot
-        metadata, protocol = staged.metadata, staged.protocol
-        if read is not None:
-            metadata, protocol = metadata or read.metadata, protocol or read.protocol
-        if metadata is None or protocol is None:
-            return
-        rules = row_rules(metadata, parse_schema(metadata.schema_string), protocol)
+        rules = row_rules(staged.table_after(None if read is None else read.configuration))
         if rules.not_null or rules.checks or rules.invariants or rules.generated or rules.identity:
             raise OperationNotAllowed(
                 f"{self._inner.store.root_url}: the table has constraints, NOT NULL, generated or identity columns, "

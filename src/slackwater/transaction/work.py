@@ -15,19 +15,15 @@ from slackwater.errors import InvalidArgument
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import row_tracking
-from slackwater.protocol.properties.properties import TableProperties
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.committer import Committer
 from slackwater.transaction.conflicts.row_reads import RowsRead
 from slackwater.transaction.post_commit import PostCommit
-from slackwater.transaction.preparation import (
-    effective_table,
-    validate_not_append_only,
-    validate_vectors_enabled,
-)
+from slackwater.transaction.preparation import validate_not_append_only, validate_vectors_enabled
 from slackwater.transaction.rows.row_deletion import FileDeletion, RowDeletion, file_deletions, summary
 from slackwater.transaction.rows.vector_files import delete_vector_files, write_deletion_vectors
 from slackwater.transaction.staged import ReadSet, StagedActions
@@ -99,12 +95,11 @@ class TableWork:
                 f"{self.store.root_url}: rows of {min(again)} were deleted by this transaction before: name all rows "
                 "of a file at once"
             )
-        protocol, metadata = effective_table(self.staged, self.read_snapshot)
-        properties = TableProperties(metadata.configuration)
-        validate_not_append_only(protocol, properties)
+        table = self.staged.table_after(self.read_snapshot.configuration)
+        validate_not_append_only(table)
         partial = next((d.file.path for d in deletions.values() if not d.is_whole), None)
         if partial is not None:
-            validate_vectors_enabled(protocol, properties, partial)
+            validate_vectors_enabled(table, partial)
         self.stage_row_deletions(deletions)
         return summary(list(deletions.values()))
 
@@ -127,6 +122,10 @@ class TableWork:
     def set_domain(self, domain: DomainMetadata) -> None:
         """Set a metadata domain, or remove it where `domain.removed`."""
         self.staged.domains[domain.domain] = domain
+
+    def set_table(self, table: TableConfiguration) -> None:
+        """Replace the table's protocol and its metadata."""
+        self.staged.set_table(table)
 
     def set_metadata(self, metadata: Metadata) -> None:
         """Replace the table's metadata; features that it turns on by itself join the protocol."""
@@ -163,9 +162,7 @@ class TableWork:
         """Whether rows that were rewritten kept their ids; they had none where another has only now given them some."""
         if self.read_snapshot is None or not self.staged.removes:
             return self.rows_preserved
-        return self.rows_preserved and row_tracking.is_enabled(
-            self.read_snapshot.protocol, self.read_snapshot.properties
-        )
+        return self.rows_preserved and row_tracking.is_enabled(self.read_snapshot.configuration)
 
     @property
     def may_move(self) -> bool:

@@ -248,7 +248,8 @@ def test_a_checksum_of_another_protocol_is_not_believed() -> None:
     log = TableLog().create(add("a", size=7))
     snapshot = log.load()
     write_last_checkpoint(log.store, write_checkpoint(snapshot, 0))
-    write_version_checksum(log.store, replace(checksum_of(snapshot), protocol=Protocol(1, 3), num_files=99))
+    other = snapshot.configuration.changed(Protocol(1, 3))
+    write_version_checksum(log.store, replace(checksum_of(snapshot), configuration=other, num_files=99))
     with pytest.raises(CorruptLog, match="its protocol is"), pytest.warns(CheckpointFallbackWarning):
         file_totals(log.load())
 

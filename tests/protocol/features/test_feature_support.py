@@ -8,13 +8,16 @@ from hypothesis import strategies as st
 
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, PHYSICAL_NAME
 from slackwater.protocol.features.support import (
+    DEFAULT_PROTOCOL,
     features_from_properties,
     protocol_for,
     required_features,
     validate_feature_combination,
     with_features,
+    with_required_features,
     with_versions,
     without_feature,
 )
@@ -37,10 +40,13 @@ WRITABLE = [feature.name for feature in FEATURES]
 LEGACY = [Protocol(*versions) for versions in ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))]
 
 
-def _metadata(
-    schema: StructType = PLAIN, configuration: Mapping[str, str] | None = None, partitions: tuple[str, ...] = ()
-) -> Metadata:
-    return Metadata("id", schema_to_json(schema), partitions, configuration or {})
+def _table(
+    schema: StructType = PLAIN,
+    configuration: Mapping[str, str] | None = None,
+    partitions: tuple[str, ...] = (),
+    protocol: Protocol = DEFAULT_PROTOCOL,
+) -> TableConfiguration:
+    return TableConfiguration(protocol, Metadata("id", schema_to_json(schema), partitions, configuration or {}))
 
 
 def _one(data_type: DataType = LONG, nullable: bool = True, **metadata: object) -> StructType:
@@ -402,7 +408,7 @@ def test_what_is_not_there_or_is_needed_cannot_be_dropped(protocol: Protocol, na
     ],
 )
 def test_properties_turn_features_on(configuration: dict[str, str], features: set[str]) -> None:
-    assert required_features(_metadata(configuration=configuration), PLAIN) == features
+    assert required_features(_table(configuration=configuration)) == features
 
 
 @pytest.mark.parametrize(
@@ -421,12 +427,12 @@ def test_properties_turn_features_on(configuration: dict[str, str], features: se
     ],
 )
 def test_columns_turn_features_on(schema: StructType, features: set[str]) -> None:
-    assert required_features(_metadata(schema), schema) == features
+    assert required_features(_table(schema)) == features
 
 
 def test_a_flag_that_is_none_is_named() -> None:
     with pytest.raises(CorruptTable, match=r"delta\.appendOnly must be true or false"):
-        required_features(_metadata(configuration={"delta.appendOnly": "maybe"}), PLAIN)
+        required_features(_table(configuration={"delta.appendOnly": "maybe"}))
 
 
 @pytest.mark.parametrize(
@@ -542,7 +548,7 @@ def test_what_does_not_go_together_is_refused(
     mapped = ("columnMapping",) if "columnMapping" in features else ()
     protocol = Protocol(3 if mapped else 1, 7, mapped or None, ("invariants", *features))
     with pytest.raises(InvalidArgument, match=message):
-        validate_feature_combination(protocol, _metadata(schema, configuration, partitions), schema)
+        validate_feature_combination(_table(schema, configuration, partitions, protocol))
 
 
 @pytest.mark.parametrize(
@@ -566,7 +572,15 @@ def test_what_does_not_go_together_is_refused(
 def test_what_goes_together_passes(
     features: tuple[str, ...], schema: StructType, configuration: dict[str, str], partitions: tuple[str, ...]
 ) -> None:
-    metadata = _metadata(schema, configuration, partitions)
-    protocol = protocol_for([*features, *required_features(metadata, schema)])
-    validate_feature_combination(protocol, metadata, schema)
-    assert required_features(metadata, schema) <= supported_features(protocol)
+    table = _table(schema, configuration, partitions)
+    table = table.changed(protocol_for([*features, *required_features(table)]))
+    validate_feature_combination(table)
+    assert required_features(table) <= table.supported_features
+
+
+def test_a_table_gains_what_its_metadata_asks_for_and_what_is_named() -> None:
+    table = _table(_one(TIMESTAMP_NTZ), {"delta.enableRowTracking": "true"}, protocol=Protocol(1, 7, None, ()))
+    made = with_required_features(table, ["clustering"])
+    assert made.metadata is table.metadata
+    assert made.supported_features == {"timestampNtz", "rowTracking", "domainMetadata", "clustering"}
+    assert with_required_features(made) is made

@@ -2,19 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.errors import CorruptLog, CorruptTable, UnsupportedFeature
+from slackwater.errors import CorruptLog, UnsupportedFeature
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.features.table_features import (
     FEATURES,
     TableFeature,
     canonical_feature,
-    is_active,
     known_feature,
     supported_features,
     validate_readable,
     validate_writable,
 )
-from slackwater.protocol.properties.properties import TableProperties
 
 
 @pytest.mark.parametrize(
@@ -202,29 +200,3 @@ def test_the_writers_gate_says_what_it_stopped(protocol: Protocol, error: type[E
     with pytest.raises(error, match=message) as caught:
         validate_writable(protocol, "memory://t")
     assert str(caught.value).startswith("memory://t: ")
-
-
-@pytest.mark.parametrize(
-    ("name", "key", "value", "active"),
-    [
-        ("appendOnly", "delta.appendOnly", "true", True),
-        ("appendOnly", "DELTA.APPENDONLY", "TRUE", True),
-        ("appendOnly", "delta.appendOnly", "false", False),
-        ("appendOnly", "other", "true", False),
-        ("columnMapping", "delta.columnMapping.mode", "ID", True),
-        ("columnMapping", "delta.columnMapping.mode", "none", False),
-        ("v2Checkpoint", "delta.checkpointPolicy", "v2", True),
-        ("v2Checkpoint", "delta.checkpointPolicy", "classic", False),
-        ("managedCommit", "delta.managedCommit.commitOwner", "us", True),
-        ("invariants", "delta.invariants", "true", False),
-    ],
-)
-def test_a_feature_is_active_where_it_is_supported_and_turned_on(name: str, key: str, value: str, active: bool) -> None:
-    properties = TableProperties({key: value})
-    assert is_active(name, _listing(name), properties) is active
-    assert is_active(name, Protocol(1, 7, None, ("domainMetadata",)), properties) is False
-
-
-def test_a_flag_that_is_no_flag_is_named() -> None:
-    with pytest.raises(CorruptTable, match=r"delta\.appendOnly must be true or false, found 'yes'"):
-        is_active("appendOnly", Protocol(1, 2), TableProperties({"delta.appendOnly": "yes"}))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, PHYSICAL_NAME
 from slackwater.protocol.features.iceberg_compat import (
     NESTED_IDS,
@@ -17,7 +18,6 @@ from slackwater.protocol.features.iceberg_compat import (
     validate_adds,
     validate_iceberg_compat,
 )
-from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import (
     BINARY,
     BOOLEAN,
@@ -60,8 +60,13 @@ def _column(name: str, number: int, data_type: DataType = LONG, **metadata: obje
 PLAIN = StructType((_column("a", 1), _column("p", 2)))
 
 
-def _metadata(configuration: dict[str, str], schema: StructType = PLAIN, partitions: tuple[str, ...] = ()) -> Metadata:
-    return Metadata("id", schema_to_json(schema), partitions, configuration)
+def _table(
+    configuration: dict[str, str],
+    schema: StructType = PLAIN,
+    partitions: tuple[str, ...] = (),
+    protocol: Protocol = BOTH,
+) -> TableConfiguration:
+    return TableConfiguration(protocol, Metadata("id", schema_to_json(schema), partitions, configuration))
 
 
 # Whether it is active
@@ -82,16 +87,16 @@ def _metadata(configuration: dict[str, str], schema: StructType = PLAIN, partiti
 def test_a_version_is_active_where_it_is_supported_and_enabled(
     protocol: Protocol, configuration: dict[str, str], version: int | None
 ) -> None:
-    properties = TableProperties(configuration)
-    assert active_version(protocol, properties) == version
-    assert materializes_partition_values(protocol, properties) is (version is not None)
+    table = _table(configuration, protocol=protocol)
+    assert active_version(table) == version
+    assert materializes_partition_values(table) is (version is not None)
 
 
 def test_both_versions_at_once_are_refused() -> None:
     with pytest.raises(
         InvalidArgument, match=r"only one of delta\.enableIcebergCompatV1 and delta\.enableIcebergCompatV2"
     ):
-        active_version(BOTH, TableProperties({**V1, **V2}))
+        active_version(_table({**V1, **V2}))
 
 
 # The rules
@@ -104,21 +109,21 @@ def test_column_mapping_must_be_on(configuration: dict[str, str], mode: str | No
     if mode:
         changed["delta.columnMapping.mode"] = mode
     with pytest.raises(InvalidArgument, match=r"needs delta\.columnMapping\.mode to be name or id"):
-        validate_iceberg_compat(BOTH, _metadata(changed), PLAIN)
+        validate_iceberg_compat(_table(changed))
 
 
 def test_version_1_does_not_go_with_support_for_deletion_vectors() -> None:
     with pytest.raises(InvalidArgument, match=r"V1 is true, .* supports deletion vectors cannot have"):
-        validate_iceberg_compat(WITH_VECTORS, _metadata(V1), PLAIN)
+        validate_iceberg_compat(_table(V1, protocol=WITH_VECTORS))
 
 
 def test_version_2_does_not_go_with_active_deletion_vectors() -> None:
     on = {**V2, "delta.enableDeletionVectors": "true"}
     with pytest.raises(InvalidArgument, match=r"V2 is true, which needs delta.enableDeletionVectors to be false"):
-        validate_iceberg_compat(WITH_VECTORS, _metadata(on), PLAIN)
+        validate_iceberg_compat(_table(on, protocol=WITH_VECTORS))
     off = {**V2, "delta.enableDeletionVectors": "false"}
-    assert validate_iceberg_compat(WITH_VECTORS, _metadata(off), PLAIN) is None  # type: ignore[func-returns-value]
-    assert validate_iceberg_compat(BOTH, _metadata(on), PLAIN) is None  # type: ignore[func-returns-value]
+    assert validate_iceberg_compat(_table(off, protocol=WITH_VECTORS)) is None  # type: ignore[func-returns-value]
+    assert validate_iceberg_compat(_table(on)) is None  # type: ignore[func-returns-value]
 
 
 _ALWAYS = [BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, DecimalType(9, 2), STRING, BINARY, BOOLEAN, TIMESTAMP, DATE]
@@ -128,7 +133,7 @@ def _refusal(configuration: dict[str, str], data_type: DataType) -> str:
     """What is said against a column of this type; nothing where it is allowed."""
     schema, _ = assign_nested_ids(StructType((_column("a", 1, data_type),)), 1)
     try:
-        validate_iceberg_compat(BOTH, _metadata(configuration, schema), schema)
+        validate_iceberg_compat(_table(configuration, schema))
     except InvalidArgument as error:
         return str(error)
     return ""
@@ -158,9 +163,9 @@ def test_only_types_that_iceberg_has_are_allowed(data_type: DataType, in_1: bool
 def test_a_partitioned_table_keeps_its_partition_columns(
     configuration: dict[str, str], partitions: tuple[str, ...]
 ) -> None:
-    before, after = _metadata(configuration, PLAIN, ("p",)), _metadata(configuration, PLAIN, partitions)
+    before, after = _table(configuration, PLAIN, ("p",)), _table(configuration, PLAIN, partitions)
     with pytest.raises(InvalidArgument, match="does not allow to replace the partition columns p by"):
-        validate_iceberg_compat(BOTH, after, PLAIN, before)
+        validate_iceberg_compat(after, before)
 
 
 @pytest.mark.parametrize("configuration", [V1, V2])
@@ -168,25 +173,25 @@ def test_a_partition_column_may_change_its_type_and_a_table_may_become_partition
     configuration: dict[str, str],
 ) -> None:
     other = StructType((_column("a", 1), _column("p", 2, STRING)))
-    before, after = _metadata(configuration, PLAIN, ("p",)), _metadata(configuration, other, ("p",))
-    unpartitioned = _metadata(configuration, PLAIN)
+    before, after = _table(configuration, PLAIN, ("p",)), _table(configuration, other, ("p",))
+    unpartitioned = _table(configuration, PLAIN)
     outcomes = [
-        validate_iceberg_compat(BOTH, after, other, before),  # type: ignore[func-returns-value]
-        validate_iceberg_compat(BOTH, after, other, unpartitioned),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(after, before),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(after, unpartitioned),  # type: ignore[func-returns-value]
     ]
     assert outcomes == [None, None]
 
 
 def test_version_1_needs_earlier_files_of_a_partitioned_table_rewritten() -> None:
-    off = _metadata({"delta.columnMapping.mode": "name"}, PLAIN, ("p",))
-    on = _metadata(V1, PLAIN, ("p",))
+    off = _table({"delta.columnMapping.mode": "name"}, PLAIN, ("p",))
+    on = _table(V1, PLAIN, ("p",))
     with pytest.raises(InvalidArgument, match="the table has files without them, so they must be rewritten"):
-        validate_iceberg_compat(BOTH, on, PLAIN, off, has_earlier_files=True)
+        validate_iceberg_compat(on, off, has_earlier_files=True)
     outcomes = [
-        validate_iceberg_compat(BOTH, on, PLAIN, off),  # type: ignore[func-returns-value]
-        validate_iceberg_compat(BOTH, on, PLAIN, on, has_earlier_files=True),  # type: ignore[func-returns-value]
-        validate_iceberg_compat(BOTH, _metadata(V2, PLAIN, ("p",)), PLAIN, off, has_earlier_files=True),  # type: ignore[func-returns-value]
-        validate_iceberg_compat(BOTH, _metadata(V1), PLAIN, _metadata({}), has_earlier_files=True),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(on, off),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(on, on, has_earlier_files=True),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(_table(V2, PLAIN, ("p",)), off, has_earlier_files=True),  # type: ignore[func-returns-value]
+        validate_iceberg_compat(_table(V1), _table({}), has_earlier_files=True),  # type: ignore[func-returns-value]
     ]
     assert outcomes == [None] * 4
 
@@ -194,19 +199,19 @@ def test_version_1_needs_earlier_files_of_a_partitioned_table_rewritten() -> Non
 def test_version_2_needs_ids_for_the_parts_of_arrays_and_maps() -> None:
     schema = StructType((_column("a", 1, MapType(LONG, ArrayType(LONG))),))
     with pytest.raises(InvalidArgument, match=r"column a: .*needs ids for key, value, value\.element in parquet"):
-        validate_iceberg_compat(BOTH, _metadata(V2, schema), schema)
+        validate_iceberg_compat(_table(V2, schema))
 
 
 @pytest.mark.parametrize("ids", [{"col-1.element": 1}, {"col-1.element": 2}])
 def test_version_2_needs_ids_that_nothing_else_has(ids: dict[str, int]) -> None:
     schema = StructType((_column("a", 1, ArrayType(LONG), **{NESTED_IDS: ids}), _column("b", 2)))
     with pytest.raises(InvalidArgument, match=r"needs unique ids, and a has . too"):
-        validate_iceberg_compat(BOTH, _metadata(V2, schema), schema)
+        validate_iceberg_compat(_table(V2, schema))
 
 
 def test_nothing_is_asked_of_a_table_where_neither_is_active() -> None:
     schema = StructType((StructField("a", ArrayType(VOID)),))
-    outcome = validate_iceberg_compat(BOTH, _metadata({}, schema), schema)  # type: ignore[func-returns-value]
+    outcome = validate_iceberg_compat(_table({}, schema))  # type: ignore[func-returns-value]
     assert outcome is None
 
 

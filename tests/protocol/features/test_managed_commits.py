@@ -6,6 +6,7 @@ import pytest
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.managed_commits import own_conf, with_owner
 
 PLAIN = {"ownerId": "o-1", "tableId": "t-1"}
@@ -32,13 +33,13 @@ def test_an_endpoint_that_may_hold_a_secret_is_refused(endpoint: str) -> None:
     assert "abc" not in str(raised.value)
     assert "word" not in str(raised.value).replace("password", "")
     with pytest.raises(InvalidArgument, match="must not hold a secret"):
-        with_owner(Protocol(1, 2), Metadata("id", "{}"), {**PLAIN, "endpoint": endpoint})
+        with_owner(TableConfiguration(Protocol(1, 2), Metadata("id", "{}")), {**PLAIN, "endpoint": endpoint})
 
 
 @pytest.mark.parametrize("key", ["token", "apiKey", "api-key", "accessKey", "client_secret", "dbPassword"])
 def test_a_setting_whose_name_speaks_of_a_secret_is_refused(key: str) -> None:
     with pytest.raises(InvalidArgument, match=f"'{key}' looks like one"):
-        with_owner(Protocol(1, 2), Metadata("id", "{}"), {**PLAIN, key: "x"})
+        with_owner(TableConfiguration(Protocol(1, 2), Metadata("id", "{}")), {**PLAIN, key: "x"})
 
 
 @pytest.mark.parametrize("endpoint", [None, "https://owner.example:8443", "https://owner.example/lake", "owner:80"])

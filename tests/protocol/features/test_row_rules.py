@@ -6,6 +6,7 @@ import pytest
 
 from slackwater.errors import InvalidSchema, UnsupportedFeature
 from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.identity_columns import IdentityColumn
 from slackwater.protocol.features.row_rules import (
     Check,
@@ -34,7 +35,7 @@ NOTHING = Protocol(1, 7, None, ())
 
 
 def _rules(schema: StructType, protocol: Protocol = ALL, configuration: dict[str, str] | None = None) -> RowRules:
-    return row_rules(Metadata("id", schema_to_json(schema), (), configuration or {}), schema, protocol)
+    return row_rules(TableConfiguration(protocol, Metadata("id", schema_to_json(schema), (), configuration or {})))
 
 
 def _one(data_type: DataType = LONG, nullable: bool = True, **metadata: object) -> StructType:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.protocol.actions.actions import NO_COLUMNS, DomainMetadata, Metadata, Protocol
 from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.row_tracking import (
     DOMAIN,
     NO_ROW_IDS,
@@ -36,6 +37,10 @@ SUSPENDED = {"delta.rowTrackingSuspended": "true"}
 NAMES = {MATERIALIZED_ROW_ID: "_row-id-col-1", MATERIALIZED_ROW_COMMIT_VERSION: "_row-commit-version-col-2"}
 
 
+def _table(configuration: dict[str, str], protocol: Protocol = TRACKED) -> TableConfiguration:
+    return TableConfiguration(protocol, Metadata("id", NO_COLUMNS, configuration=configuration))
+
+
 def _add(path: str, rows: int | None, base: int | None = None, version: int | None = None) -> AddFile:
     stats = None if rows is None else json.dumps({"numRecords": rows})
     return AddFile(path, {}, 1, 0, stats=stats, base_row_id=base, default_row_commit_version=version)
@@ -46,14 +51,14 @@ def _ids(adds: list[AddFile]) -> list[tuple[int | None, int | None]]:
 
 
 def test_supported_enabled_and_suspended_are_three_things() -> None:
-    assert is_supported(TRACKED)
-    assert not is_supported(Protocol(1, 7, None, ("domainMetadata",)))
-    assert is_enabled(TRACKED, TableProperties(ON))
-    assert not is_enabled(TRACKED, TableProperties({}))
-    assert not is_enabled(Protocol(1, 2), TableProperties(ON))
-    assert assigns_row_ids(TRACKED, TableProperties({}))
-    assert not assigns_row_ids(TRACKED, TableProperties(SUSPENDED))
-    assert not assigns_row_ids(Protocol(1, 2), TableProperties({}))
+    assert is_supported(_table({}))
+    assert not is_supported(_table({}, Protocol(1, 7, None, ("domainMetadata",))))
+    assert is_enabled(_table(ON))
+    assert not is_enabled(_table({}))
+    assert not is_enabled(_table(ON, Protocol(1, 2)))
+    assert assigns_row_ids(_table({}))
+    assert not assigns_row_ids(_table(SUSPENDED))
+    assert not assigns_row_ids(_table({}, Protocol(1, 2)))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +171,7 @@ def test_no_two_rows_ever_get_one_id(commits: list[list[int]]) -> None:
 
 def test_hidden_columns_get_names_that_are_free() -> None:
     numbers = map(str, itertools.count(1))
-    names = materialized_names({}, ["a", "_ROW-ID-COL-1"], lambda: next(numbers))
+    names = materialized_names(TableProperties({}), ["a", "_ROW-ID-COL-1"], lambda: next(numbers))
     assert names == {MATERIALIZED_ROW_ID: "_row-id-col-2", MATERIALIZED_ROW_COMMIT_VERSION: "_row-commit-version-col-3"}
 
 
@@ -174,8 +179,8 @@ def test_names_that_were_given_are_kept() -> None:
     def never() -> str:
         raise AssertionError("no new name is needed")
 
-    assert materialized_names({**NAMES, "x": "y"}, ["a"], never) == NAMES
-    half = {MATERIALIZED_ROW_ID: "mine"}
+    assert materialized_names(TableProperties({**NAMES, "x": "y"}), ["a"], never) == NAMES
+    half = TableProperties({MATERIALIZED_ROW_ID: "mine"})
     assert materialized_names(half, [], lambda: "u") == {
         MATERIALIZED_ROW_ID: "mine",
         MATERIALIZED_ROW_COMMIT_VERSION: "_row-commit-version-col-u",
@@ -184,13 +189,14 @@ def test_names_that_were_given_are_kept() -> None:
 
 def test_a_source_of_names_that_repeats_itself_is_given_up() -> None:
     with pytest.raises(InvalidArgument, match="found no free column name that starts with _row-id-col-"):
-        materialized_names({}, ["_row-id-col-u"], lambda: "u")
+        materialized_names(TableProperties({}), ["_row-id-col-u"], lambda: "u")
 
 
 def test_no_column_may_take_the_name_of_a_hidden_one() -> None:
     with pytest.raises(InvalidArgument, match="_ROW-ID-COL-1 belongs to a hidden column of row tracking"):
-        validate_column_names(NAMES, ["a", "_ROW-ID-COL-1"])
-    assert [validate_column_names(NAMES, ["a"]), validate_column_names({}, ["_row-id-col-1"])] == [None, None]
+        validate_column_names(TableProperties(NAMES), ["a", "_ROW-ID-COL-1"])
+    validate_column_names(TableProperties(NAMES), ["a"])
+    validate_column_names(TableProperties({}), ["_row-id-col-1"])
 
 
 @pytest.mark.parametrize(
@@ -210,7 +216,7 @@ def test_enabling_without_what_it_needs_is_refused(
     configuration: dict[str, str], files_without_ids: int, message: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        validate_row_tracking(TRACKED, Metadata("id", NO_COLUMNS, configuration=configuration), files_without_ids)
+        validate_row_tracking(_table(configuration), files_without_ids)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +231,7 @@ def test_enabling_without_what_it_needs_is_refused(
 def test_rules_of_enabling_bind_only_where_it_is_enabled(
     protocol: Protocol, configuration: dict[str, str], files_without_ids: int
 ) -> None:
-    metadata = Metadata("id", NO_COLUMNS, configuration=configuration)
-    enabled = is_enabled(protocol, TableProperties(configuration))
-    validate_row_tracking(protocol, metadata, files_without_ids)
+    table = _table(configuration, protocol)
+    enabled = is_enabled(table)
+    validate_row_tracking(table, files_without_ids)
     assert not (enabled and files_without_ids)

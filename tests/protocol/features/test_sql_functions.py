@@ -9,9 +9,10 @@ import pytest
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.row_rules import row_rules
 from slackwater.protocol.features.sql_functions import require_known_functions
-from slackwater.protocol.schema.schema import CURRENT_DEFAULT, GENERATION_EXPRESSION, INVARIANTS, parse_schema
+from slackwater.protocol.schema.schema import CURRENT_DEFAULT, GENERATION_EXPRESSION, INVARIANTS
 
 PROTOCOL = Protocol(1, 7, None, ("generatedColumns", "allowColumnDefaults", "checkConstraints", "invariants"))
 
@@ -117,4 +118,4 @@ CALL = "reflect('java.lang.System', 'getenv', 'HOME')"
 )
 def test_every_rule_of_a_table_is_looked_at(metadata: Metadata, says: str) -> None:
     with pytest.raises(UnsupportedFeature, match=f"{says} .*the function reflect"):
-        row_rules(metadata, parse_schema(metadata.schema_string), PROTOCOL)
+        row_rules(TableConfiguration(PROTOCOL, metadata))

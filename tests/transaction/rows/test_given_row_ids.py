@@ -138,11 +138,9 @@ def _remove_one(snapshot: Snapshot, _: str) -> None:
 def _replace_all(snapshot: Snapshot, name: str) -> None:
     """`overwriteSchema`, and CREATE OR REPLACE: all files go, the settings are new."""
     definition = TableDefinition(snapshot.schema)
-    replaces = (snapshot.protocol, snapshot.metadata, snapshot.domain_metadata)
-    made = define_table(definition, START_MS, lambda: "new", replaces)
+    made = define_table(definition, START_MS, lambda: "new", snapshot.configuration, snapshot.domain_metadata)
     transaction = begin(snapshot)
-    transaction.set_metadata(made.metadata)
-    transaction.set_protocol(made.protocol)
+    transaction.set_table(made.configuration)
     transaction.remove(as_removes(snapshot.live_files(REMOVE_COLUMNS), START_MS))
     transaction.add(add(f"{name}-new"))
     transaction.commit("CREATE OR REPLACE TABLE AS SELECT")

@@ -38,7 +38,6 @@ from slackwater.log.files.action_file import ActionFile
 from slackwater.log.live_files import live_batches, tombstone_batches
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.file_names import LOG, checkpoint_name, commit_name, uuid_checkpoint_name
-from slackwater.protocol.features.table_features import supported_features
 from slackwater.protocol.properties.properties import (
     CHECKPOINT_POLICY,
     DELETED_FILE_RETENTION,
@@ -249,7 +248,7 @@ class _Work:
 
 
 def _layout(snapshot: LogSnapshot, layout: CheckpointLayout | None) -> CheckpointLayout:
-    supported = V2_FEATURE in supported_features(snapshot.protocol)
+    supported = snapshot.configuration.supports(V2_FEATURE)
     if layout is None:
         asked = snapshot.properties.get(CHECKPOINT_POLICY, "classic").lower() == "v2"
         return CheckpointLayout.V2 if asked and supported else CheckpointLayout.V1

@@ -15,7 +15,6 @@ from slackwater.log.history import CommitHistory
 from slackwater.log.segment import LogListing, list_log
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LOG, LogFileKind, commit_name, parse_log_file
-from slackwater.protocol.features.table_features import supported_features
 from slackwater.protocol.properties.properties import ENABLE_EXPIRED_LOG_CLEANUP, LOG_RETENTION
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
@@ -53,7 +52,7 @@ def clean_up_log(store: ObjectStore, snapshot: LogSnapshot, now_ms: int) -> LogC
     """
     if not snapshot.properties.flag(ENABLE_EXPIRED_LOG_CLEANUP):
         return LogCleanup()
-    if _CHECKPOINT_PROTECTION in supported_features(snapshot.protocol):
+    if snapshot.configuration.supports(_CHECKPOINT_PROTECTION):
         raise UnsupportedFeature(
             f"{store.root_url}: the log of a table with the feature {_CHECKPOINT_PROTECTION} is not cleaned up by this "
             "version of Slackwater; use the engine that added it"
@@ -75,7 +74,7 @@ def _midnight_ms(time_ms: int) -> int:
 def _cutoff_version(store: ObjectStore, snapshot: LogSnapshot, listing: LogListing, cutoff_ms: int) -> int | None:
     """The newest commit not newer than `cutoff_ms`."""
     seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
-    history = CommitHistory(store, replace(listing, commits=seen), snapshot.protocol, snapshot.properties)
+    history = CommitHistory(store, replace(listing, commits=seen), snapshot.configuration)
     try:
         return history.version_at(cutoff_ms, allow_after_last_commit=True)
     except TimestampOutOfRange:

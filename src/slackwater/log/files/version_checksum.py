@@ -16,6 +16,7 @@ import orjson
 from slackwater.errors import CorruptLog, ObjectExists, ObjectNotFound
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.storage.store import ObjectStore
 
 _log = logging.getLogger(__name__)
@@ -32,12 +33,21 @@ class VersionChecksum:
     version: int
     table_size_bytes: int
     num_files: int
-    protocol: Protocol
-    metadata: Metadata
+    configuration: TableConfiguration
     txn_id: str | None = None
     in_commit_timestamp_ms: int | None = None
     transactions: tuple[SetTransaction, ...] | None = None
     domains: tuple[DomainMetadata, ...] | None = None
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol of the version."""
+        return self.configuration.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata of the version."""
+        return self.configuration.metadata
 
     def to_json(self) -> dict[str, Any]:
         """The content of the file; what is not known is left out."""
@@ -87,16 +97,16 @@ def write_version_checksum(store: ObjectStore, checksum: VersionChecksum) -> boo
 
 
 def contradiction(
-    checksum: VersionChecksum, protocol: Protocol, metadata: Metadata, num_files: int, table_size_bytes: int | None
+    checksum: VersionChecksum, table: TableConfiguration, num_files: int, table_size_bytes: int | None
 ) -> str | None:
     """What `checksum` says otherwise than the log of its version does, in words; None where they agree.
 
     Only what every writer means alike is compared; `table_size_bytes` is None where it is not known.
     """
-    if _meaning(checksum.protocol) != _meaning(protocol):
-        return f"its protocol is {checksum.protocol}, the log's is {protocol}"
+    if _meaning(checksum.protocol) != _meaning(table.protocol):
+        return f"its protocol is {checksum.protocol}, the log's is {table.protocol}"
     for name in ("id", "schema_string", "partition_columns", "configuration"):
-        said, found = getattr(checksum.metadata, name), getattr(metadata, name)
+        said, found = getattr(checksum.metadata, name), getattr(table.metadata, name)
         if said != found:
             return f"it has the metadata {name} {str(said)[:200]!r}, the log has {str(found)[:200]!r}"
     if checksum.num_files != num_files:
@@ -128,8 +138,7 @@ def _from_json(node: Any, version: int, where: str) -> VersionChecksum:
         version,
         node["tableSizeBytes"],
         node["numFiles"],
-        Protocol.from_json(node.get("protocol") or {}, where),
-        Metadata.from_json(metadata, where),
+        TableConfiguration(Protocol.from_json(node.get("protocol") or {}, where), Metadata.from_json(metadata, where)),
         text_or_none(node.get("txnId")),
         timestamp_ms,
         None if transactions is None else tuple(SetTransaction.from_json(t, where) for t in transactions),

@@ -18,7 +18,6 @@ from slackwater.log.reconciliation import Action, file_key
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
-from slackwater.protocol.properties.properties import TableProperties
 
 # Longer lists stay out: the file is written and read with every commit.
 _MOST_LISTED = 100
@@ -31,7 +30,7 @@ def file_totals(snapshot: LogSnapshot) -> tuple[int, int]:
     """
     if snapshot.segment.checkpoint is not None:
         found = read_version_checksum(snapshot.store, snapshot.version)
-        if found is not None and (found.protocol, found.metadata) == (snapshot.protocol, snapshot.metadata):
+        if found is not None and found.configuration == snapshot.configuration:
             return found.num_files, found.table_size_bytes
     sizes = snapshot.live_files(["size"])["size"]
     return len(sizes), pc.sum(sizes, min_count=0).as_py()
@@ -44,13 +43,12 @@ def checksum_of(snapshot: LogSnapshot) -> VersionChecksum:
     """
     sizes = snapshot.live_files(["size"])["size"]
     info = snapshot.state.last_commit_info or {}
-    has_times = is_enabled(snapshot.protocol, snapshot.properties)
+    has_times = is_enabled(snapshot.configuration)
     return VersionChecksum(
         version=snapshot.version,
         table_size_bytes=pc.sum(sizes, min_count=0).as_py(),
         num_files=len(sizes),
-        protocol=snapshot.protocol,
-        metadata=snapshot.metadata,
+        configuration=snapshot.configuration,
         txn_id=text_or_none(info.get("txnId")),
         in_commit_timestamp_ms=snapshot.timestamp_ms if has_times else None,
         transactions=_listed(snapshot.transactions),
@@ -76,14 +74,14 @@ def next_checksum(
     if totals is None:
         return None
     info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if isinstance(a.get("commitInfo"), Mapping)), {})
-    protocol, metadata = previous.protocol, previous.metadata
+    configuration = previous.configuration
     transactions = {t.app_id: t for t in previous.transactions or ()}
     domains = {d.domain: d for d in previous.domains or ()}
     for action in actions:
         if action.get("protocol") is not None:
-            protocol = Protocol.from_json(action["protocol"], where)
+            configuration = configuration.changed(Protocol.from_json(action["protocol"], where))
         elif action.get("metaData") is not None:
-            metadata = Metadata.from_json(action["metaData"], where)
+            configuration = configuration.changed(metadata=Metadata.from_json(action["metaData"], where))
         elif action.get("txn") is not None:
             transaction = SetTransaction.from_json(action["txn"], where)
             transactions[transaction.app_id] = transaction
@@ -91,7 +89,7 @@ def next_checksum(
             domain = DomainMetadata.from_json(action["domainMetadata"], where)
             domains[domain.domain] = domain
     live_domains = {name: domain for name, domain in domains.items() if not domain.removed}
-    has_times = is_enabled(protocol, TableProperties(metadata.configuration))
+    has_times = is_enabled(configuration)
     timestamp_ms = info.get("inCommitTimestamp") if has_times else None
     if has_times and not is_size(timestamp_ms):
         return None
@@ -99,8 +97,7 @@ def next_checksum(
         version=previous.version + 1,
         table_size_bytes=totals[0],
         num_files=totals[1],
-        protocol=protocol,
-        metadata=metadata,
+        configuration=configuration,
         txn_id=text_or_none(info.get("txnId")),
         in_commit_timestamp_ms=timestamp_ms,
         transactions=None if previous.transactions is None else _listed(transactions),

@@ -9,18 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, InvalidSchema
-from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import NESTED_IDS as NESTED_ID_KEYS
-from slackwater.protocol.features.table_features import is_active, supported_features
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
     ENABLE_DELETION_VECTORS,
     ENABLE_ICEBERG_COMPAT_V1,
     ENABLE_ICEBERG_COMPAT_V2,
-    TableProperties,
 )
 from slackwater.protocol.schema.nested_columns import parts
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
@@ -33,48 +31,43 @@ _ENABLED_BY = {1: ENABLE_ICEBERG_COMPAT_V1, 2: ENABLE_ICEBERG_COMPAT_V2}
 _LARGEST_ID = 2**31 - 1
 
 
-def active_version(protocol: Protocol, properties: TableProperties) -> int | None:
+def active_version(table: TableConfiguration) -> int | None:
     """1 or 2 where that Iceberg compatibility is supported and turned on, else None.
 
     Raises InvalidArgument where both are.
     """
-    active = [version for version in _ENABLED_BY if is_active(f"icebergCompatV{version}", protocol, properties)]
+    active = [version for version in _ENABLED_BY if table.is_active(f"icebergCompatV{version}")]
     if len(active) > 1:
         raise InvalidArgument(f"only one of {' and '.join(_ENABLED_BY.values())} can be true: set the other to false")
     return active[0] if active else None
 
 
-def materializes_partition_values(protocol: Protocol, properties: TableProperties) -> bool:
+def materializes_partition_values(table: TableConfiguration) -> bool:
     """Whether data files must hold the partition columns too, behind the other columns."""
-    return active_version(protocol, properties) is not None
+    return active_version(table) is not None
 
 
 def validate_iceberg_compat(
-    protocol: Protocol,
-    metadata: Metadata,
-    schema: StructType,
-    previous: Metadata | None = None,
-    has_earlier_files: bool = False,
+    table: TableConfiguration, previous: TableConfiguration | None = None, has_earlier_files: bool = False
 ) -> None:
     """Refuse a table that breaks the rules of the Iceberg compatibility that is active on it.
 
-    `previous` is the metadata that `metadata` replaces, None for a new table; `has_earlier_files`: the table keeps
+    `previous` is the table before the change, None for a new one; `has_earlier_files`: the table keeps
     data files that were written under it. Raises InvalidArgument saying which rule is broken and by what.
     """
-    properties = TableProperties(metadata.configuration)
-    version = active_version(protocol, properties)
+    version = active_version(table)
     if version is None:
         return
     rule = f"{_ENABLED_BY[version]} is true"
-    if TableConfiguration(protocol, metadata).column_mapping_mode == NONE:
+    if table.column_mapping_mode == NONE:
         raise InvalidArgument(f"{rule}, which needs {COLUMN_MAPPING_MODE} to be name or id")
-    _validate_deletion_vectors(version, protocol, properties, rule)
-    _validate_types(version, schema, rule)
+    _validate_deletion_vectors(version, table, rule)
+    _validate_types(version, table.schema, rule)
     if previous is not None:
-        _validate_partitioning(previous, metadata, rule)
-        _validate_earlier_files(version, protocol, previous, metadata, has_earlier_files, rule)
+        _validate_partitioning(previous.metadata, table.metadata, rule)
+        _validate_earlier_files(version, table, previous, has_earlier_files, rule)
     if version == 2:
-        _validate_ids(schema, rule)
+        _validate_ids(table.schema, rule)
 
 
 def validate_adds(adds: Iterable[AddFile], version: int) -> None:
@@ -127,14 +120,14 @@ def _ids_under(name: str, column: StructField) -> dict[str, int]:
     return max(({part: ids[part] for part in ids if part in wanted} for ids in readings), key=len)
 
 
-def _validate_deletion_vectors(version: int, protocol: Protocol, properties: TableProperties, rule: str) -> None:
-    if "deletionVectors" not in supported_features(protocol):
+def _validate_deletion_vectors(version: int, table: TableConfiguration, rule: str) -> None:
+    if not table.supports("deletionVectors"):
         return
     if version == 1:
         raise InvalidArgument(
             f"{rule}, which a table that supports deletion vectors cannot have: drop the feature first"
         )
-    if properties.flag(ENABLE_DELETION_VECTORS):
+    if table.properties.flag(ENABLE_DELETION_VECTORS):
         raise InvalidArgument(f"{rule}, which needs {ENABLE_DELETION_VECTORS} to be false")
 
 
@@ -154,11 +147,11 @@ def _validate_partitioning(previous: Metadata, metadata: Metadata, rule: str) ->
 
 
 def _validate_earlier_files(
-    version: int, protocol: Protocol, previous: Metadata, metadata: Metadata, has_earlier_files: bool, rule: str
+    version: int, table: TableConfiguration, previous: TableConfiguration, has_earlier_files: bool, rule: str
 ) -> None:
     """Version 1 wants the partition values in every file of the table, also in those from before it was turned on."""
-    was_active = active_version(protocol, TableProperties(previous.configuration)) is not None
-    if version == 1 and not was_active and has_earlier_files and metadata.partition_columns:
+    was_active = active_version(previous.changed(table.protocol)) is not None
+    if version == 1 and not was_active and has_earlier_files and table.metadata.partition_columns:
         raise InvalidArgument(
             f"{rule}, which needs the partition values in every data file: the table has files without them, so they "
             "must be rewritten in the same commit"

@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.features.table_features import is_active
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
     ICT_ENABLEMENT_TIMESTAMP,
     ICT_ENABLEMENT_VERSION,
-    TableProperties,
 )
 
 _PROVENANCE = (ICT_ENABLEMENT_VERSION, ICT_ENABLEMENT_TIMESTAMP)
 
 
-def is_enabled(protocol: Protocol, properties: TableProperties) -> bool:
+def is_enabled(table: TableConfiguration) -> bool:
     """Whether every commit must carry an in-commit timestamp: the feature is supported and its property is true."""
-    return is_active("inCommitTimestamp", protocol, properties)
+    return table.is_active("inCommitTimestamp")
 
 
 def next_timestamp(clock_ms: int, previous_ms: int | None) -> int:
@@ -36,32 +35,27 @@ def next_timestamp(clock_ms: int, previous_ms: int | None) -> int:
 
 
 def enablement(
-    previous_metadata: Metadata | None,
-    new_metadata: Metadata,
-    version: int,
-    timestamp_ms: int,
-    has_earlier_commits: bool,
-    was_supported: bool = True,
+    previous: TableConfiguration | None, new: TableConfiguration, version: int, timestamp_ms: int
 ) -> Metadata:
-    """`new_metadata` with a true record of since when commits have timestamps of their own.
+    """The metadata of `new` with a true record of since when commits have timestamps of their own.
+
+    `previous` is the table before the commit, None where the commit is its first.
 
     Where this commit turns them on in a table that has commits without, the record is `version` and `timestamp_ms`,
-    the commit's own in-commit timestamp. Where they stay on, the earlier record is kept, whatever `new_metadata` says
-    of it; where they are off, or are on from the first version, there is none. `was_supported`: the protocol before
-    this commit supported the feature, without which the property alone had not turned it on.
+    the commit's own in-commit timestamp. Where they stay on, the earlier record is kept, whatever `new` says of it;
+    where they are off, or are on from the first version, there is none.
     Made anew at each attempt of a commit, since version and time change. Source: rule 4.
     """
-    before = TableProperties(previous_metadata.configuration if previous_metadata else {})
-    was_enabled = was_supported and before.flag(ENABLE_IN_COMMIT_TIMESTAMPS)
+    was_enabled = previous is not None and is_enabled(previous)
     record: Mapping[str, str] = {}
-    if TableProperties(new_metadata.configuration).flag(ENABLE_IN_COMMIT_TIMESTAMPS):
+    if new.properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS) and previous is not None:
         if was_enabled:
-            record = {key: before[key] for key in _PROVENANCE if key in before}
-        elif has_earlier_commits:
+            record = {key: previous.properties[key] for key in _PROVENANCE if key in previous.properties}
+        else:
             record = {ICT_ENABLEMENT_VERSION: str(version), ICT_ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
     folded = {key.lower() for key in _PROVENANCE}
-    others = {key: value for key, value in new_metadata.configuration.items() if key.lower() not in folded}
+    others = {key: value for key, value in new.metadata.configuration.items() if key.lower() not in folded}
     configuration = {**others, **record}
-    if configuration == dict(new_metadata.configuration):
-        return new_metadata
-    return replace(new_metadata, configuration=configuration)
+    if configuration == dict(new.metadata.configuration):
+        return new.metadata
+    return replace(new.metadata, configuration=configuration)

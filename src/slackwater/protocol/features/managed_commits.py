@@ -12,6 +12,7 @@ import orjson
 
 from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
 from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.in_commit_timestamps import is_enabled as has_in_commit_timestamps
 from slackwater.protocol.features.support import with_features
 from slackwater.protocol.features.table_features import canonical_feature, supported_features
@@ -99,15 +100,14 @@ def _may_hold_a_secret(value: str) -> bool:
     return "@" in address or ("://" in value and any(mark in address for mark in "?#"))
 
 
-def ownership(protocol: Protocol, metadata: Metadata, where: str) -> Ownership | None:
+def ownership(table: TableConfiguration, where: str) -> Ownership | None:
     """Who owns the table, None where its commits are made in the file system.
 
     Raises CorruptTable for a table in an invalid state: the feature without an owner, an owner without the feature,
     without in-commit timestamps, or with settings that are no JSON object of texts. `where` is the table.
     """
-    properties = TableProperties(metadata.configuration)
-    name = properties.get(MANAGED_COMMIT_OWNER)
-    is_supported = FEATURE in supported_features(protocol)
+    name = table.properties.get(MANAGED_COMMIT_OWNER)
+    is_supported = table.supports(FEATURE)
     if name is None and not is_supported:
         return None
     if name is None:
@@ -120,15 +120,15 @@ def ownership(protocol: Protocol, metadata: Metadata, where: str) -> Ownership |
             f"{where} names the commit owner {name!r}, but does not support the feature {FEATURE}: set the feature, or "
             f"unset {MANAGED_COMMIT_OWNER}, with the engine that made the table"
         )
-    if not has_in_commit_timestamps(protocol, properties):
+    if not has_in_commit_timestamps(table):
         raise CorruptTable(
             f"{where} has a commit owner, but no in-commit timestamps, which {FEATURE} requires: set "
             f"{ENABLE_IN_COMMIT_TIMESTAMPS} to true with the engine that made the table"
         )
-    return Ownership(name, _parse_conf(properties.get(MANAGED_COMMIT_OWNER_CONF), where))
+    return Ownership(name, _parse_conf(table.properties.get(MANAGED_COMMIT_OWNER_CONF), where))
 
 
-def with_owner(protocol: Protocol, metadata: Metadata, conf: Mapping[str, str]) -> tuple[Protocol, Metadata]:
+def with_owner(table: TableConfiguration, conf: Mapping[str, str]) -> TableConfiguration:
     """The table owned by an owner of this package: features, owner and in-commit timestamps set."""
     validate_no_secrets(conf)
     own = {
@@ -137,9 +137,9 @@ def with_owner(protocol: Protocol, metadata: Metadata, conf: Mapping[str, str]) 
         MANAGED_COMMIT_OWNER_CONF: orjson.dumps(dict(conf)).decode(),
     }
     folded = {key.lower() for key in own}
-    others = {key: value for key, value in metadata.configuration.items() if key.lower() not in folded}
-    supporting = with_features(protocol, [_TIME_FEATURE, FEATURE])
-    return supporting, replace(metadata, configuration={**others, **own})
+    others = {key: value for key, value in table.metadata.configuration.items() if key.lower() not in folded}
+    supporting = with_features(table.protocol, [_TIME_FEATURE, FEATURE])
+    return table.changed(supporting, replace(table.metadata, configuration={**others, **own}))
 
 
 def validate_not_by_hand(features: Iterable[str]) -> None:
@@ -162,18 +162,19 @@ def keeping_owner(before: Metadata, after: Metadata) -> Metadata:
     return replace(after, configuration={**others, **own, **kept})
 
 
-def without_owner(protocol: Protocol, metadata: Metadata) -> tuple[Protocol, Metadata]:
+def without_owner(table: TableConfiguration) -> TableConfiguration:
     """The table handed back to the file system; in-commit timestamps stay."""
-    configuration = {key: value for key, value in metadata.configuration.items() if key.lower() not in _FOLDED}
-    features = tuple(name for name in protocol.writer_features or () if canonical_feature(name) != FEATURE)
-    return replace(protocol, writer_features=features), replace(metadata, configuration=configuration)
+    configuration = {key: value for key, value in table.metadata.configuration.items() if key.lower() not in _FOLDED}
+    features = tuple(name for name in table.protocol.writer_features or () if canonical_feature(name) != FEATURE)
+    return table.changed(
+        replace(table.protocol, writer_features=features), replace(table.metadata, configuration=configuration)
+    )
 
 
-def validate_same_owner(before: Metadata | None, after: Metadata) -> None:
+def validate_same_owner(before: TableConfiguration | None, after: TableConfiguration) -> None:
     """Raise InvalidArgument where a change of the metadata would change the owner, which only the owner itself does."""
-    old, new = TableProperties(before.configuration if before else {}), TableProperties(after.configuration)
     for key in _OWN_PROPERTIES:
-        if old.get(key) != new.get(key):
+        if (None if before is None else before.properties.get(key)) != after.properties.get(key):
             raise InvalidArgument(
                 f"{key} is not for users to set: create the table in a lake with Lake.create_table, bring an existing "
                 "one in with Lake.adopt, and hand it back with Lake.release"

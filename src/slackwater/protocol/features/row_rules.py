@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 import orjson
 
 from slackwater.errors import InvalidSchema, UnsupportedFeature
-from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.identity_columns import IdentityColumn, identity_columns
 from slackwater.protocol.features.sql_functions import require_known_functions
-from slackwater.protocol.features.table_features import supported_features
 from slackwater.protocol.properties.properties import CONSTRAINT_PREFIX
 from slackwater.protocol.schema.nested_columns import parts, struct_columns
 from slackwater.protocol.schema.schema import (
@@ -87,8 +86,8 @@ class RowRules:
         return any((self.not_null, self.checks, self.invariants, self.generated, self.defaults, self.identity))
 
 
-def row_rules(metadata: Metadata, schema: StructType, protocol: Protocol) -> RowRules:
-    """The rules that rows written to the table must satisfy; `schema` is that of `metadata`.
+def row_rules(table: TableConfiguration) -> RowRules:
+    """The rules that rows written to the table must satisfy.
 
     NOT NULL, CHECK constraints and invariants hold wherever they are written down, whether or not the protocol
     supports the feature: refusing a row too many is safer than letting a wrong one in. Generated, default and identity
@@ -96,14 +95,14 @@ def row_rules(metadata: Metadata, schema: StructType, protocol: Protocol) -> Row
     for a rule that cannot be understood, and UnsupportedFeature for one on a column inside an array or a map, or a
     nested one where only columns of the top level can have it, or whose SQL calls what may not be called.
     """
-    supported = supported_features(protocol)
+    schema = table.schema
     rules = RowRules(
         not_null=tuple(_not_null(schema)),
-        checks=checks(metadata.configuration),
+        checks=checks(table.metadata.configuration),
         invariants=tuple(_invariants(schema)),
-        generated=tuple(_generated(schema)) if "generatedColumns" in supported else (),
-        defaults=tuple(_defaults(schema)) if "allowColumnDefaults" in supported else (),
-        identity=identity_columns(schema) if "identityColumns" in supported else (),
+        generated=tuple(_generated(schema)) if table.supports("generatedColumns") else (),
+        defaults=tuple(_defaults(schema)) if table.supports("allowColumnDefaults") else (),
+        identity=identity_columns(schema) if table.supports("identityColumns") else (),
     )
     for what, sql in _texts(rules):
         require_known_functions(sql, what)

@@ -11,9 +11,9 @@ from dataclasses import replace
 import orjson
 
 from slackwater.errors import CorruptTable, InvalidArgument
-from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.protocol.actions.files import AddFile
-from slackwater.protocol.features.table_features import is_active, supported_features
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     ENABLE_ROW_TRACKING,
     MATERIALIZED_ROW_COMMIT_VERSION,
@@ -33,22 +33,22 @@ _LARGEST_ROW_ID = 2**63 - 1
 _MOST_TRIES = 10
 
 
-def is_supported(protocol: Protocol) -> bool:
+def is_supported(table: TableConfiguration) -> bool:
     """Whether files must be given row ids: the table lists `rowTracking`."""
-    return "rowTracking" in supported_features(protocol)
+    return table.supports("rowTracking")
 
 
-def is_enabled(protocol: Protocol, properties: TableProperties) -> bool:
+def is_enabled(table: TableConfiguration) -> bool:
     """Whether every row has an id that can be relied upon: supported, and `delta.enableRowTracking` is true."""
-    return is_active("rowTracking", protocol, properties)
+    return table.is_active("rowTracking")
 
 
-def assigns_row_ids(protocol: Protocol, properties: TableProperties) -> bool:
+def assigns_row_ids(table: TableConfiguration) -> bool:
     """Whether new files get row ids: supported, and not suspended by `delta.rowTrackingSuspended`.
 
     Suspended is what the reference implementation makes a table while it takes row ids away, to drop the feature.
     """
-    return is_supported(protocol) and not properties.flag(ROW_TRACKING_SUSPENDED)
+    return is_supported(table) and not table.properties.flag(ROW_TRACKING_SUSPENDED)
 
 
 def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
@@ -103,15 +103,14 @@ def assign(adds: Sequence[AddFile], mark: int, version: int) -> tuple[list[AddFi
 
 
 def materialized_names(
-    configuration: Mapping[str, str], taken_names: Collection[str], new_name: Callable[[], str]
+    properties: TableProperties, taken_names: Collection[str], new_name: Callable[[], str]
 ) -> dict[str, str]:
     """The two properties that name the hidden columns of materialized row ids and commit versions.
 
-    Names that `configuration` has are kept for ever; others are made with `new_name` (a fresh unique text at each
+    Names that `properties` have are kept for ever; others are made with `new_name` (a fresh unique text at each
     call) so that they equal none of `taken_names`, which are the table's column names, physical ones included.
     Raises InvalidArgument where `new_name` gives no name that is free.
     """
-    properties = TableProperties(configuration)
     taken = {name.lower() for name in taken_names}
     names: dict[str, str] = {}
     for key, prefix in _PREFIXES.items():
@@ -120,12 +119,11 @@ def materialized_names(
     return names
 
 
-def validate_column_names(configuration: Mapping[str, str], names: Collection[str]) -> None:
+def validate_column_names(properties: TableProperties, names: Collection[str]) -> None:
     """Refuse column names, display or physical ones, that a hidden column of row tracking has.
 
     Raises InvalidArgument naming the column.
     """
-    properties = TableProperties(configuration)
     hidden = {properties[key].lower() for key in _PREFIXES if key in properties}
     clash = sorted(name for name in names if name.lower() in hidden)
     if clash:
@@ -134,14 +132,14 @@ def validate_column_names(configuration: Mapping[str, str], names: Collection[st
         )
 
 
-def validate_row_tracking(protocol: Protocol, metadata: Metadata, files_without_ids: int = 0) -> None:
-    """Refuse metadata that enables row tracking where it may not be.
+def validate_row_tracking(table: TableConfiguration, files_without_ids: int = 0) -> None:
+    """Refuse a table that enables row tracking where it may not.
 
     `files_without_ids`: the live files after the commit that lack `baseRowId` or `defaultRowCommitVersion`. Raises
     InvalidArgument where row tracking is suspended as well, the hidden columns have no names, or files lack ids.
     """
-    properties = TableProperties(metadata.configuration)
-    if not is_enabled(protocol, properties):
+    properties = table.properties
+    if not is_enabled(table):
         return
     if properties.flag(ROW_TRACKING_SUSPENDED):
         raise InvalidArgument(f"{ENABLE_ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} are both true: set one to false")

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from slackwater.errors import InvalidArgument, InvalidSchema
-from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.actions import Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.iceberg_compat import validate_iceberg_compat
 from slackwater.protocol.features.identity_columns import is_identity, validate_identity_columns
 from slackwater.protocol.features.row_rules import checks, row_rules
@@ -21,18 +22,16 @@ from slackwater.protocol.features.table_features import (
     MAX_WRITER_VERSION,
     TableFeature,
     canonical_feature,
-    is_active,
     known_feature,
     supported_features,
 )
-from slackwater.protocol.properties.properties import ENABLE_IN_COMMIT_TIMESTAMPS, FEATURE_PREFIX, TableProperties
+from slackwater.protocol.properties.properties import ENABLE_IN_COMMIT_TIMESTAMPS, FEATURE_PREFIX
 from slackwater.protocol.schema.nested_columns import parts
 from slackwater.protocol.schema.schema import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     INVARIANTS,
     TIMESTAMP_NTZ,
-    StructType,
     walk_fields,
 )
 
@@ -114,19 +113,18 @@ def without_feature(protocol: Protocol, name: str) -> Protocol:
     return legacy or _listing(kept, rest, FEATURES_READER_VERSION if kept.reader_features else 1)
 
 
-def required_features(metadata: Metadata, schema: StructType) -> frozenset[str]:
-    """The features that the table's properties and schema turn on by themselves; `schema` is that of `metadata`.
+def required_features(table: TableConfiguration) -> frozenset[str]:
+    """The features that the table's properties and schema turn on by themselves, whatever its protocol.
 
     Default values are not among them, as in the reference implementation: see `validate_feature_combination`.
     Raises CorruptTable for a flag that is neither true nor false.
     """
-    properties = TableProperties(metadata.configuration)
-    found = {feature.name for feature in FEATURES if feature.is_turned_on(properties)}
-    if checks(metadata.configuration):
+    found = {feature.name for feature in FEATURES if feature.is_turned_on(table.properties)}
+    if checks(table.metadata.configuration):
         found.add("checkConstraints")
-    if any(data_type == TIMESTAMP_NTZ for _, data_type in parts(schema)):
+    if any(data_type == TIMESTAMP_NTZ for _, data_type in parts(table.schema)):
         found.add("timestampNtz")
-    for _, column in walk_fields(schema):
+    for _, column in walk_fields(table.schema):
         if not column.nullable or INVARIANTS in column.metadata:
             found.add("invariants")
         if GENERATION_EXPRESSION in column.metadata:
@@ -136,16 +134,21 @@ def required_features(metadata: Metadata, schema: StructType) -> frozenset[str]:
     return frozenset(found)
 
 
-def validate_feature_combination(protocol: Protocol, metadata: Metadata, schema: StructType) -> None:
-    """Refuse a protocol and metadata to be committed that do not go together; `schema` is that of `metadata`.
+def with_required_features(table: TableConfiguration, features: Iterable[str] = ()) -> TableConfiguration:
+    """`table` supporting what its metadata turns on by itself, and `features`. Raises as `with_features`."""
+    return table.changed(with_features(table.protocol, [*features, *required_features(table)]))
+
+
+def validate_feature_combination(table: TableConfiguration) -> None:
+    """Refuse a table to be committed whose protocol and metadata do not go together.
 
     Raises InvalidArgument for a feature that the metadata uses and the protocol does not support, a feature without
     those that it requires, a clustered table with partition columns, managed commits without in-commit timestamps,
     row tracking without the names of its columns or while suspended, a broken rule of Iceberg compatibility, and
     column rules that contradict each other or cannot be understood; UnsupportedFeature for rules of nested columns.
     """
-    supported = supported_features(protocol)
-    if missing := sorted(required_features(metadata, schema) - supported):
+    supported, partition_columns = table.supported_features, table.metadata.partition_columns
+    if missing := sorted(required_features(table) - supported):
         raise InvalidArgument(
             f"the table's properties or columns use {', '.join(missing)}, which its protocol does not support: add the "
             "feature with addFeatureSupport"
@@ -154,16 +157,15 @@ def validate_feature_combination(protocol: Protocol, metadata: Metadata, schema:
         lacking = [name for name in feature.requires if name not in supported]
         if feature.name in supported and lacking:
             raise InvalidArgument(f"the feature {feature.name} needs {', '.join(lacking)}: add it as well")
-    if "clustering" in supported and metadata.partition_columns:
+    if "clustering" in supported and partition_columns:
         raise InvalidArgument(
-            f"a table cannot be clustered and partitioned (by {', '.join(metadata.partition_columns)}) at the same time"
+            f"a table cannot be clustered and partitioned (by {', '.join(partition_columns)}) at the same time"
         )
-    properties = TableProperties(metadata.configuration)
-    if "managedCommit" in supported and not is_active("inCommitTimestamp", protocol, properties):
+    if "managedCommit" in supported and not table.is_active("inCommitTimestamp"):
         raise InvalidArgument(f"managed commits need {ENABLE_IN_COMMIT_TIMESTAMPS} to be true")
-    _validate_columns(supported, metadata, schema, protocol)
-    validate_row_tracking(protocol, metadata)
-    validate_iceberg_compat(protocol, metadata, schema)
+    _validate_columns(table)
+    validate_row_tracking(table)
+    validate_iceberg_compat(table)
 
 
 def features_from_properties(properties: Mapping[str, str]) -> frozenset[str]:
@@ -254,9 +256,9 @@ def _extended(names: tuple[str, ...] | None, more: Iterable[str]) -> tuple[str, 
     return (*(names or ()), *(name for name in more if name not in present))
 
 
-def _validate_columns(supported: frozenset[str], metadata: Metadata, schema: StructType, protocol: Protocol) -> None:
-    for path, column in walk_fields(schema):
-        if CURRENT_DEFAULT in column.metadata and "allowColumnDefaults" not in supported:
+def _validate_columns(table: TableConfiguration) -> None:
+    for path, column in walk_fields(table.schema):
+        if CURRENT_DEFAULT in column.metadata and not table.supports("allowColumnDefaults"):
             raise InvalidArgument(
                 f"column {'.'.join(path)} has a default value, which needs the feature allowColumnDefaults: set "
                 f"{FEATURE_PREFIX}allowColumnDefaults to supported"
@@ -265,10 +267,10 @@ def _validate_columns(supported: frozenset[str], metadata: Metadata, schema: Str
         if len(makers) > 1:
             raise InvalidArgument(f"column {'.'.join(path)} cannot have {' and '.join(makers)} at once")
     try:
-        row_rules(metadata, schema, protocol)
+        row_rules(table)
     except InvalidSchema as error:
         raise InvalidArgument(str(error)) from error
-    validate_identity_columns(schema, metadata.partition_columns)
+    validate_identity_columns(table.schema, table.metadata.partition_columns)
 
 
 def _makers(metadata: Mapping[str, object], has_identity: bool) -> Iterator[tuple[str, bool]]:

@@ -131,14 +131,6 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
     return frozenset(names | {feature.name for feature in FEATURES if _is_implied(feature, protocol)})
 
 
-def is_active(name: str, protocol: Protocol, properties: TableProperties) -> bool:
-    """Whether a feature with a property of its own is supported and turned on. Source: "Active Features".
-
-    Raises CorruptTable for a property that must be true or false and is neither.
-    """
-    return name in supported_features(protocol) and _BY_NAME[name].is_turned_on(properties)
-
-
 def validate_readable(protocol: Protocol, where: str) -> None:
     """Let pass a table that this package can read; else raise, before anything else of the table is trusted.
 

@@ -26,10 +26,10 @@ from slackwater.errors import (
 )
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import Predicate, not_true
-from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.actions.files import AddCDCFile, num_records_of
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import row_tracking
-from slackwater.protocol.features.table_features import is_active, validate_writable
+from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.scan import prune
 from slackwater.scan.snapshot import Snapshot
@@ -85,12 +85,12 @@ class RowChange:
         self.snapshot = snapshot
         self.operation = operation
         self.alias = alias or _ONLY_TARGET
-        self.is_tracked = row_tracking.is_enabled(snapshot.protocol, snapshot.properties)
+        self.is_tracked = row_tracking.is_enabled(snapshot.configuration)
         self.scan = TableScan(spark, snapshot, ScanOptions(row_tracking=self.is_tracked))
         self.transaction = TableTransaction(
-            store, committer_for(store, snapshot.protocol, snapshot.metadata), snapshot, zone=self.scan.zone
+            store, committer_for(store, snapshot.configuration), snapshot, zone=self.scan.zone
         )
-        self.rows = TableRows(store, snapshot.protocol, snapshot.metadata, dict(snapshot.domain_metadata))
+        self.rows = TableRows(store, snapshot.configuration, dict(snapshot.domain_metadata))
         self.vectors = RowDeletion(0, 0, 0, 0, 0, 0)
         self.kept: list[DataFrame] = []
         self._written: list[RowsWritten] = []
@@ -100,25 +100,25 @@ class RowChange:
     @property
     def makes_vectors(self) -> bool:
         """Whether rows are deleted by deletion vectors, rather than by rewriting their files."""
-        return is_active("deletionVectors", self.snapshot.protocol, self.snapshot.properties)
+        return self.snapshot.configuration.is_active("deletionVectors")
 
     @property
     def makes_feed(self) -> bool:
         """Whether the change is recorded in change data files."""
-        return is_active("changeDataFeed", self.snapshot.protocol, self.snapshot.properties)
+        return self.snapshot.configuration.is_active("changeDataFeed")
 
     @property
     def schema(self) -> StructType:
         """The table's schema after the change."""
         return self.rows.schema
 
-    def evolve(self, protocol: Protocol, metadata: Metadata) -> None:
+    def evolve(self, table: TableConfiguration) -> None:
         """Rows are written for, and the commit sets, this protocol and metadata."""
-        self.rows = TableRows(self.rows.store, protocol, metadata, self.rows.domains)
+        self.rows = TableRows(self.rows.store, table, self.rows.domains)
 
     def require_removal_allowed(self) -> None:
         """Raise OperationNotAllowed where the table is append-only."""
-        validate_not_append_only(self.snapshot.protocol, self.snapshot.properties)
+        validate_not_append_only(self.snapshot.configuration)
 
     def nothing(self) -> DataFrame:
         """A frame without rows in which conditions on the table can be looked at by Spark."""
@@ -290,8 +290,8 @@ class RowChange:
         metadata = next((rows.metadata for rows in self._written if rows.metadata is not None), self.rows.metadata)
         if metadata != self.snapshot.metadata:
             self.transaction.set_metadata(metadata)
-        if self.rows.protocol != self.snapshot.protocol:
-            self.transaction.set_protocol(self.rows.protocol)
+        if self.rows.table.protocol != self.snapshot.protocol:
+            self.transaction.set_protocol(self.rows.table.protocol)
 
     def _discard(self) -> None:
         for rows in self._written:

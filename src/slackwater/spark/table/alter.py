@@ -253,7 +253,7 @@ class TableAlterations:
         snapshot = self._snapshot_for_upkeep("dropping a table feature")
         drop_feature(
             snapshot,
-            committer_for(snapshot.store, snapshot.protocol, snapshot.metadata),
+            committer_for(snapshot.store, snapshot.configuration),
             featureName,
             bool(truncateHistory),
             user_metadata=SessionSettings.of(self._spark).user_metadata,
@@ -287,7 +287,7 @@ class TableAlterations:
 
     def _alter(self, change: Callable[[Snapshot], Alteration], reads_rows: bool = False) -> CommitResult | None:
         snapshot = self._snapshot()
-        committer = committer_for(snapshot.store, snapshot.protocol, snapshot.metadata)
+        committer = committer_for(snapshot.store, snapshot.configuration)
         altered = change(snapshot)
         if altered.is_empty:
             return None

@@ -168,21 +168,20 @@ class DeltaTableBuilder(Generic[T]):
         settings = SessionSettings.of(self._spark)
         properties = {**settings.properties_beside(self._properties), **self._properties}
         definition = TableDefinition(schema, self._partition_by, clustered, properties, description=self._comment)
-        replaces = (existing.protocol, existing.metadata, existing.domain_metadata) if existing else None
         clock = Clock()
         now_ms = clock.now_ms()
-        table = define_table(definition, now_ms, clock.new_id, replaces)
+        replaces, domains = (existing.configuration, existing.domain_metadata) if existing else (None, {})
+        table = define_table(definition, now_ms, clock.new_id, replaces, domains)
         self._validate_expressions(schema)
-        transaction = TableTransaction(store, committer_for(store, table.protocol, table.metadata), existing)
-        transaction.set_protocol(table.protocol)
-        transaction.set_metadata(table.metadata)
+        transaction = TableTransaction(store, committer_for(store, table.configuration), existing)
+        transaction.set_table(table.configuration)
         for domain in table.domains:
             transaction.set_domain(domain)
         if existing is not None:
-            replaced = whole_table(existing)
-            transaction.read_where(replaced.predicate)
-            transaction.remove(as_removes(replaced.files, now_ms))
-        described = _described(table.metadata, self._cluster_by or ())
+            rows = whole_table(existing)
+            transaction.read_where(rows.predicate)
+            transaction.remove(as_removes(rows.files, now_ms))
+        described = _described(table.configuration.metadata, self._cluster_by or ())
         transaction.commit(self._mode.operation, described, user_metadata=settings.user_metadata)
 
     def _validate_expressions(self, schema: StructType) -> None:

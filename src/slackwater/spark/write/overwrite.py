@@ -67,7 +67,7 @@ def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str) -> Repla
 
     Raises InvalidArgument for text that is no condition on this table.
     """
-    tracked = row_tracking.is_enabled(snapshot.protocol, snapshot.properties)
+    tracked = row_tracking.is_enabled(snapshot.configuration)
     scan = TableScan(spark, snapshot, ScanOptions(row_tracking=tracked))
     with expressions_named(f"replaceWhere {condition!r}"):
         _validate(scan, condition)

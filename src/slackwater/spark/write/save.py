@@ -26,6 +26,7 @@ from slackwater.protocol.actions.files import AddCDCFile, AddFile, num_records_o
 from slackwater.protocol.changes.column_names import validate_partition_columns
 from slackwater.protocol.changes.merge import without_internal_metadata
 from slackwater.protocol.changes.replacement import replace_schema
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.identity_columns import same_but_identity
@@ -35,13 +36,13 @@ from slackwater.protocol.features.support import with_features
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
-from slackwater.protocol.schema.schema import ColumnPath, as_nullable, parse_schema
+from slackwater.protocol.schema.schema import ColumnPath, as_nullable
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.write.options import WriteOptions, write_options
 from slackwater.spark.write.overwrite import condition_check, partitions_of, rows_where, whole_table
-from slackwater.spark.write.schema_evolution import evolved_metadata, protocol_for_metadata
+from slackwater.spark.write.schema_evolution import evolved_metadata, with_metadata
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
@@ -153,14 +154,13 @@ def _create(frame: DataFrame, store: ObjectStore, request: WriteOptions, setting
     clustered = [parse_column_path(name) for name in request.cluster_by] or None
     definition = TableDefinition(schema, request.partition_by, clustered, properties)
     table = define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id)
-    rows = TableRows(store, table.protocol, table.metadata, {d.domain: d for d in table.domains})
-    transaction = TableTransaction(store, committer_for(store, table.protocol, table.metadata), None)
+    rows = TableRows(store, table.configuration, {d.domain: d for d in table.domains})
+    transaction = TableTransaction(store, committer_for(store, table.configuration), None)
     written = rows.write(frame, request.parquet)
-    transaction.set_protocol(table.protocol)
-    transaction.set_metadata(written.metadata or table.metadata)
+    transaction.set_table(table.configuration.changed(metadata=written.metadata))
     for domain in table.domains:
         transaction.set_domain(domain)
-    return _commit(transaction, request, [written], table.metadata)
+    return _commit(transaction, request, [written], table.configuration.metadata)
 
 
 class _Write:
@@ -175,24 +175,21 @@ class _Write:
         self._request = request
         self._zone = session_zone(self._spark)
         self._given = without_internal_metadata(from_spark_schema(frame.schema))
-        self._metadata = self._evolved()
-        protocol = protocol_for_metadata(snapshot, self._metadata)
-        self._clustering = self._clustered()
+        table = with_metadata(snapshot, self._evolved())
+        self._clustering = self._clustered(table)
         domains = dict(snapshot.domain_metadata)
         if self._clustering is not None:
-            protocol = with_features(protocol, ["clustering"])
+            table = table.changed(with_features(table.protocol, ["clustering"]))
             domains[clustering.DOMAIN] = self._clustering
-        self._rows = TableRows(store, protocol, self._metadata, domains)
-        self._transaction = TableTransaction(
-            store, committer_for(store, protocol, snapshot.metadata), snapshot, zone=self._zone
-        )
+        self._rows = TableRows(store, table, domains)
+        self._transaction = TableTransaction(store, committer_for(store, table), snapshot, zone=self._zone)
 
     def run(self) -> CommitResult:
         request, transaction = self._request, self._transaction
         if request.application is not None:
             transaction.application_version(request.application.app_id)
         if request.mode == "overwrite" and request.data_change:
-            validate_not_append_only(self._rows.protocol, self._rows.properties)
+            validate_not_append_only(self._rows.table)
         written: list[RowsWritten] = []
         try:
             self._write(written)
@@ -202,14 +199,14 @@ class _Write:
             for rows in written:
                 rows.files.discard()
             raise
-        metadata = next((rows.metadata for rows in written if rows.metadata is not None), self._metadata)
+        metadata = next((rows.metadata for rows in written if rows.metadata is not None), self._rows.metadata)
         if metadata != self._snapshot.metadata:
             transaction.set_metadata(metadata)
         if self._clustering is not None:
-            if self._rows.protocol != self._snapshot.protocol:
-                transaction.set_protocol(self._rows.protocol)
+            if self._rows.table.protocol != self._snapshot.protocol:
+                transaction.set_protocol(self._rows.table.protocol)
             transaction.set_domain(self._clustering)
-        return _commit(transaction, request, written, self._metadata)
+        return _commit(transaction, request, written, self._rows.metadata)
 
     def _write(self, written: list[RowsWritten]) -> None:
         """Write the files and stage their actions; `written` grows as files come into being."""
@@ -225,7 +222,7 @@ class _Write:
         written.append(rows.write(self._frame, request.parquet, request.data_change, checks, change_type))
         if request.mode != "overwrite":
             return
-        if replaced is None and request.dynamic_partitions and self._metadata.partition_columns:
+        if replaced is None and request.dynamic_partitions and rows.metadata.partition_columns:
             replaced = partitions_of(self._snapshot, written[0].adds, self._zone)
         replaced = replaced or whole_table(self._snapshot)
         transaction.read_where(replaced.predicate)
@@ -258,14 +255,12 @@ class _Write:
         self._require_partition_columns()
         return metadata
 
-    def _clustered(self) -> DomainMetadata | None:
-        """The domain of the clustering columns after this write, None where it stays as it is."""
+    def _clustered(self, table: TableConfiguration) -> DomainMetadata | None:
+        """The domain of the clustering columns of `table`, after this write; None where it stays as it is."""
         request, snapshot = self._request, self._snapshot
         old = snapshot.domain_metadata.get(clustering.DOMAIN)
         current = clustering_columns(snapshot)
-        given = clustering.resolve(
-            parse_schema(self._metadata.schema_string), [parse_column_path(name) for name in request.cluster_by]
-        )
+        given = clustering.resolve(table.schema, [parse_column_path(name) for name in request.cluster_by])
         if not request.overwrite_schema:
             if given and given != current:
                 raise InvalidArgument(
@@ -274,29 +269,17 @@ class _Write:
                     "DeltaTable.clusterBy, or replace the table with mode overwrite and overwriteSchema"
                 )
             return None
-        new = self._clustering_domain(given or current, bool(given))
+        new = _clustering_domain(table, given or current, bool(given))
         if new is None:
             return replace(old, removed=True) if old is not None and current else None
         return None if old is not None and new.configuration == old.configuration else new
-
-    def _clustering_domain(self, columns: Sequence[ColumnPath], required: bool) -> DomainMetadata | None:
-        """The domain for `columns` under the new schema; None where there are none, or they need not and cannot be."""
-        if not columns:
-            return None
-        schema = parse_schema(self._metadata.schema_string)
-        try:
-            return clustering_domain(self._metadata, schema, columns, self._snapshot.column_mapping_mode)
-        except InvalidArgument:
-            if required:
-                raise
-            return None
 
     def _require_partition_columns(self) -> None:
         """Rows belong to a partition by their own word, unless the table computes it."""
         missing = [name for name in self._snapshot.metadata.partition_columns if self._given.get(name) is None]
         if not missing:
             return
-        rules = row_rules(self._snapshot.metadata, self._snapshot.schema, self._snapshot.protocol)
+        rules = row_rules(self._snapshot.configuration)
         made = {*(c.name for c in rules.generated), *(c.name for c in rules.defaults)}
         for name in missing:
             if name not in made:
@@ -317,6 +300,20 @@ class _Write:
                 f"{self._snapshot.store.root_url}: dataChange=false must leave the rows as they are, but "
                 f"{sum(known) - deleted} rows were to become {after}: leave the option out where rows change"
             )
+
+
+def _clustering_domain(
+    table: TableConfiguration, columns: Sequence[ColumnPath], required: bool
+) -> DomainMetadata | None:
+    """The domain for `columns` of `table`; None where there are none, or they need not and cannot be."""
+    if not columns:
+        return None
+    try:
+        return clustering_domain(table.metadata, table.schema, columns, table.column_mapping_mode)
+    except InvalidArgument:
+        if required:
+            raise
+        return None
 
 
 def _require_partition_condition(snapshot: Snapshot, request: WriteOptions) -> None:

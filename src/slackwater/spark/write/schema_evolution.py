@@ -5,14 +5,15 @@ Source: delta-spark's `mergeSchema` and `withSchemaEvolution`; delta-protocol.md
 
 from __future__ import annotations
 
-from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.changes.column_names import validate_column_names
 from slackwater.protocol.changes.merge import merge_schemas
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping_ids import with_mapped_schema
 from slackwater.protocol.features.sql_columns import fixed_columns
-from slackwater.protocol.features.support import required_features, with_features
+from slackwater.protocol.features.support import with_required_features
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
-from slackwater.protocol.schema.schema import StructType, parse_schema
+from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.table.definition import with_nested_ids
 
@@ -30,6 +31,6 @@ def evolved_metadata(snapshot: Snapshot, data: StructType, merge: bool) -> Metad
     return with_nested_ids(with_mapped_schema(old, merged, mode))
 
 
-def protocol_for_metadata(snapshot: Snapshot, metadata: Metadata) -> Protocol:
-    """The table's protocol with the features that `metadata` asks for."""
-    return with_features(snapshot.protocol, required_features(metadata, parse_schema(metadata.schema_string)))
+def with_metadata(snapshot: Snapshot, metadata: Metadata) -> TableConfiguration:
+    """The table with `metadata`, and the features that it asks for."""
+    return with_required_features(snapshot.configuration.changed(metadata=metadata))

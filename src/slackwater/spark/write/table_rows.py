@@ -12,7 +12,7 @@ from functools import cached_property
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import clustering, iceberg_compat
@@ -26,7 +26,7 @@ from slackwater.protocol.properties.properties import (
     WRITE_PARTITION_COLUMNS,
     TableProperties,
 )
-from slackwater.protocol.schema.schema import StructType, parse_schema, schema_to_json
+from slackwater.protocol.schema.schema import StructType, schema_to_json
 from slackwater.spark.lake.transaction_time import TransactionTime
 from slackwater.spark.read.change_feed import CHANGE_TYPE
 from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
@@ -47,29 +47,33 @@ class TableRows:
     """The side of a table that rows see: where it is, and what its protocol, metadata and domains ask of them."""
 
     store: ObjectStore
-    protocol: Protocol
-    metadata: Metadata
+    table: TableConfiguration
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
 
-    @cached_property
+    @property
+    def metadata(self) -> Metadata:
+        """The table's metadata."""
+        return self.table.metadata
+
+    @property
     def schema(self) -> StructType:
         """The table's schema, by display names."""
-        return parse_schema(self.metadata.schema_string)
+        return self.table.schema
 
-    @cached_property
+    @property
     def properties(self) -> TableProperties:
         """The table's properties."""
-        return TableProperties(self.metadata.configuration)
+        return self.table.properties
 
-    @cached_property
+    @property
     def mode(self) -> str:
         """The column mapping mode."""
-        return TableConfiguration(self.protocol, self.metadata).column_mapping_mode
+        return self.table.column_mapping_mode
 
     @cached_property
     def rules(self) -> RowRules:
         """What every row must satisfy, and what the table generates."""
-        rules = row_rules(self.metadata, self.schema, self.protocol)
+        rules = row_rules(self.table)
         return rules if self._time is None else self._time.of_rules(rules, self.schema)
 
     @property
@@ -88,8 +92,7 @@ class TableRows:
             self.metadata.partition_columns,
             self.mode,
             leaves,
-            iceberg_compat.materializes_partition_values(self.protocol, self.properties)
-            or self.properties.flag(WRITE_PARTITION_COLUMNS),
+            iceberg_compat.materializes_partition_values(self.table) or self.properties.flag(WRITE_PARTITION_COLUMNS),
             hidden,
             self._finish(),
         )
@@ -178,7 +181,7 @@ class TableRows:
 
     def _finish(self) -> Callable[[ObjectStore, str], None] | None:
         """Parquet ids for what arrays and maps hold, which Spark's writer cannot give."""
-        if iceberg_compat.active_version(self.protocol, self.properties) != 2:
+        if iceberg_compat.active_version(self.table) != 2:
             return None
         return with_nested_field_ids(self.schema, self.mode)
 

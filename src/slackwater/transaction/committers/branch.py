@@ -17,7 +17,6 @@ from slackwater.log.commits import ParsedCommit, parsed_commit
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.features import row_tracking
-from slackwater.protocol.features.table_features import is_active
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committed, Conflict
@@ -84,14 +83,14 @@ def _validate_together(newest: Snapshot, earlier: TableWork, later: TableWork) -
     both_change = earlier.staged.changes_data and later.staged.changes_data
     if (
         both_change
-        and is_active("changeDataFeed", newest.protocol, newest.properties)
+        and newest.configuration.is_active("changeDataFeed")
         and (earlier.staged.change_files or later.staged.change_files)
     ):
         raise UnsupportedFeature(
             f"{where}: a table with a change data feed takes one change of rows in a transaction, or several appends: "
             "say it as one MERGE, or in two transactions"
         )
-    if not row_tracking.is_enabled(newest.protocol, newest.properties):
+    if not row_tracking.is_enabled(newest.configuration):
         return
     # Rows that are written again keep the ids that they were given, which are given for good by the commit only.
     added = {canonical_path(add.path) for add in earlier.staged.adds}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from slackwater.errors import CommitOwnerRequired
 from slackwater.log.branches import branch_of
 from slackwater.owner.api.registry import find_owner
-from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.managed_commits import OWNER_NAME, ownership
 from slackwater.protocol.features.table_features import validate_writable
@@ -21,19 +21,19 @@ from slackwater.transaction.committers.managed import ManagedCommitter
 from slackwater.transaction.open_transactions import is_within, require_not_past
 
 
-def committer_for(store: ObjectStore, protocol: Protocol, metadata: Metadata) -> Committer:
+def committer_for(store: ObjectStore, table: TableConfiguration) -> Committer:
     """The committer of the table in `store`; what is in a transaction over many tables is committed with it.
 
     Raises UnsupportedFeature for a table that cannot be written to, CorruptTable for one in an invalid state, and
     CommitOwnerRequired where its owner is one that this process has not opened, or of another kind, and
     OperationNotAllowed for a table of the open transaction's lakes that is reached past the transaction.
     """
-    validate_writable(protocol, store.root_url)
-    validate_parquet(metadata, store.root_url)
+    validate_writable(table.protocol, store.root_url)
+    validate_parquet(table.metadata, store.root_url)
     branch = branch_of(store)
     if branch is not None:
         return BranchCommitter(store, branch)
-    found = ownership(protocol, metadata, store.root_url)
+    found = ownership(table, store.root_url)
     if found is None:
         return FilesystemCommitter(store)
     require_not_past(found, store.root_url)
@@ -56,4 +56,4 @@ def require_not_past_transaction(snapshot: Snapshot) -> None:
     store = snapshot.store
     # Whose a table is does not matter to readers otherwise.
     if is_within() and branch_of(store) is None:
-        require_not_past(ownership(snapshot.protocol, snapshot.metadata, store.root_url), store.root_url)
+        require_not_past(ownership(snapshot.configuration, store.root_url), store.root_url)

@@ -93,7 +93,7 @@ class TakingCommitter:
         if version:
             before = Snapshot.open(self._store, version - 1)
             previous_ms = before.timestamp_ms
-            mark = highest_row_id(before) if row_tracking.is_supported(before.protocol) else None
+            mark = highest_row_id(before) if row_tracking.is_supported(before.configuration) else None
         outcome = self._owned.owner.take(
             OwnershipProposal(
                 self._owned.table_id, self._name, self._store.root_url, _commit_id(actions), version, actions,

@@ -40,9 +40,7 @@ def highest_row_id(before: Snapshot | None) -> int:
     if before is None:
         return row_tracking.NO_ROW_IDS
     mark = row_tracking.high_water_mark(before.domain_metadata)
-    if row_tracking.DOMAIN in before.domain_metadata and row_tracking.assigns_row_ids(
-        before.protocol, before.properties
-    ):
+    if row_tracking.DOMAIN in before.domain_metadata and row_tracking.assigns_row_ids(before.configuration):
         highest_base = before.highest_base_row_id()
         if highest_base is None or highest_base <= mark:
             return mark

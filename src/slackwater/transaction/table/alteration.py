@@ -21,7 +21,7 @@ from slackwater.protocol.features.column_mapping_ids import validate_mapping_cha
 from slackwater.protocol.features.managed_commits import validate_not_by_hand
 from slackwater.protocol.features.row_rules import checks
 from slackwater.protocol.features.sql_columns import missing_columns
-from slackwater.protocol.features.support import required_features, with_features, with_versions
+from slackwater.protocol.features.support import with_features, with_required_features, with_versions
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
@@ -31,7 +31,6 @@ from slackwater.protocol.properties.properties import (
     validate_properties,
 )
 from slackwater.protocol.schema.column_paths import format_column_path
-from slackwater.protocol.schema.schema import parse_schema
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.columns import ColumnStats, StatsColumns
 from slackwater.stats.footers import stats_leaves
@@ -75,7 +74,7 @@ def change_metadata(
     changed = with_nested_ids(metadata)
     if changed == snapshot.metadata:
         return Alteration(operation)
-    protocol = with_features(snapshot.protocol, required_features(changed, parse_schema(changed.schema_string)))
+    protocol = with_required_features(snapshot.configuration.changed(metadata=changed)).protocol
     return Alteration(operation, parameters or {}, changed, None if protocol == snapshot.protocol else protocol)
 
 
@@ -98,10 +97,10 @@ def set_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Alterat
         validate_mapping_change(before, after, is_new_table=False)
         metadata = with_mapped_schema(metadata, snapshot.schema, after, existing=snapshot.schema)
     metadata = with_nested_ids(metadata)
-    schema = parse_schema(metadata.schema_string)
+    table = snapshot.configuration.changed(metadata=metadata)
     # Names in dataSkippingStatsColumns must lead somewhere.
-    stats_leaves(schema, after, metadata.partition_columns, TableProperties(configuration))
-    protocol = with_features(snapshot.protocol, [*given.features, *required_features(metadata, schema)])
+    stats_leaves(table.schema, after, metadata.partition_columns, table.properties)
+    protocol = with_required_features(table, given.features).protocol
     if given.min_reader_version is not None or given.min_writer_version is not None:
         protocol = with_versions(protocol, given.min_reader_version or 1, given.min_writer_version or 2)
     return Alteration(

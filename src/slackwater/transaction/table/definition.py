@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.changes.column_names import (
     validate_column_names,
     validate_column_types,
     validate_partition_columns,
 )
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.protocol.features.column_mapping_ids import assign_column_mapping, strip_mapping
@@ -23,7 +24,13 @@ from slackwater.protocol.features.iceberg_compat import assign_nested_ids
 from slackwater.protocol.features.identity_columns import is_identity, validate_identity_columns
 from slackwater.protocol.features.managed_commits import keeping_owner, validate_not_by_hand
 from slackwater.protocol.features.sql_columns import is_generated, missing_columns, read_columns
-from slackwater.protocol.features.support import protocol_for, required_features, with_features, with_versions
+from slackwater.protocol.features.support import (
+    DEFAULT_PROTOCOL,
+    protocol_for,
+    required_features,
+    with_features,
+    with_versions,
+)
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
@@ -60,8 +67,7 @@ class TableDefinition:
 class TableActions:
     """The actions that make the table what its definition says."""
 
-    protocol: Protocol
-    metadata: Metadata
+    configuration: TableConfiguration
     domains: tuple[DomainMetadata, ...] = ()
 
 
@@ -69,10 +75,12 @@ def define_table(
     definition: TableDefinition,
     created_ms: int,
     new_id: Callable[[], str],
-    replaces: tuple[Protocol, Metadata, Mapping[str, DomainMetadata]] | None = None,
+    replaces: TableConfiguration | None = None,
+    domains: Mapping[str, DomainMetadata] | None = None,
 ) -> TableActions:
     """The protocol, metadata and domains of a new table, or of one that takes the place of the table `replaces`.
 
+    `domains` are those of the table `replaces`.
     A replacement keeps the table's id, never weakens its protocol, and gives new ids to all columns. Raises
     InvalidArgument for names, types, properties and combinations that a table cannot have, UnsupportedFeature for
     features that this package does not write.
@@ -89,7 +97,7 @@ def define_table(
     partition_columns = validate_partition_columns(schema, definition.partition_columns)
     validate_identity_columns(schema, partition_columns)
     _validate_expressions(schema, given.constraints)
-    old = replaces[1] if replaces else None
+    old = replaces.metadata if replaces else None
     highest = int(old.configuration.get(MAX_COLUMN_ID, "0")) if old else 0
     schema, highest = assign_column_mapping(schema, mode, highest, physical=lambda: f"col-{new_id()}")
     if properties.flag(ENABLE_ICEBERG_COMPAT_V2):
@@ -109,15 +117,16 @@ def define_table(
     if old is not None:
         metadata = keeping_owner(old, metadata)
     columns = definition.clustering_columns
-    features = set(given.features) | required_features(metadata, schema) | ({"clustering"} if columns else set())
+    table = TableConfiguration(replaces.protocol if replaces else DEFAULT_PROTOCOL, metadata)
+    features = set(given.features) | required_features(table) | ({"clustering"} if columns else set())
     if replaces is None:
         protocol = protocol_for(features, given.min_reader_version, given.min_writer_version)
     else:
-        protocol = with_features(replaces[0], features)
+        protocol = with_features(replaces.protocol, features)
         if given.min_reader_version or given.min_writer_version:
             protocol = with_versions(protocol, given.min_reader_version or 1, given.min_writer_version or 2)
-    domains = _domains(metadata, schema, columns, mode, replaces[2] if replaces else {})
-    return TableActions(protocol, metadata, domains)
+    changed = _domains(metadata, schema, columns, mode, domains or {})
+    return TableActions(table.changed(protocol), changed)
 
 
 def with_nested_ids(metadata: Metadata) -> Metadata:

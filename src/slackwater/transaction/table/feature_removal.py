@@ -32,7 +32,7 @@ from slackwater.protocol.properties.properties import (
     MATERIALIZED_ROW_ID,
 )
 from slackwater.protocol.schema.column_paths import format_column_path
-from slackwater.protocol.schema.schema import parse_schema, schema_to_json
+from slackwater.protocol.schema.schema import schema_to_json
 from slackwater.protocol.schema.type_widening import widened_columns, without_type_changes
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
@@ -115,7 +115,7 @@ def _require_unused(snapshot: Snapshot, feature: str, metadata: Metadata) -> Non
             f"{where}: the data files of a table with column mapping have other column names than the table: write "
             "its rows to a table without column mapping instead"
         )
-    if feature in required_features(metadata, parse_schema(metadata.schema_string)):
+    if feature in required_features(snapshot.configuration.changed(metadata=metadata)):
         raise OperationNotAllowed(
             f"{where}: the schema or the constraints of the table still use {feature}: change the columns or drop the "
             "constraints first"

@@ -38,7 +38,7 @@ from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.modes import alias_of
 from slackwater.spark.session.progress import Progress
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
-from slackwater.spark.write.schema_evolution import evolved_metadata, protocol_for_metadata
+from slackwater.spark.write.schema_evolution import evolved_metadata, with_metadata
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.conflicts.row_reads import RowsRead
 
@@ -86,7 +86,7 @@ class _Merge:
         self._progress = progress
         if builder.evolves_schema:
             metadata = evolved_metadata(change.snapshot, evolving_columns(builder, change.schema), merge=True)
-            change.evolve(protocol_for_metadata(change.snapshot, metadata), metadata)
+            change.evolve(with_metadata(change.snapshot, metadata))
 
     def run(self) -> tuple[Mapping[str, str], Mapping[str, int]]:
         change, progress = self._change, self._progress
