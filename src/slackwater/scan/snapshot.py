@@ -23,6 +23,12 @@ class Snapshot(LogSnapshot):
     """One version of a table, without Spark: `Snapshot.load(path, version=None, timestamp=None)`.
 
     Immutable: `update` gives the snapshot of the newest version and shares what has been read.
+
+    >>> snapshot = slackwater.Snapshot.load(flights)
+    >>> snapshot.version, snapshot.schema.names, snapshot.metadata.partition_columns
+    (1, ('month', 'carrier'), ('month',))
+    >>> snapshot.files(where="month = 3")["path"].to_pylist()
+    ['month=3/part-1.parquet']
     """
 
     def files(

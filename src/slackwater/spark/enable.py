@@ -51,6 +51,12 @@ def enable(spark: Any = None) -> Any:
     `spark.slackwater.enabled` = false is left alone. Calling it again does nothing. Where a session names
     delta-spark's catalog and Spark cannot load that, the setting is taken back, with a warning. Raises InvalidArgument
     for a session that opts out, and for what is neither a session nor a builder.
+
+    >>> slackwater.enable(spark) is spark
+    True
+    >>> spark.range(3).write.format("delta").save(path)
+    >>> spark.read.format("delta").option("versionAsOf", 0).load(path).count()
+    3
     """
     if spark is not None and (isinstance(spark, type) or not (_is_builder(spark) or hasattr(spark, "newSession"))):
         raise InvalidArgument(f"enable takes a Spark session, the builder of one, or nothing, found {type(spark)}")

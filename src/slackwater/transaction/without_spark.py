@@ -37,11 +37,15 @@ from slackwater.transaction.transaction import TableTransaction
 class Transaction:
     """The next version of the table at `table` (a path, a URL, or a snapshot to base it on), to be committed once.
 
-        with_stats = AddFile("part-1.parquet", {}, size, modified_ms, stats='{"numRecords":10}')
-        tx = slackwater.Transaction("/data/t")
-        tx.add(with_stats)
-        tx.set_transaction("my-loader", 17)
-        tx.commit("WRITE").version
+    >>> from slackwater.protocol.schema.schema import LONG, StructField, StructType
+    >>> schema = StructType((StructField("id", LONG),))
+    >>> slackwater.Transaction.create(path, schema).commit("CREATE TABLE").version
+    0
+    >>> tx = slackwater.Transaction(path)
+    >>> tx.add(slackwater.AddFile("part-1.parquet", {}, size=450, modification_time=0, stats='{"numRecords":10}'))
+    >>> tx.set_transaction("my-loader", 17)
+    >>> tx.commit("WRITE").version
+    1
 
     What others commit meanwhile is allowed for: the commit moves behind theirs where nothing that it read or changes
     is touched. Raises TableNotFound and what reading a table raises, and UnsupportedFeature where the table needs

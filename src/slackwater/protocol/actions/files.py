@@ -24,6 +24,9 @@ class AddFile:
     """A logical file to add: size in bytes, times in ms since the epoch, `path` URI-encoded, `stats` as JSON.
 
     `base_row_id` and `default_row_commit_version` are left out where the commit is to assign them.
+
+    >>> slackwater.AddFile("day=2026-11-22/a", {"day": "2026-11-22"}, 45, 0, stats='{"numRecords":3}').num_records
+    3
     """
 
     path: str
@@ -90,6 +93,11 @@ class RemoveFile:
     """A logical file to remove: size in bytes, `deletion_timestamp` in ms since the epoch, `path` as its `add` had it.
 
     The fields after `data_change` are those of the last `add` of the file.
+
+    >>> tx = slackwater.Transaction(flights)
+    >>> tx.remove(slackwater.RemoveFile("month=3/part-1.parquet", 1_780_000_000_000, partition_values={"month": "3"}))
+    >>> tx.commit("DELETE").version, slackwater.Snapshot.load(flights).files()["path"].to_pylist()
+    (2, ['month=4/part-1.parquet'])
     """
 
     path: str

@@ -43,6 +43,11 @@ class SystemTime:
     was current in `[system_start, system_end)`, times of commits; NULL is the end of what is current. A version of a
     row is what it was from one insert or update to the next update or delete; where files were rearranged it goes on.
     What was there before the coverage begins (`since`) starts then. Each call reads the table anew.
+
+    >>> lake.table("stock").update("sku = 'A1'", {"qty": "7"})
+    >>> versions = lake.table("stock").system_time().changes({"sku": "A1"})
+    >>> [(row.qty, row.system_end is None) for row in versions.collect()]
+    [(10, False), (7, True)]
     """
 
     def __init__(

@@ -30,13 +30,16 @@ T = TypeVar("T")
 class Lake(LogLake):
     """The tables of one commit owner.
 
-        lake = slackwater.Lake.open("/data/lake")
-        lake.create_table("flights", "day DATE, carrier STRING", partition_by=["day"])
-        df.write.format("delta").mode("append").save(lake.location("flights"))
-        lake.table("flights").delete("carrier = 'XX'")
-
     `spark` is the active session unless it is given. While a lake is open, its tables are read and written by their
     path as well, with `spark.read.format("delta")` and all else; within a transaction, through the transaction only.
+
+    >>> with slackwater.Lake.open(path, spark=spark) as lake:
+    ...     flights = lake.create_table("flights", "month INT, carrier STRING", partition_by=["month"])
+    ...     rows = spark.createDataFrame([(3, "AA"), (4, "XX")], "month INT, carrier STRING")
+    ...     rows.write.format("delta").mode("append").save(lake.location("flights"))
+    ...     flights.delete("carrier = 'XX'")
+    ...     [table.name for table in lake.tables()], flights.toDF().count()
+    (['flights'], 1)
     """
 
     def __init__(

@@ -48,8 +48,11 @@ _OTHER_TRAVEL = ("versionAsOf", "timestampAsOf", "readChangeFeed", "readChangeDa
 class TimeSlice(LogTimeSlice):
     """The tables of a lake as they were at one instant, for a session; `Lake.as_of` gives it.
 
-    past = lake.as_of("2026-11-21T10:00:00Z")
-    past.table("orders").toDF().join(past.table("stock").toDF(), "sku")
+    >>> with lake.transaction(spark) as tx:
+    ...     tx.table("stock").delete()
+    >>> past = lake.as_of(tx.begun_at)
+    >>> [(row.sku, row.qty) for row in past.table("stock").toDF().collect()], lake.table("stock").toDF().count()
+    ([('A1', 10)], 0)
     """
 
     def __init__(self, lake: LakeTables, spark: SparkSession, timestamp_ms: int) -> None:

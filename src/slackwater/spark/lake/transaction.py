@@ -31,14 +31,16 @@ from slackwater.transaction.commit_result import CommitResult
 class LakeTransaction(LogTransaction):
     """A transaction whose tables are read and written with Spark.
 
-        with lake.transaction(spark) as tx:
-            now = tx.current_timestamp()
-            tx.table("orders").append(orders.withColumn("at", F.lit(now)))
-            tx.table("stock").update("sku = 'A1'", {"qty": "qty - 1"})
-        tx.commit_timestamp, tx.versions
-
     DataFrames of its tables are of the state that it sees when they are made. Days are those of the session's zone.
     What expressions and rules of its tables ask the clock for, it answers; a DataFrame that asks is refused.
+
+    >>> orders = spark.createDataFrame([("A1",)], "sku STRING")
+    >>> with lake.transaction(spark) as tx:
+    ...     now = tx.current_timestamp()
+    ...     tx.table("orders").append(orders.withColumn("at", F.lit(now)))
+    ...     tx.table("stock").update("sku = 'A1'", {"qty": "qty - 1"})
+    >>> tx.commit_timestamp == now, sorted(tx.versions.items())
+    (True, [('orders', 1), ('stock', 2)])
     """
 
     def __init__(

@@ -43,6 +43,12 @@ def refresh(frame: DataFrame) -> DataFrame:
 
     A time or version to travel to counts again, too. Raises InvalidArgument for a frame that was made of another one:
     refresh that, and make it again.
+
+    >>> spark.range(3).write.format("delta").save(path)
+    >>> frame = spark.read.format("delta").load(path)
+    >>> spark.range(2).write.format("delta").mode("append").save(path)
+    >>> frame.count(), slackwater.refresh(frame).count()
+    (3, 5)
     """
     made = frame.__dict__.get(_LOADED)
     if made is None:

@@ -39,7 +39,15 @@ T = TypeVar("T")
 
 @dataclass
 class IdentityGenerator:
-    """The values of an identity column: `start`, `start + step`, …"""
+    """The values of an identity column: `start`, `start + step`, …
+
+    >>> key = slackwater.IdentityGenerator(start=10, step=5)
+    >>> builder = slackwater.DeltaTable.create(spark).location(path)
+    >>> table = builder.addColumn("key", "BIGINT", generatedAlwaysAs=key).addColumn("v", "STRING").execute()
+    >>> spark.createDataFrame([("a",), ("b",)], "v STRING").write.format("delta").mode("append").save(path)
+    >>> sorted((row.key >= 10, row.key % 5, row.v) for row in table.toDF().collect())
+    [(True, 0, 'a'), (True, 0, 'b')]
+    """
 
     start: int = 1
     step: int = 1
@@ -61,7 +69,13 @@ CREATE_OR_REPLACE = BuildMode("CREATE OR REPLACE TABLE", "replace")
 
 
 class DeltaTableBuilder(Generic[T]):
-    """A table to be created or replaced; each call adds to it and returns it, `execute` does the work."""
+    """A table to be created or replaced; each call adds to it and returns it, `execute` does the work.
+
+    >>> builder = slackwater.DeltaTable.createIfNotExists(spark).location(path).comment("all flights")
+    >>> builder = builder.addColumn("day", "DATE").addColumn("carrier", "STRING", nullable=False).partitionedBy("day")
+    >>> builder.property("delta.enableDeletionVectors", "true").execute().toDF().columns
+    ['day', 'carrier']
+    """
 
     def __init__(self, spark: SparkSession, mode: BuildMode, table: Callable[[SparkSession, str], T]) -> None:
         self._spark = spark

@@ -81,7 +81,17 @@ DETAIL_SCHEMA = (
 
 
 class DeltaTable(TableChanges, TableAlterations):
-    """A Delta table; made by `forPath` or `forName`, or by the builders that `create` and its kin give."""
+    """A Delta table; made by `forPath` or `forName`, or by the builders that `create` and its kin give.
+
+    >>> spark.range(4).write.format("delta").save(path)
+    >>> table = slackwater.DeltaTable.forPath(spark, path)
+    >>> table.delete("id = 0")
+    >>> table.update("id = 1", {"id": "id + 10"})
+    >>> sorted(row.id for row in table.toDF().collect())
+    [2, 3, 11]
+    >>> [(row.version, row.operation) for row in table.history().collect()]
+    [(2, 'UPDATE'), (1, 'DELETE'), (0, 'WRITE')]
+    """
 
     def __init__(self, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> None:
         self._spark = spark

@@ -40,6 +40,15 @@ class DeltaMergeBuilder:
 
     The first clause of a kind whose condition is true for a row decides. Only the last clause of a kind may have no
     condition.
+
+    >>> spark.createDataFrame([(1, "old"), (2, "old")], "id INT, v STRING").write.format("delta").save(path)
+    >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
+    >>> table = slackwater.DeltaTable.forPath(spark, path)
+    >>> merge = table.alias("t").merge(news, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    >>> merge.execute().first().asDict()["num_affected_rows"]
+    2
+    >>> sorted((row.id, row.v) for row in table.toDF().collect())
+    [(1, 'old'), (2, 'new'), (3, 'new')]
     """
 
     _run: Callable[[DeltaMergeBuilder], DataFrame]
