@@ -113,8 +113,7 @@ def cast_literal(value: Value, data_type: DataType, zone: str = "UTC") -> Value 
     if name == "double":
         return _for_double(value)
     if name == "float":
-        double = _for_double(value)
-        return None if double is None else _round_to_float(double)
+        return _cast_to_float(value)
     if name == "string":
         return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
     if name == "binary":
@@ -148,7 +147,10 @@ def _for_double(value: Value) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float, Decimal)):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return None
     return float(value) if isinstance(value, str) and _NUMBER_TEXT.match(value) else None
 
 
@@ -159,6 +161,16 @@ def _for_float(value: Value) -> float | None:
     # An integer or a text meets the column as a float or as a double, depending on the ANSI mode.
     exact = abs(double) <= _EXACT_FLOAT_LIMIT if isinstance(value, int) else _round_to_float(double) == double
     return double if exact else None
+
+
+def _cast_to_float(value: Value) -> float | None:
+    """The float nearest to `value`; None where the double nearest to it may lie beside another float."""
+    double = _for_double(value)
+    if double is None or isinstance(value, float):
+        return None if double is None else _round_to_float(double)
+    around = {_round_to_float(math.nextafter(double, limit)) for limit in (-math.inf, math.inf)}
+    exact = isinstance(value, (str, int, Decimal)) and Decimal(value) == Decimal(double)
+    return _round_to_float(double) if exact or len(around) == 1 else None
 
 
 def _round_to_float(value: float) -> float | None:

@@ -8,14 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
 
-# The root of sqlglot's tree classes has changed its name between the versions that we allow.
-SqlNode: TypeAlias = Any
+from slackwater.errors import InvalidArgument
+from slackwater.protocol.sql import SqlNode, parse_sql, sql_tokens
 
 _CLOCK = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|curdate|unix_timestamp|to_unix_timestamp)\b")
 # A column that was called after such a function has its number behind the name.
@@ -73,23 +70,10 @@ def equality_of(text: str) -> Equality | None:
 
 def parsed(text: str) -> SqlNode | None:
     """The tree of one SQL condition; None where it is none."""
-    dialect = Dialect.get_or_raise("spark")
     try:
-        trees = dialect.parser().parse_into(exp.Condition, dialect.tokenize(text), text)
-    except SqlglotError:
+        return parse_sql(text, "condition")
+    except InvalidArgument:
         return None
-    return trees[0] if len(trees) == 1 else None
-
-
-def column_path(node: SqlNode | None) -> tuple[str, ...] | None:
-    """The parts of a column reference `a.b.c`; None where `node` is something else."""
-    node = _unnested(node)
-    if isinstance(node, exp.Dot):
-        parent = column_path(node.this)
-        return (*parent, node.name) if parent and isinstance(node.expression, exp.Identifier) else None
-    if not isinstance(node, exp.Column) or not all(isinstance(part, exp.Identifier) for part in node.parts):
-        return None
-    return tuple(str(part.name) for part in node.parts)
 
 
 def _trees(texts: Sequence[str]) -> list[SqlNode | None]:
@@ -105,7 +89,7 @@ def _split(text: str, kinds: tuple[str, ...]) -> list[str]:
     pieces: list[str] = []
     start = depth = betweens = 0
     previous = ""
-    for token in Dialect.get_or_raise("spark").tokenize(text):
+    for token in sql_tokens(text):
         kind = token.token_type.name
         is_word = previous != "DOT"
         previous = kind
@@ -126,7 +110,7 @@ def _split(text: str, kinds: tuple[str, ...]) -> list[str]:
 def _without_parentheses(text: str) -> str:
     """`text` without parentheses around the whole of it."""
     while True:
-        tokens = Dialect.get_or_raise("spark").tokenize(text)
+        tokens = sql_tokens(text)
         kinds = [token.token_type.name for token in tokens]
         depth, closed_at = 0, None
         for place, kind in enumerate(kinds):

@@ -147,3 +147,19 @@ def test_an_empty_text_is_no_condition(spark: SparkSession, path: str) -> None:
         table.delete("")
     table.delete(condition="id = 0")
     assert ids(spark, path) == [1, 2]
+
+
+def test_null_is_neither_in_an_empty_list_nor_outside_of_it_without_ansi(
+    spark: SparkSession, path: str, vectors: str
+) -> None:
+    table = make(spark, path, "select id, nullif(id, 1) v from range(3)", **{VECTORS: vectors})
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        expected = [row.id for row in read(spark, path).filter(F.col("v").isin([])).collect()]
+        kept = {row.id for row in read(spark, path).filter(~F.col("v").isin([])).collect()}
+        table.delete(~F.col("v").isin([]))
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert expected == []
+    assert ids(spark, path) == sorted({0, 1, 2} - kept)
+    assert kept == {0, 2}

@@ -147,7 +147,7 @@ UNDERSTOOD = [
     _said("in", In(("x",), (1, 5)), lambda df: df.x.isin(1, 5)),
     _said("in with null", In(("x",), (1,), True), lambda df: df.x.isin([1, None])),
     _said("not in", Not(In(("s",), ("apple", "b%c_d"))), lambda df: ~df.s.isin(["apple", "b%c_d"])),
-    _said("in nothing", Constant(False), lambda df: df.x.isin([])),
+    _said("in nothing", And((Constant(False), UNKNOWN)), lambda df: df.x.isin([])),
     _said(
         "between", And((_at("x", op=">=", value=1), _at("x", op="<=", value=3))), lambda df: df.x.between(1, 3)
     ),
@@ -274,6 +274,12 @@ def _without_texts(predicate: Predicate) -> Predicate:
     return predicate
 
 
+def _plain(predicate: Predicate) -> Predicate:
+    """Without texts, and without negation of what is not known."""
+    found = _without_texts(predicate)
+    return UNKNOWN if found == Not(UNKNOWN) else found
+
+
 def _prunes(predicate: Predicate) -> bool:
     match predicate:
         case Unknown():
@@ -345,13 +351,50 @@ def test_what_spark_would_refuse_is_left_for_spark_to_refuse(frame: DataFrame, w
     ("text", "expected"),
     [
         ("x > 5 AND s LIKE 'a%'", And((_at("x", op=">", value=5), StartsWith(("s",), "a")))),
-        ("_metadata.file_path = 'a' AND x = 5", UNKNOWN),
+        ("_metadata.file_path = 'a' AND x = 5", And((UNKNOWN, _at("x", value=5)))),
         ("x >", UNKNOWN),
         ("", UNKNOWN),
     ],
 )
 def test_sql_text_is_read_or_left_to_spark(text: str, expected: Predicate) -> None:
     assert _without_texts(predicate_of(text, SCHEMA, ZONE)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "write"),
+    [
+        ("x = - -1", lambda df: df.x == -F.lit(-1)),
+        ("i > - -2147483648", lambda df: df.i > -F.lit(-(2**31))),
+        ("x = -CAST(NULL AS INT)", lambda df: df.x == -F.lit(None).cast("int")),
+        ("x IN (1, '5')", lambda df: df.x.isin(1, "5")),
+        ("x NOT IN (1, NULL)", lambda df: ~df.x.isin([1, None])),
+        ("fl IN (2.5F, 1)", lambda df: df.fl.isin(F.lit(2.5).cast("float"), 1)),
+        ("x = CAST(16777217 AS FLOAT)", lambda df: df.x == F.lit(16_777_217).cast("float")),
+        ("s LIKE NULL", lambda df: F.like("s", F.lit(None))),
+        ("s NOT LIKE 'b!%%' ESCAPE '!'", lambda df: ~F.like("s", F.lit("b!%%"), F.lit("!"))),
+        ("s LIKE 'it\\'s%'", lambda df: df.s.like("it's%")),
+        ("s IS NOT DISTINCT FROM NULL", lambda df: df.s.eqNullSafe(None)),
+        ("equal_null(x, 5)", lambda df: F.equal_null("x", F.lit(5))),
+        ("d BETWEEN '2020-01-01' AND DATE '2020-01-05'", lambda df: df.d.between("2020-01-01", dt.date(2020, 1, 5))),
+        ("dec < 1.25BD", lambda df: df.dec < Decimal("1.25")),
+        ("dec < CAST('1.25' AS DECIMAL(5))", lambda df: df.dec < F.lit("1.25").cast("decimal(5)")),
+        ("b IS NOT TRUE", lambda df: ~df.b.eqNullSafe(True)),
+        ("startswith(s, 'a') OR a.b IS NULL", lambda df: df.s.startswith("a") | df.a.B.isNull()),
+    ],
+)
+def test_text_and_a_column_say_the_same(frame: DataFrame, text: str, write: Write) -> None:
+    found = _plain(predicate_of(text, SCHEMA, ZONE))
+    assert found == _plain(predicate_of(write(frame), SCHEMA, ZONE))
+    assert found == _plain(predicate_of(F.expr(text), SCHEMA, ZONE))
+
+
+def test_without_ansi_null_is_not_outside_of_an_empty_list(spark: SparkSession, frame: DataFrame) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        outcomes = {row[0] for row in frame.filter("x IS NULL").select(~F.col("x").isin([])).collect()}
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert outcomes == {None}
 
 
 def test_a_name_that_spark_cannot_take_apart_is_left_to_spark() -> None:

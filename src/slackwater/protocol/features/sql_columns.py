@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import Metadata
@@ -31,9 +29,7 @@ from slackwater.protocol.schema.schema import (
     parse_schema,
     walk_fields,
 )
-
-# The root of sqlglot's tree classes has changed its name between the versions that we allow.
-_Node: TypeAlias = Any
+from slackwater.protocol.sql import SqlNode, parse_sql
 
 # Functions that are called without parentheses, where no column has their name.
 _LITERAL_FUNCTIONS = frozenset(
@@ -142,18 +138,14 @@ def overlap(one: ColumnPath, other: ColumnPath) -> bool:
     return one[:shared] == other[:shared]
 
 
-def _parse(text: str) -> _Node:
-    dialect = Dialect.get_or_raise("spark")
-    try:
-        trees = dialect.parser().parse_into(exp.Condition, dialect.tokenize(text), text)
-    except (SqlglotError, RecursionError) as error:
-        raise InvalidArgument(f"not an SQL expression: {text!r}: {error}") from error
-    if len(trees) != 1 or trees[0] is None or trees[0].find(exp.Command):
+def _parse(text: str) -> SqlNode:
+    node = parse_sql(text)
+    if node.find(exp.Command):
         raise InvalidArgument(f"expected one SQL expression, found {text!r}")
-    return trees[0]
+    return node
 
 
-def _names(column: _Node) -> ColumnPath:
+def _names(column: SqlNode) -> ColumnPath:
     """The names of `column`, and of the fields taken from it after those that sqlglot counts as its parts."""
     names = [part.name for part in column.parts]
     node = column
@@ -166,7 +158,7 @@ def _names(column: _Node) -> ColumnPath:
     return tuple(names)
 
 
-def _is_parameter(column: _Node, name: str) -> bool:
+def _is_parameter(column: SqlNode, name: str) -> bool:
     node = column.parent
     while node is not None:
         if isinstance(node, exp.Lambda) and any(p.name.lower() == name.lower() for p in node.expressions):
@@ -175,7 +167,7 @@ def _is_parameter(column: _Node, name: str) -> bool:
     return False
 
 
-def _is_function(column: _Node) -> bool:
+def _is_function(column: SqlNode) -> bool:
     first = column.parts[0]
     return len(column.parts) == 1 and not first.args.get("quoted") and first.name.lower() in _LITERAL_FUNCTIONS
 

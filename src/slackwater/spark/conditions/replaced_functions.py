@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from slackwater.predicate.sql_text import asks_the_clock
+from slackwater.protocol.sql import sql_tokens
 
 Answer: TypeAlias = Callable[[str, int], str]
 """From a function's name, and the fractional digits of a second that it was asked for, to SQL for its value."""
@@ -32,7 +32,7 @@ def replaced_in_text(sql: str, answer: Answer, columns: Collection[str]) -> str:
     if not asks_the_clock(sql):
         return sql
     try:
-        tokens = Dialect.get_or_raise("spark").tokenize(sql)
+        tokens = sql_tokens(sql)
     except SqlglotError:
         return sql
     pieces: list[str] = []

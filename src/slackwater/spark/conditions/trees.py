@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from pyspark.errors import PySparkException
 
+from slackwater.predicate.condition import ALIAS, CAST, EXTRACT, LITERAL, NAME, SQL, ConditionTree, LiteralValue
 from slackwater.predicate.literals import INTEGRAL_RANGES, cast_literal
 from slackwater.predicate.predicate import Value
 from slackwater.protocol.schema.schema import FLOAT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-# Operations of a tree are functions, by Spark's names in lower case, and these, which no function can be called.
-NAME, EXTRACT, LITERAL, CAST, ALIAS, SQL = "NAME", "EXTRACT", "LITERAL", "CAST", "ALIAS", "SQL"
 
 _CATALYST = {
     "And": "and",
@@ -49,23 +47,6 @@ _QUOTED_PART = re.compile(r"`((?:[^`]|``)+)`(?:\.|\Z)|([^`.]+)(?:\.|\Z)")
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  a wall clock, on purpose
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionTree:
-    """One operation and its operands. `payload`: names, a `LiteralValue`, a type or text, by `operation`."""
-
-    operation: str
-    children: tuple[ConditionTree, ...]
-    payload: Any
-
-
-@dataclass(frozen=True, slots=True)
-class LiteralValue:
-    """What a literal says; `single` for a FLOAT, which Spark compares with whole numbers as floats."""
-
-    value: Value | None
-    single: bool = False
-
-
 def read_condition(condition: Column) -> ConditionTree:
     """The tree of a Column of either kind of session.
 
@@ -77,32 +58,6 @@ def read_condition(condition: Column) -> ConditionTree:
         return _tree(_read_connect(condition) if connect else _read_classic(condition))
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, RecursionError) as error:
         raise ValueError("a condition that cannot be read") from error
-
-
-def operands(tree: ConditionTree) -> Iterator[ConditionTree]:
-    """The operands of a chain of one and the same operation, in order."""
-    pending = [tree]
-    while pending:
-        node = pending.pop()
-        if node.operation == tree.operation:
-            pending.extend(reversed(node.children))
-        else:
-            yield node
-
-
-def column_names(tree: ConditionTree) -> tuple[str, ...] | None:
-    """The parts of a column reference; None where `tree` is something else."""
-    if tree.operation == NAME:
-        names: tuple[str, ...] = tree.payload
-        return names
-    if tree.operation == ALIAS:
-        return column_names(tree.children[0])
-    if tree.operation != EXTRACT:
-        return None
-    parent, name = column_names(tree.children[0]), tree.payload
-    if len(tree.children) == 2 and tree.children[1].operation == LITERAL:
-        name = tree.children[1].payload.value
-    return None if parent is None or not isinstance(name, str) else (*parent, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -350,3 +350,12 @@ def test_times_beyond_pythons_years_bound_nothing(spark: SparkSession, target: T
     found = read(target, "t.ts = s.ts", source)
     assert len(found.pairs) == 1
     assert target.files(source_bounds(source, found.pairs, target.scan)) == list(range(len(FILES)))
+
+
+def test_text_within_a_column_may_name_the_source(spark: SparkSession, target: Target) -> None:
+    """The target has a struct that goes by the name of the source: the name of the source goes first."""
+    source = spark.sql("select 1 k").alias("a")
+    found = read(target, (F.col("t.id") == 5) | F.expr("a.k = 1"), source)
+    assert target.files(found.target_only) == list(range(len(FILES)))
+    both = read(target, (F.col("t.id") == 5) & F.expr("t.i = 5 or t.i is null"), source)
+    assert target.files(both.target_only) == [1]

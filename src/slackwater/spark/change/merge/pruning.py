@@ -9,7 +9,7 @@ Source: delta-protocol.md "Per-file Statistics".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -24,6 +24,7 @@ from sqlglot.errors import SqlglotError
 
 from slackwater.errors import InvalidArgument
 from slackwater.predicate.columns import ResolvedColumn, resolve_column
+from slackwater.predicate.condition import ALIAS, SQL, ConditionTree, column_names, operands
 from slackwater.predicate.literals import INTEGRAL_RANGES, coerce_literal
 from slackwater.predicate.predicate import (
     And,
@@ -36,20 +37,14 @@ from slackwater.predicate.predicate import (
     Unknown,
     Value,
 )
-from slackwater.predicate.sql_text import asks_the_clock, column_path, conjuncts, equality_of, parsed
+from slackwater.predicate.sql_text import asks_the_clock, conjuncts, equality_of, parsed
 from slackwater.protocol.features.sql_columns import columns_in_sql, read_columns
 from slackwater.protocol.schema.schema import ColumnPath, DataType, DecimalType, StructType
+from slackwater.protocol.sql import column_path
 from slackwater.spark.change.assignments import validate_expression
 from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of, predicate_of_tree
-from slackwater.spark.conditions.trees import (
-    ALIAS,
-    SQL,
-    ConditionTree,
-    column_names,
-    operands,
-    read_condition,
-)
+from slackwater.spark.conditions.trees import read_condition
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.names import quoted
@@ -151,7 +146,8 @@ class _Reading:
             return _joined(self._tree(part) for part in operands(tree))
         if tree.operation == SQL:
             return self.of_text(tree.payload)
-        if self._is_targets(_names_in(tree)):
+        names = _names_in(tree)
+        if names is not None and self._is_targets(names):
             return JoinConditions(self._unqualified(predicate_of_tree(tree, self._wrapped, self._scan.zone)), ())
         if tree.operation not in _EQUALITIES or len(tree.children) != 2:
             return _NOTHING
@@ -295,15 +291,20 @@ def _is_struct(kind: spark_types.DataType) -> TypeGuard[spark_types.StructType]:
     return isinstance(kind, spark_types.StructType)
 
 
-def _names_in(tree: ConditionTree) -> Iterator[tuple[str, ...]]:
+def _names_in(tree: ConditionTree) -> list[tuple[str, ...]] | None:
+    """The names of columns in `tree`; None where it holds text, which may name any."""
+    found: list[tuple[str, ...]] = []
     pending = [tree]
     while pending:
         node = pending.pop()
+        if node.operation == SQL:
+            return None
         names = column_names(node)
         if names is not None:
-            yield names
+            found.append(names)
         else:
             pending.extend(node.children)
+    return found
 
 
 def _compares_as_stored(target: DataType, source: spark_types.StructField) -> bool:
