@@ -15,14 +15,10 @@ from slackwater.errors import InvalidArgument
 from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.schema.schema import DataType, StructType, to_arrow_type
-from slackwater.stats.json import StatsColumn, read_stats, wire_type
+from slackwater.stats.parsed import Leaf, read_stats
+from slackwater.stats.values import typed, typed_bound, wire_type
 
 Path = tuple[str, ...]
-
-_TIMESTAMP_SHAPE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
-_ZONE_SHAPE = r"[T ].*(Z|[+-]\d{2}:?\d{2})$"
-# The widest offset of any zone: a time without one is somewhere within it.
-_WIDEST_OFFSET_US = 18 * 3600 * 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,26 +114,24 @@ class StatsColumns:
         return column.type if column.is_leaf and column.path == path else None
 
     def _read(self, wanted: dict[Path, DataType]) -> None:
-        leaves = [StatsColumn(self._physical_names.get(path, path), data_type) for path, data_type in wanted.items()]
+        leaves = [(self._physical_names.get(path, path), data_type) for path, data_type in wanted.items()]
         structs = self._sources(leaves)
         num_records = _first_known([_dig(s, ("numRecords",)) for s in structs], pa.int64(), self.num_files)
         tight = _first_known([_dig(s, ("tightBounds",)) for s in structs], pa.bool_(), self.num_files)
         tight = tight.fill_null(True)
         self._counts = (num_records, tight)
-        for (path, data_type), leaf in zip(wanted.items(), leaves, strict=True):
+        for path, (physical, data_type) in zip(wanted, leaves, strict=True):
             arrow = to_arrow_type(data_type)
-            collated = not resolve_column(self._schema, path).comparable
+            has_bounds = resolve_column(self._schema, path).comparable and wire_type(arrow) is not None
             bounds = []
             for group, is_max in (("minValues", False), ("maxValues", True)):
-                found = (
-                    [] if collated or wire_type(data_type) is None else [_dig(s, (group, *leaf.path)) for s in structs]
-                )
-                typed = [_typed_bound(bound, arrow, is_max) for bound in found if bound is not None]
-                bounds.append(_first_known(typed, arrow, self.num_files))
-            nulls = _first_known([_dig(s, ("nullCount", *leaf.path)) for s in structs], pa.int64(), self.num_files)
+                found = [_dig(s, (group, *physical)) for s in structs] if has_bounds else []
+                known = [typed_bound(bound, arrow, is_max) for bound in found if bound is not None]
+                bounds.append(_first_known(known, arrow, self.num_files))
+            nulls = _first_known([_dig(s, ("nullCount", *physical)) for s in structs], pa.int64(), self.num_files)
             self._columns[path] = ColumnStats(data_type, bounds[0], bounds[1], nulls, num_records, tight)
 
-    def _sources(self, leaves: list[StatsColumn]) -> list[pa.Array]:
+    def _sources(self, leaves: list[Leaf]) -> list[pa.Array]:
         """Arrays of stats structs, the first that knows a value winning."""
         names = self._files.column_names
         sources = []
@@ -181,60 +175,5 @@ def _dig(struct: pa.Array, path: Path) -> pa.Array | None:
 
 
 def _first_known(arrays: Iterable[pa.Array | None], arrow: pa.DataType, length: int) -> pa.Array:
-    known = [a for a in (None if a is None else _cast_or_null(a, arrow) for a in arrays) if a is not None]
+    known = [a for a in (None if a is None else typed(a, arrow) for a in arrays) if a is not None]
     return pc.coalesce(*known) if known else pa.nulls(length, arrow)
-
-
-def _typed_bound(bound: pa.Array, arrow: pa.DataType, is_max: bool) -> pa.Array:
-    if pa.types.is_temporal(arrow) and (pa.types.is_string(bound.type) or pa.types.is_large_string(bound.type)):
-        return _dates(bound) if pa.types.is_date(arrow) else _timestamps(bound, arrow, is_max)
-    return _cast_or_null(bound, arrow)
-
-
-def _cast_or_null(array: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """`array` as `arrow`, null where a value does not fit or has no such form."""
-    if array.type == arrow:
-        return array
-    if pa.types.is_string(arrow) != (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-        return pa.nulls(len(array), arrow)
-    # Finer units are cut as writers cut them; everything else must fit.
-    cuts = pa.types.is_timestamp(arrow) and pa.types.is_timestamp(array.type) and array.type.unit == "ns"
-    try:
-        return array.cast(arrow, safe=not cuts)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.array([_cast_one(scalar, arrow) for scalar in array], arrow)
-
-
-def _cast_one(scalar: pa.Scalar, arrow: pa.DataType) -> pa.Scalar | None:
-    try:
-        return scalar.cast(arrow).as_py()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, OverflowError):
-        return None
-
-
-def _matching(texts: pa.Array, shape: str) -> pa.Array:
-    return pc.if_else(pc.match_substring_regex(texts, shape), texts, pa.scalar(None, texts.type))
-
-
-def _dates(texts: pa.Array) -> pa.Array:
-    return _parse_temporal(_matching(texts, r"^\d{4}-\d{2}-\d{2}$"), pa.date32())
-
-
-def _timestamps(texts: pa.Array, arrow: pa.DataType, is_max: bool) -> pa.Array:
-    texts = pc.replace_substring_regex(_matching(texts, _TIMESTAMP_SHAPE), r"(\.\d{6})\d+", r"\1")
-    has_zone = pc.match_substring_regex(texts, _ZONE_SHAPE)
-    if arrow.tz is None:
-        # Of a timestamp_ntz a "Z" is decoration; another offset is a riddle.
-        plain = pc.replace_substring_regex(texts, r"Z$", "")
-        return _parse_temporal(_matching(plain, r"^\d{4}-\d{2}-\d{2}([T ][0-9:.]*)?$"), arrow)
-    without = _parse_temporal(pc.if_else(has_zone, pa.scalar(None, texts.type), texts), pa.timestamp("us"))
-    shift = pa.scalar(_WIDEST_OFFSET_US if is_max else -_WIDEST_OFFSET_US, pa.duration("us"))
-    widened = pc.add(without, shift).cast(arrow)
-    return pc.coalesce(_parse_temporal(pc.if_else(has_zone, texts, pa.scalar(None, texts.type)), arrow), widened)
-
-
-def _parse_temporal(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
-    try:
-        return texts.cast(arrow)
-    except pa.ArrowInvalid:
-        return pa.array([_cast_one(text, arrow) for text in texts], arrow)

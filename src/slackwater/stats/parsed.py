@@ -5,22 +5,20 @@ Source: delta-protocol.md "Per-file Statistics", "Checkpoints" (`stats`, `stats_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType, StructType, to_arrow_type
+from slackwater.protocol.schema.schema import DataType, StructType, to_arrow_type
 from slackwater.stats.json_structs import plant, read_json_structs, struct_of
+from slackwater.stats.values import typed, wire_type
 
-_WITHOUT_BOUNDS = frozenset({"binary", "void"})
+Leaf: TypeAlias = tuple[tuple[str, ...], DataType]
+"""A leaf column that has statistics: its physical path and its type."""
 
-
-_DATE_SHAPE = r"^\d{4}-\d{2}-\d{2}$"
-_ZONED_SHAPE = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})$"
-_LOCAL_SHAPE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _DAY_US = 86_400_000_000
 
@@ -31,15 +29,15 @@ def stats_type(columns: StructType, most_leaves: int | None = None) -> pa.Struct
     Bounds for every leaf column whose bounds have an agreed form in JSON, null counts for every leaf column; of the
     first `most_leaves` leaf columns where given. Groups that would be empty are left out: Parquet has no empty struct.
     """
-    leaves = list(_leaves(columns, ()))[:most_leaves]
-    tree: dict[str, Any] = {"numRecords": pa.int64()}
-    for group in ("minValues", "maxValues"):
-        for path, data_type in leaves:
-            if _has_bounds(data_type):
-                plant(tree, (group, *path), to_arrow_type(data_type))
-    for path, _ in leaves:
-        plant(tree, ("nullCount", *path), pa.int64())
-    return struct_of({**tree, "tightBounds": pa.bool_()})
+    return _type_of(list(_leaves(columns, ()))[:most_leaves])
+
+
+def read_stats(texts: pa.Array, leaves: Sequence[Leaf]) -> pa.Array:
+    """One struct per element of `texts`: the `stats` of the spec with `leaves` only, bounds in their `wire_type`.
+
+    What cannot be read is null: one malformed text costs the statistics of its own file, one odd value its own field.
+    """
+    return read_json_structs(texts, wire_type(_type_of(leaves)))
 
 
 def parse_stats(texts: pa.Array, wanted: pa.StructType) -> pa.StructArray:
@@ -48,13 +46,13 @@ def parse_stats(texts: pa.Array, wanted: pa.StructType) -> pa.StructArray:
     A field that is absent, of another kind, or has no exact form in the column's type (a time without an offset for a
     `timestamp`) is null by itself. Memory O(rows).
     """
-    return conform_stats(read_json_structs(texts, _wire_type(wanted)), wanted)
+    return conform_stats(read_json_structs(texts, wire_type(wanted)), wanted)
 
 
 def conform_stats(stats: pa.Array, wanted: pa.DataType) -> pa.Array:
     """`stats`, a struct column of any writer's making, as `wanted`; what it lacks or cannot be cast is null."""
     if not pa.types.is_struct(wanted):
-        return _typed_leaf(stats, wanted)
+        return typed(stats, wanted)
     if not pa.types.is_struct(stats.type):
         return pa.nulls(len(stats), wanted)
     fields = []
@@ -74,7 +72,7 @@ def stats_to_json(stats: pa.Array) -> pa.Array:
     return _json_of(stats).cast(pa.string())
 
 
-def _leaves(struct: StructType, parent: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], DataType]]:
+def _leaves(struct: StructType, parent: tuple[str, ...]) -> Iterator[Leaf]:
     for column in struct:
         if isinstance(column.type, StructType):
             yield from _leaves(column.type, (*parent, column.name))
@@ -82,56 +80,15 @@ def _leaves(struct: StructType, parent: tuple[str, ...]) -> Iterator[tuple[tuple
             yield (*parent, column.name), column.type
 
 
-def _has_bounds(data_type: DataType) -> bool:
-    if isinstance(data_type, PrimitiveType):
-        return data_type.name not in _WITHOUT_BOUNDS
-    return isinstance(data_type, DecimalType)
-
-
-def _wire_type(wanted: pa.DataType) -> pa.DataType:
-    """The type in which the values of `wanted` stand in JSON."""
-    if pa.types.is_struct(wanted):
-        return pa.struct([(field.name, _wire_type(field.type)) for field in wanted])
-    if pa.types.is_integer(wanted):
-        return pa.int64()
-    return pa.string() if pa.types.is_temporal(wanted) else wanted
-
-
-def _typed_leaf(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if pa.types.is_string(values.type) and pa.types.is_date(wanted):
-        return _cast_or_null(_matching(values, _DATE_SHAPE), wanted)
-    if pa.types.is_string(values.type) and pa.types.is_timestamp(wanted):
-        cut = pc.replace_substring_regex(values, r"(\.\d{6})\d+", r"\1")
-        if wanted.tz is not None:
-            return _cast_or_null(_matching(cut, _ZONED_SHAPE), wanted)
-        # Of a timestamp_ntz a "Z" is decoration; another offset is a riddle.
-        return _cast_or_null(_matching(pc.replace_substring_regex(cut, r"Z$", ""), _LOCAL_SHAPE), wanted)
-    return _cast_or_null(values, wanted)
-
-
-def _matching(texts: pa.Array, shape: str) -> pa.Array:
-    return pc.if_else(pc.match_substring_regex(texts, shape), texts, pa.scalar(None, texts.type))
-
-
-def _cast_or_null(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """`values` as `wanted`, null where a value does not fit or has no such form."""
-    if values.type == wanted:
-        return values
-    if pa.types.is_string(wanted) and not pa.types.is_large_string(values.type):
-        return pa.nulls(len(values), wanted)
-    # Finer units are cut as writers cut them; everything else must fit.
-    cuts = pa.types.is_timestamp(wanted) and pa.types.is_timestamp(values.type) and values.type.unit == "ns"
-    try:
-        return values.cast(wanted, safe=not cuts)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.array([_cast_one(value, wanted) for value in values], wanted)
-
-
-def _cast_one(value: pa.Scalar, wanted: pa.DataType) -> Any:
-    try:
-        return value.cast(wanted).as_py()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, OverflowError):
-        return None
+def _type_of(leaves: Sequence[Leaf]) -> pa.StructType:
+    tree: dict[str, Any] = {"numRecords": pa.int64()}
+    bounds = [(path, arrow) for path, kind in leaves if wire_type(arrow := to_arrow_type(kind)) is not None]
+    for group in ("minValues", "maxValues"):
+        for path, arrow in bounds:
+            plant(tree, (group, *path), arrow)
+    for path, _ in leaves:
+        plant(tree, ("nullCount", *path), pa.int64())
+    return struct_of({**tree, "tightBounds": pa.bool_()})
 
 
 def _json_of(values: pa.Array) -> pa.Array:
