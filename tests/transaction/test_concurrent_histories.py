@@ -32,7 +32,7 @@ from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.conflicts.row_reads import RowsRead
 from slackwater.transaction.rows.recommit import as_adds, as_removes
-from slackwater.transaction.table.alteration import change_metadata, set_properties
+from slackwater.transaction.table.alteration import change_table, set_properties
 from slackwater.transaction.transaction import TableTransaction
 from tests.transaction.tables import START_MS, VECTORS, begin, commit_actions, schema, table, vector_files
 
@@ -293,7 +293,8 @@ class World:
             {ENABLE_DELETION_VECTORS: turned},
         ]
         chosen = choices[condition.high % 4]
-        change = set_properties(s, chosen) if chosen else change_metadata(s, "ADD COLUMNS", _wider(s.metadata))
+        wider = s.configuration.changed(metadata=_wider(s.metadata))
+        change = set_properties(s, chosen) if chosen else change_table(s, "ADD COLUMNS", wider)
         nothing = Effect()
         return Open(transaction, "alter", lambda _rows: nothing, nothing, commit=lambda: change.commit(transaction))
 

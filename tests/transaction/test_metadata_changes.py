@@ -75,8 +75,12 @@ NOT_TOLERATED: dict[str, Step] = {
     "column mapping by id": lambda before: change_metadata(
         before,
         with_mapped_schema(
-            replace(before.metadata, configuration={"delta.columnMapping.mode": "id"}), before.schema, "id"
-        ),
+            before.configuration.changed(
+                metadata=replace(before.metadata, configuration={"delta.columnMapping.mode": "id"})
+            ),
+            before.schema,
+            "id",
+        ).metadata,
     ),
     "deletion vectors off": lambda before: set_props(before, delta__enableDeletionVectors="false"),
     "a constraint": lambda before: add_constraint(before, "c", "id > 0").commit(begin(before)),

@@ -13,14 +13,14 @@ from slackwater.log.commits import ParsedCommit
 from slackwater.log.history import format_ms
 from slackwater.log.segment import LogListing
 from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
 from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
     ENABLE_ROW_TRACKING,
     ICT_ENABLEMENT_VERSION,
-    TableProperties,
 )
-from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType, parse_schema
+from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
 from slackwater.protocol.schema.type_widening import can_change_in_place, is_same_type
 from slackwater.scan.snapshot import Snapshot
 
@@ -84,9 +84,9 @@ def followed_from(snapshot: Snapshot, base: Snapshot, commits: Sequence[ParsedCo
 
     `commits` are those from `base` on, ascending; `reason` is why it is not earlier than `base`.
     """
-    start, is_followed = base.version, _hindrance(snapshot, base.metadata) is None
+    start, is_followed = base.version, _hindrance(snapshot, base.configuration) is None
     if not is_followed:
-        reason = _hindrance(snapshot, base.metadata) or reason
+        reason = _hindrance(snapshot, base.configuration) or reason
     for commit in commits:
         if commit.version == base.version:
             continue
@@ -94,7 +94,8 @@ def followed_from(snapshot: Snapshot, base: Snapshot, commits: Sequence[ParsedCo
             node = action.get("metaData")
             if node is None:
                 continue
-            hindrance = _hindrance(snapshot, Metadata.from_json(node, commit.where))
+            then = base.configuration.changed(metadata=Metadata.from_json(node, commit.where))
+            hindrance = _hindrance(snapshot, then)
             if hindrance is not None:
                 is_followed, reason = False, hindrance
             elif not is_followed:
@@ -102,16 +103,15 @@ def followed_from(snapshot: Snapshot, base: Snapshot, commits: Sequence[ParsedCo
     return start, reason
 
 
-def _hindrance(snapshot: Snapshot, then: Metadata) -> str | None:
-    """What keeps rows of a version with the metadata `then` from being told as rows of `snapshot`; None for nothing."""
-    properties = TableProperties(then.configuration)
-    if not properties.flag(ENABLE_ROW_TRACKING):
+def _hindrance(snapshot: Snapshot, then: TableConfiguration) -> str | None:
+    """What keeps rows of a version in which the table was `then` from being told as rows of `snapshot`, if anything."""
+    if not then.properties.flag(ENABLE_ROW_TRACKING):
         return _ROW_IDS
-    if not properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS):
+    if not then.properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS):
         return _COMMIT_TIMES
-    if then.schema_string == snapshot.metadata.schema_string:
-        return None if then.partition_columns == snapshot.metadata.partition_columns else _SCHEMA
-    earlier = parse_schema(then.schema_string)
+    if then.metadata.schema_string == snapshot.metadata.schema_string:
+        return None if then.metadata.partition_columns == snapshot.metadata.partition_columns else _SCHEMA
+    earlier = then.schema
     mode = snapshot.column_mapping_mode
     if mode != NONE and any("delta.columnMapping.physicalName" not in c.metadata for c in earlier):
         # Names became physical names when the mapping was turned on.
@@ -119,16 +119,16 @@ def _hindrance(snapshot: Snapshot, then: Metadata) -> str | None:
     else:
         old = physical_schema(earlier, mode)
     is_alike = _is_readable(old, physical_schema(snapshot.schema, mode))
-    return None if is_alike and _partitions(then, mode) == _partitions(snapshot.metadata, mode) else _SCHEMA
+    return None if is_alike and _partitions(then, mode) == _partitions(snapshot.configuration, mode) else _SCHEMA
 
 
-def _partitions(metadata: Metadata, mode: str) -> list[str]:
-    schema = parse_schema(metadata.schema_string)
+def _partitions(table: TableConfiguration, mode: str) -> list[str]:
+    schema, columns = table.schema, table.metadata.partition_columns
     if mode != NONE and any("delta.columnMapping.physicalName" not in c.metadata for c in schema):
-        return list(metadata.partition_columns)
+        return list(columns)
     physical = physical_schema(schema, mode)
     by_name = dict(zip(schema.names, physical.names, strict=True))
-    return [by_name.get(name, name) for name in metadata.partition_columns]
+    return [by_name.get(name, name) for name in columns]
 
 
 def _is_readable(old: DataType, new: DataType) -> bool:

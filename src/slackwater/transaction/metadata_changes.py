@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE
 from slackwater.protocol.schema.schema import (
@@ -18,7 +18,6 @@ from slackwater.protocol.schema.schema import (
     MapType,
     StructField,
     StructType,
-    parse_schema,
 )
 
 _COLUMN_MAPPING = "delta.columnMapping."
@@ -55,11 +54,12 @@ _FREE = frozenset(
 )
 
 
-def is_tolerated(old: Metadata, new: Metadata) -> bool:
-    """Whether files that were written for `old` may be committed to a table that is `new` by now."""
-    if (old.id, old.partition_columns, old.format) != (new.id, new.partition_columns, new.format):
+def is_tolerated(old: TableConfiguration, new: TableConfiguration) -> bool:
+    """Whether files that were written for `old` may be committed to a table whose metadata is that of `new` by now."""
+    before, after = old.metadata, new.metadata
+    if (before.id, before.partition_columns, before.format) != (after.id, after.partition_columns, after.format):
         return False
-    return _configuration_tolerated(old.configuration, new.configuration) and _schema_tolerated(old, new)
+    return _configuration_tolerated(before.configuration, after.configuration) and _schema_tolerated(old, new)
 
 
 def _configuration_tolerated(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
@@ -76,16 +76,14 @@ def _key_tolerated(key: str, value: str | None) -> bool:
     return key in _TURNED_ON and value is not None and value.lower() == _TURNED_ON[key]
 
 
-def _schema_tolerated(old: Metadata, new: Metadata) -> bool:
-    if old.schema_string == new.schema_string:
+def _schema_tolerated(old: TableConfiguration, new: TableConfiguration) -> bool:
+    if old.metadata.schema_string == new.metadata.schema_string:
         return True
     turned_on = (
-        old.configuration.get(COLUMN_MAPPING_MODE, "none") == "none"
-        and new.configuration.get(COLUMN_MAPPING_MODE) == "name"
+        old.metadata.configuration.get(COLUMN_MAPPING_MODE, "none") == "none"
+        and new.metadata.configuration.get(COLUMN_MAPPING_MODE) == "name"
     )
-    return _without(parse_schema(old.schema_string), _is_silent(turned_on)) == _without(
-        parse_schema(new.schema_string), _is_silent(turned_on)
-    )
+    return _without(old.schema, _is_silent(turned_on)) == _without(new.schema, _is_silent(turned_on))
 
 
 def _is_silent(mapping_turned_on: bool) -> _KeyTest:

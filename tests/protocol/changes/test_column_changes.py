@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.changes.column import change_type, set_comment, set_default, set_nullability
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     BYTE,
     DOUBLE,
@@ -42,58 +43,59 @@ SCHEMA = StructType(
         StructField("q", BYTE),
     )
 )
-METADATA = Metadata("m", schema_to_json(SCHEMA), ("q",), {"delta.constraints.c": "s.x > 0"})
+TABLE = TableConfiguration(
+    Protocol(1, 2), Metadata("m", schema_to_json(SCHEMA), ("q",), {"delta.constraints.c": "s.x > 0"})
+)
 
 
-def _column(metadata: Metadata, *path: str) -> StructField:
-    return next(column for found, column in walk_fields(parse_schema(metadata.schema_string)) if found == path)
+def _column(table: TableConfiguration, *path: str) -> StructField:
+    schema = parse_schema(table.metadata.schema_string)
+    return next(column for found, column in walk_fields(schema) if found == path)
 
 
 def test_a_comment_comes_and_goes() -> None:
-    said = set_comment(METADATA, ("STRICT",), "new")
+    said = set_comment(TABLE, ("STRICT",), "new")
     assert _column(said, "strict").metadata == {"comment": "new", "mine": 1}
     assert _column(set_comment(said, ("strict",), None), "strict").metadata == {"mine": 1}
-    assert _column(set_comment(METADATA, ("arr", "element", "x"), ""), "arr", "element", "x").metadata == {
-        "comment": ""
-    }
-    assert set_comment(METADATA, ("a",), None) == METADATA
+    assert _column(set_comment(TABLE, ("arr", "element", "x"), ""), "arr", "element", "x").metadata == {"comment": ""}
+    assert set_comment(TABLE, ("a",), None) == TABLE
     with pytest.raises(InvalidArgument, match="no column nobody"):
-        set_comment(METADATA, ("nobody",), "x")
+        set_comment(TABLE, ("nobody",), "x")
     with pytest.raises(InvalidArgument, match="not a column of its own"):
-        set_comment(METADATA, ("arr", "element"), "x")
+        set_comment(TABLE, ("arr", "element"), "x")
 
 
 @pytest.mark.parametrize("path", [("strict",), ("s", "y"), ("a",)])
 def test_not_null_always_may_go(path: tuple[str, ...]) -> None:
-    assert _column(set_nullability(METADATA, path, nullable=True), *path).nullable
+    assert _column(set_nullability(TABLE, path, nullable=True), *path).nullable
 
 
 @pytest.mark.parametrize("path", [("a",), ("s", "x"), ("q",)])
 def test_not_null_comes_after_a_look_at_the_rows(path: tuple[str, ...]) -> None:
     with pytest.raises(InvalidArgument, match="only after its rows were found to hold no null"):
-        set_nullability(METADATA, path, nullable=False)
-    changed = set_nullability(METADATA, path, nullable=False, holds_no_null=True)
+        set_nullability(TABLE, path, nullable=False)
+    changed = set_nullability(TABLE, path, nullable=False, holds_no_null=True)
     assert not _column(changed, *path).nullable
     assert set_nullability(changed, path, nullable=False) == changed
 
 
 def test_not_null_does_not_come_where_it_is_not_enforced() -> None:
     with pytest.raises(InvalidArgument, match=r"column arr\.element\.x is inside an array or a map"):
-        set_nullability(METADATA, ("arr", "element", "x"), nullable=False, holds_no_null=True)
+        set_nullability(TABLE, ("arr", "element", "x"), nullable=False, holds_no_null=True)
 
 
 @pytest.mark.parametrize("sql", ["1", "current_date", "NULL", "concat('a', 'b')", "cast('2020-01-01' AS DATE)", "-1.5"])
 def test_a_default_value_comes_and_goes(sql: str) -> None:
-    changed = set_default(METADATA, ("A",), sql)
+    changed = set_default(TABLE, ("A",), sql)
     assert _column(changed, "a").metadata == {"CURRENT_DEFAULT": sql}
-    assert set_default(changed, ("a",), None) == METADATA
+    assert set_default(changed, ("a",), None) == TABLE
 
 
 def test_a_default_value_goes_with_all_it_left() -> None:
     schema = StructType(
         (StructField("a", LONG, True, {"CURRENT_DEFAULT": "1", "EXISTS_DEFAULT": "1", "comment": "c"}),)
     )
-    changed = set_default(Metadata("m", schema_to_json(schema)), ("a",), None)
+    changed = set_default(TableConfiguration(Protocol(1, 2), Metadata("m", schema_to_json(schema))), ("a",), None)
     assert _column(changed, "a").metadata == {"comment": "c"}
 
 
@@ -111,7 +113,7 @@ def test_a_default_value_goes_with_all_it_left() -> None:
 )
 def test_a_default_value_that_makes_no_sense_is_refused(path: tuple[str, ...], sql: str, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        set_default(METADATA, path, sql)
+        set_default(TABLE, path, sql)
 
 
 @pytest.mark.parametrize(
@@ -130,19 +132,19 @@ def test_a_default_value_that_makes_no_sense_is_refused(path: tuple[str, ...], s
     ],
 )
 def test_a_type_changes_where_files_are_read_as_the_new_one(path: tuple[str, ...], new: DataType, after: str) -> None:
-    changed = change_type(METADATA, path, new)
-    assert after in str(parse_schema(changed.schema_string))
-    assert changed.partition_columns == METADATA.partition_columns
+    changed = change_type(TABLE, path, new)
+    assert after in str(parse_schema(changed.metadata.schema_string))
+    assert changed.metadata.partition_columns == ("q",)
 
 
 def test_the_same_type_again_changes_nothing() -> None:
-    assert change_type(METADATA, ("s",), SCHEMA.fields[2].type) == METADATA
-    assert change_type(METADATA, ("arr",), ArrayType(_struct(x=BYTE), False)) == METADATA
+    assert change_type(TABLE, ("s",), SCHEMA.fields[2].type) == TABLE
+    assert change_type(TABLE, ("arr",), ArrayType(_struct(x=BYTE), False)) == TABLE
 
 
 def test_a_new_type_is_nullable_inside_and_brings_no_ids() -> None:
     new = StructType((StructField("i", LONG, False, {"delta.columnMapping.id": 1, "comment": "c"}),))
-    assert _column(change_type(METADATA, ("v",), new), "v", "i") == StructField("i", LONG, True, {"comment": "c"})
+    assert _column(change_type(TABLE, ("v",), new), "v", "i") == StructField("i", LONG, True, {"comment": "c"})
 
 
 @pytest.mark.parametrize(
@@ -164,11 +166,12 @@ def test_a_new_type_is_nullable_inside_and_brings_no_ids() -> None:
 )
 def test_other_types_are_refused(path: tuple[str, ...], new: DataType, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        change_type(METADATA, path, new)
+        change_type(TABLE, path, new)
 
 
 def test_type_widening_is_said_to_be_unsupported_where_the_table_asks_for_it() -> None:
-    asking = Metadata("m", METADATA.schema_string, (), {"delta.enableTypeWidening": "true"})
+    widening = Metadata("m", schema_to_json(SCHEMA), (), {"delta.enableTypeWidening": "true"})
+    asking = TableConfiguration(Protocol(1, 2), widening)
     for path, new in ((("a",), LONG), (("a",), DOUBLE), (("s", "x"), DOUBLE)):
         with pytest.raises(UnsupportedFeature, match="type widening"):
             change_type(asking, path, new)

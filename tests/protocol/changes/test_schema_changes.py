@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.changes.columns import (
     FIRST,
     ColumnPosition,
@@ -19,9 +19,10 @@ from slackwater.protocol.changes.columns import (
     move_column,
     rename_column,
 )
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import NESTED_IDS, with_mapped_schema
-from slackwater.protocol.properties.properties import DATA_SKIPPING_STATS_COLUMNS, MAX_COLUMN_ID
+from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, DATA_SKIPPING_STATS_COLUMNS, MAX_COLUMN_ID
 from slackwater.protocol.schema.schema import (
     LONG,
     STRING,
@@ -56,21 +57,27 @@ def _names() -> Callable[[], str]:
     return lambda: f"col-{next(numbers)}"
 
 
-def _metadata(mode: str = NAME, schema: StructType = SCHEMA, **configuration: str) -> Metadata:
-    bare = Metadata("m", schema_to_json(schema), ("p",) if schema.get("p") else (), dict(configuration))
-    return with_mapped_schema(bare, schema, mode, physical=_names())
+def _table(mode: str = NAME, schema: StructType = SCHEMA, **configuration: str) -> TableConfiguration:
+    configuration = {**configuration, **({} if mode == NONE else {COLUMN_MAPPING_MODE: mode})}
+    bare = Metadata("m", schema_to_json(schema), ("p",) if schema.get("p") else (), configuration)
+    return with_mapped_schema(TableConfiguration(Protocol(2, 5), bare), schema, mode, physical=_names())
 
 
-def _schema(metadata: Metadata) -> StructType:
-    return parse_schema(metadata.schema_string)
+def _with(table: TableConfiguration, **configuration: str) -> TableConfiguration:
+    merged = {**table.metadata.configuration, **configuration}
+    return table.changed(metadata=replace(table.metadata, configuration=merged))
 
 
-def _column(metadata: Metadata, *path: str) -> StructField:
-    return next(column for found, column in walk_fields(_schema(metadata)) if found == path)
+def _schema(table: TableConfiguration) -> StructType:
+    return parse_schema(table.metadata.schema_string)
 
 
-def _new(name: str, data_type: DataType = LONG, **metadata: object) -> StructField:
-    return StructField(name, data_type, True, metadata)
+def _column(table: TableConfiguration, *path: str) -> StructField:
+    return next(column for found, column in walk_fields(_schema(table)) if found == path)
+
+
+def _new(name: str, data_type: DataType = LONG, **table: object) -> StructField:
+    return StructField(name, data_type, True, table)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +90,7 @@ def _new(name: str, data_type: DataType = LONG, **metadata: object) -> StructFie
     ],
 )
 def test_a_column_is_added_where_it_is_wanted(new: NewColumn, names: list[str]) -> None:
-    assert list(_schema(add_columns(_metadata(NONE), [new], NONE)).names) == names
+    assert list(_schema(add_columns(_table(NONE), [new])).names) == names
 
 
 @pytest.mark.parametrize(
@@ -98,7 +105,7 @@ def test_a_column_is_added_where_it_is_wanted(new: NewColumn, names: list[str]) 
 )
 def test_a_field_is_added_to_a_struct_at_any_depth(parent: tuple[str, ...], found: str) -> None:
     position = ColumnPosition("x") if parent[0].lower() in ("s", "arr") and parent != ("s", "Y") else None
-    added = add_columns(_metadata(NONE), [NewColumn(_new("n"), parent, position)], NONE)
+    added = add_columns(_table(NONE), [NewColumn(_new("n"), parent, position)])
     assert found in str(_schema(added))
 
 
@@ -108,19 +115,19 @@ def test_a_later_column_may_build_on_an_earlier_one() -> None:
         NewColumn(_new("j", comment="said"), ("t",)),
         NewColumn(_new("u"), (), ColumnPosition("t")),
     ]
-    added = add_columns(_metadata(NAME, _struct(a=LONG)), new, NAME)
+    added = add_columns(_table(NAME, _struct(a=LONG)), new)
     assert str(_schema(added)) == "struct<a:long,t:struct<i:long,j:long>,u:long>"
     assert _column(added, "t", "j").metadata["comment"] == "said"
     ids = [column.metadata[FIELD_ID] for _, column in walk_fields(_schema(added))]
     assert sorted(ids) == [1, 2, 3, 4, 5]
-    assert added.configuration[MAX_COLUMN_ID] == "5"
+    assert added.metadata.configuration[MAX_COLUMN_ID] == "5"
 
 
 def test_added_columns_bring_no_ids_from_elsewhere() -> None:
     inner = _struct(i=LONG)
     foreign = StructType((replace(inner.fields[0], metadata={FIELD_ID: 1, PHYSICAL_NAME: "theirs"}),))
     new = StructField("n", foreign, True, {FIELD_ID: 2, PHYSICAL_NAME: "a"})
-    added = add_columns(_metadata(NAME, _struct(a=LONG)), [NewColumn(new)], NAME, physical=lambda: "fresh")
+    added = add_columns(_table(NAME, _struct(a=LONG)), [NewColumn(new)], physical=lambda: "fresh")
     assert _column(added, "n").metadata == {FIELD_ID: 2, PHYSICAL_NAME: "fresh"}
     assert _column(added, "n", "i").metadata == {FIELD_ID: 3, PHYSICAL_NAME: "fresh"}
 
@@ -152,29 +159,29 @@ def test_added_columns_bring_no_ids_from_elsewhere() -> None:
 )
 def test_a_column_that_cannot_be_added_is_refused(new: NewColumn, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        add_columns(_metadata(NONE), [new], NONE)
+        add_columns(_table(NONE), [new])
 
 
 def test_one_column_is_added_once() -> None:
     with pytest.raises(InvalidArgument, match="there is a column 'Big' already"):
-        add_columns(_metadata(NONE, _struct(Big=LONG)), [NewColumn(_new("big"))], NONE)
+        add_columns(_table(NONE, _struct(Big=LONG)), [NewColumn(_new("big"))])
     with pytest.raises(InvalidArgument, match="there is a column 'n' already"):
-        add_columns(_metadata(NONE), [NewColumn(_new("n")), NewColumn(_new("N"))], NONE)
+        add_columns(_table(NONE), [NewColumn(_new("n")), NewColumn(_new("N"))])
 
 
 def test_names_of_the_change_feed_are_reserved_on_its_tables_alone() -> None:
     new = [NewColumn(_new("_change_type"))]
-    on = _metadata(NAME, SCHEMA, **{"delta.enableChangeDataFeed": "true"})
+    on = _table(NAME, SCHEMA, **{"delta.enableChangeDataFeed": "true"})
     with pytest.raises(InvalidArgument, match="reserved while the change data feed"):
-        add_columns(on, new, NAME)
+        add_columns(on, new)
     with pytest.raises(InvalidArgument, match="reserved while the change data feed"):
-        rename_column(on, ("a",), "_commit_version", NAME)
-    assert "_change_type" in _schema(add_columns(_metadata(), new, NAME)).names
+        rename_column(on, ("a",), "_commit_version")
+    assert "_change_type" in _schema(add_columns(_table(), new)).names
 
 
 def test_columns_are_added_beside_ones_whose_names_would_be_refused_today() -> None:
     odd = _struct(**{"a b": LONG})
-    assert _schema(add_columns(_metadata(NONE, odd), [NewColumn(_new("n"))], NONE)).names == ("a b", "n")
+    assert _schema(add_columns(_table(NONE, odd), [NewColumn(_new("n"))])).names == ("a b", "n")
 
 
 @pytest.mark.parametrize("mode", [NAME, ID])
@@ -193,35 +200,36 @@ def test_columns_are_added_beside_ones_whose_names_would_be_refused_today() -> N
 def test_a_renamed_column_keeps_its_id_and_physical_name(
     path: tuple[str, ...], new_path: tuple[str, ...], mode: str
 ) -> None:
-    before = _metadata(mode)
-    after = rename_column(before, path, new_path[-1], mode)
+    before = _table(mode)
+    after = rename_column(before, path, new_path[-1])
     old = _column(before, *(step.lower() for step in path))
     assert _column(after, *new_path) == replace(old, name=new_path[-1])
-    assert after.configuration == before.configuration
-    assert rename_column(after, new_path, old.name, mode) == before
+    assert after.metadata.configuration == before.metadata.configuration
+    assert rename_column(after, new_path, old.name) == before
 
 
 def test_renaming_to_the_same_name_changes_nothing() -> None:
-    assert rename_column(_metadata(), ("A",), "a", NAME) == _metadata()
+    assert rename_column(_table(), ("A",), "a") == _table()
 
 
 def test_partition_columns_follow_a_rename() -> None:
-    after = rename_column(_metadata(), ("P",), "day", NAME)
-    assert after.partition_columns == ("day",)
-    assert rename_column(_metadata(), ("a",), "q", NAME).partition_columns == ("p",)
-    nested = _metadata(NAME, _struct(a=LONG, p=LONG, s=_struct(p=LONG)))
-    assert rename_column(nested, ("s", "p"), "q", NAME).partition_columns == ("p",)
+    after = rename_column(_table(), ("P",), "day")
+    assert after.metadata.partition_columns == ("day",)
+    assert rename_column(_table(), ("a",), "q").metadata.partition_columns == ("p",)
+    nested = _table(NAME, _struct(a=LONG, p=LONG, s=_struct(p=LONG)))
+    assert rename_column(nested, ("s", "p"), "q").metadata.partition_columns == ("p",)
 
 
 def test_the_list_of_columns_with_statistics_follows() -> None:
-    before = _metadata(NAME, SCHEMA, **{DATA_SKIPPING_STATS_COLUMNS: "a, S.x,s.y.z,`b`"})
+    before = _table(NAME, SCHEMA, **{DATA_SKIPPING_STATS_COLUMNS: "a, S.x,s.y.z,`b`"})
     assert (
-        rename_column(before, ("s",), "t,t", NAME).configuration[DATA_SKIPPING_STATS_COLUMNS] == "a,`t,t`.x,`t,t`.y.z,b"
+        rename_column(before, ("s",), "t,t").metadata.configuration[DATA_SKIPPING_STATS_COLUMNS]
+        == "a,`t,t`.x,`t,t`.y.z,b"
     )
-    assert rename_column(before, ("s", "y"), "q", NAME).configuration[DATA_SKIPPING_STATS_COLUMNS] == "a,S.x,s.q.z,b"
-    assert drop_columns(before, [("s",)], NAME).configuration[DATA_SKIPPING_STATS_COLUMNS] == "a,b"
-    alone = _metadata(NAME, SCHEMA, **{DATA_SKIPPING_STATS_COLUMNS: "s.x"})
-    assert DATA_SKIPPING_STATS_COLUMNS not in drop_columns(alone, [("s", "x")], NAME).configuration
+    assert rename_column(before, ("s", "y"), "q").metadata.configuration[DATA_SKIPPING_STATS_COLUMNS] == "a,S.x,s.q.z,b"
+    assert drop_columns(before, [("s",)]).metadata.configuration[DATA_SKIPPING_STATS_COLUMNS] == "a,b"
+    alone = _table(NAME, SCHEMA, **{DATA_SKIPPING_STATS_COLUMNS: "s.x"})
+    assert DATA_SKIPPING_STATS_COLUMNS not in drop_columns(alone, [("s", "x")]).metadata.configuration
 
 
 def test_ids_of_elements_stay_findable_after_a_rename() -> None:
@@ -229,8 +237,9 @@ def test_ids_of_elements_stay_findable_after_a_rename() -> None:
     by_name = StructField("a", ArrayType(LONG), True, {**mapped, NESTED_IDS[0]: {"a.element": 2}})
     by_physical = replace(by_name, metadata={**mapped, NESTED_IDS[0]: {"col-1.element": 2}})
     for column, key in ((by_name, "n.element"), (by_physical, "col-1.element")):
-        before = Metadata("m", schema_to_json(StructType((column,))))
-        assert _column(rename_column(before, ("a",), "n", NAME), "n").metadata[NESTED_IDS[0]] == {key: 2}
+        named = Metadata("m", schema_to_json(StructType((column,))), configuration={COLUMN_MAPPING_MODE: NAME})
+        before = TableConfiguration(Protocol(2, 5), named)
+        assert _column(rename_column(before, ("a",), "n"), "n").metadata[NESTED_IDS[0]] == {key: 2}
 
 
 @pytest.mark.parametrize(
@@ -246,55 +255,55 @@ def test_ids_of_elements_stay_findable_after_a_rename() -> None:
 )
 def test_a_rename_that_makes_no_sense_is_refused(path: tuple[str, ...], name: str, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        rename_column(_metadata(), path, name, NAME)
+        rename_column(_table(), path, name)
 
 
 def test_without_column_mapping_columns_are_neither_renamed_nor_dropped() -> None:
     remedy = r"without column mapping.*: set the table property delta\.columnMapping\.mode to name first"
     with pytest.raises(InvalidArgument, match=f"column a cannot be renamed {remedy}"):
-        rename_column(_metadata(NONE), ("a",), "n", NONE)
+        rename_column(_table(NONE), ("a",), "n")
     with pytest.raises(InvalidArgument, match=f"column a cannot be dropped {remedy}"):
-        drop_columns(_metadata(NONE), [("a",)], NONE)
+        drop_columns(_table(NONE), [("a",)])
 
 
-def _ruled(**rules: dict[str, object]) -> Metadata:
+def _ruled(**rules: dict[str, object]) -> TableConfiguration:
     names = ["a", "b", "c"]
     columns = [StructField(name, LONG, True, rules.get(name, {})) for name in names]
-    return _metadata(NAME, StructType((*columns, *_struct(s=_struct(x=LONG, y=LONG)))))
+    return _table(NAME, StructType((*columns, *_struct(s=_struct(x=LONG, y=LONG)))))
 
 
 RULES = [
-    (replace(_ruled(), configuration={"delta.constraints.low": "A > 0"}), "CHECK constraint low reads it"),
-    (replace(_ruled(), configuration={"delta.constraints.low": "a > > 0"}), "CHECK constraint low reads it"),
+    (_with(_ruled(), **{"delta.constraints.low": "A > 0"}), "CHECK constraint low reads it"),
+    (_with(_ruled(), **{"delta.constraints.low": "a > > 0"}), "CHECK constraint low reads it"),
     (_ruled(b={"delta.generationExpression": "a + 1"}), "generated column b reads it"),
     (_ruled(b={"delta.invariants": '{"expression":{"expression":"a > 3"}}'}), "invariant of column b reads it"),
 ]
 
 
-@pytest.mark.parametrize(("metadata", "message"), RULES)
-def test_what_a_rule_reads_is_neither_renamed_nor_dropped(metadata: Metadata, message: str) -> None:
+@pytest.mark.parametrize(("table", "message"), RULES)
+def test_what_a_rule_reads_is_neither_renamed_nor_dropped(table: TableConfiguration, message: str) -> None:
     with pytest.raises(InvalidArgument, match=f"column a cannot be renamed: {message}"):
-        rename_column(metadata, ("a",), "n", NAME)
+        rename_column(table, ("a",), "n")
     with pytest.raises(InvalidArgument, match=f"column a cannot be dropped: {message}"):
-        drop_columns(metadata, [("a",)], NAME)
-    assert "n" in _schema(rename_column(metadata, ("c",), "n", NAME)).names
-    assert "c" not in _schema(drop_columns(metadata, [("c",)], NAME)).names
+        drop_columns(table, [("a",)])
+    assert "n" in _schema(rename_column(table, ("c",), "n")).names
+    assert "c" not in _schema(drop_columns(table, [("c",)])).names
 
 
 def test_a_rule_about_a_field_holds_the_struct_and_not_its_sibling() -> None:
-    metadata = replace(_ruled(), configuration={"delta.constraints.low": "s.x > 0"})
+    table = _with(_ruled(), **{"delta.constraints.low": "s.x > 0"})
     for path in (("s",), ("s", "x")):
         with pytest.raises(InvalidArgument, match="CHECK constraint low reads it"):
-            rename_column(metadata, path, "n", NAME)
+            rename_column(table, path, "n")
         with pytest.raises(InvalidArgument, match="CHECK constraint low reads it"):
-            drop_columns(metadata, [path], NAME)
-    assert rename_column(metadata, ("s", "y"), "n", NAME) != metadata
-    assert drop_columns(metadata, [("s", "y")], NAME) != metadata
+            drop_columns(table, [path])
+    assert rename_column(table, ("s", "y"), "n") != table
+    assert drop_columns(table, [("s", "y")]) != table
 
 
 def test_a_generated_column_is_renamed_itself() -> None:
-    metadata = _ruled(b={"delta.generationExpression": "a + 1"})
-    assert _column(rename_column(metadata, ("b",), "n", NAME), "n").metadata["delta.generationExpression"] == "a + 1"
+    table = _ruled(b={"delta.generationExpression": "a + 1"})
+    assert _column(rename_column(table, ("b",), "n"), "n").metadata["delta.generationExpression"] == "a + 1"
 
 
 @pytest.mark.parametrize(
@@ -312,12 +321,12 @@ def test_a_generated_column_is_renamed_itself() -> None:
 def test_columns_are_dropped_at_any_depth(paths: list[tuple[str, ...]], found: str | None) -> None:
     if found is None:
         with pytest.raises(InvalidArgument, match=r"column s\.x cannot be dropped: s would have no field left; drop s"):
-            drop_columns(_metadata(), paths, NAME)
+            drop_columns(_table(), paths)
     else:
-        before = _metadata()
-        after = drop_columns(before, paths, NAME)
+        before = _table()
+        after = drop_columns(before, paths)
         assert found in str(_schema(after))
-        assert after.configuration == before.configuration
+        assert after.metadata.configuration == before.metadata.configuration
 
 
 @pytest.mark.parametrize(
@@ -334,34 +343,34 @@ def test_columns_are_dropped_at_any_depth(paths: list[tuple[str, ...]], found: s
 )
 def test_columns_that_the_table_stands_on_are_not_dropped(path: tuple[str, ...], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        drop_columns(_metadata(), [path], NAME, clustering=[("B",), ("s", "y", "z")])
+        drop_columns(_table(), [path], clustering=[("B",), ("s", "y", "z")])
 
 
 def test_a_field_called_key_is_no_map_key() -> None:
-    metadata = _metadata(NAME, _struct(key=_struct(key=LONG, b=LONG)))
-    assert str(_schema(drop_columns(metadata, [("key", "key")], NAME))) == "struct<key:struct<b:long>>"
+    table = _table(NAME, _struct(key=_struct(key=LONG, b=LONG)))
+    assert str(_schema(drop_columns(table, [("key", "key")]))) == "struct<key:struct<b:long>>"
 
 
 def test_some_column_stays_in_the_files() -> None:
     with pytest.raises(InvalidArgument, match=r"columns \['a'\] cannot be dropped: no column would be left"):
-        drop_columns(_metadata(NAME, _struct(a=LONG, p=LONG)), [("a",)], NAME)
+        drop_columns(_table(NAME, _struct(a=LONG, p=LONG)), [("a",)])
     with pytest.raises(InvalidArgument, match="no column would be left"):
-        drop_columns(_metadata(NAME, _struct(a=LONG, v=VOID)), [("a",)], NAME)
+        drop_columns(_table(NAME, _struct(a=LONG, v=VOID)), [("a",)])
     with pytest.raises(InvalidArgument, match="no column would be left"):
-        drop_columns(_metadata(NAME, _struct(a=LONG, b=LONG)), [("a",), ("b",)], NAME)
+        drop_columns(_table(NAME, _struct(a=LONG, b=LONG)), [("a",), ("b",)])
 
 
 def test_columns_that_are_not_there_are_passed_over_on_request() -> None:
-    before = _metadata()
-    assert drop_columns(before, [("nobody",)], NAME, if_exists=True) == before
-    assert "a" not in _schema(drop_columns(before, [("nobody",), ("a",)], NAME, if_exists=True)).names
+    before = _table()
+    assert drop_columns(before, [("nobody",)], if_exists=True) == before
+    assert "a" not in _schema(drop_columns(before, [("nobody",), ("a",)], if_exists=True)).names
 
 
 def test_a_generated_column_goes_with_what_it_reads() -> None:
-    metadata = _ruled(b={"delta.generationExpression": "a + 1"}, c={"delta.invariants": "c"})
-    assert _schema(drop_columns(metadata, [("a",), ("b",)], NAME)).names == ("c", "s")
-    assert _schema(drop_columns(metadata, [("b",)], NAME)).names == ("a", "c", "s")
-    assert _schema(drop_columns(metadata, [("c",)], NAME)).names == ("a", "b", "s")
+    table = _ruled(b={"delta.generationExpression": "a + 1"}, c={"delta.invariants": "c"})
+    assert _schema(drop_columns(table, [("a",), ("b",)])).names == ("c", "s")
+    assert _schema(drop_columns(table, [("b",)])).names == ("a", "c", "s")
+    assert _schema(drop_columns(table, [("c",)])).names == ("a", "b", "s")
 
 
 @pytest.mark.parametrize(
@@ -376,10 +385,10 @@ def test_a_generated_column_goes_with_what_it_reads() -> None:
 )
 def test_a_column_moves_among_its_siblings(path: tuple[str, ...], position: ColumnPosition, found: str) -> None:
     for mode in (NONE, NAME):
-        after = move_column(_metadata(mode), path, position)
+        after = move_column(_table(mode), path, position)
         assert found in str(_schema(after))
         assert {p: c.metadata for p, c in walk_fields(_schema(after))} == {
-            p: c.metadata for p, c in walk_fields(_schema(_metadata(mode)))
+            p: c.metadata for p, c in walk_fields(_schema(_table(mode)))
         }
 
 
@@ -394,7 +403,7 @@ def test_a_column_moves_among_its_siblings(path: tuple[str, ...], position: Colu
 )
 def test_a_move_that_leads_nowhere_is_refused(path: tuple[str, ...], position: ColumnPosition, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        move_column(_metadata(), path, position)
+        move_column(_table(), path, position)
 
 
 STEPS = st.lists(
@@ -405,35 +414,35 @@ STEPS = st.lists(
 
 @given(STEPS, st.sampled_from([NAME, ID]))
 def test_no_id_or_physical_name_is_ever_given_twice(steps: list[tuple[str, str, str]], mode: str) -> None:
-    metadata = with_mapped_schema(Metadata("m", schema_to_json(_struct(z=LONG))), _struct(z=LONG), mode)
+    table = _table(mode, _struct(z=LONG))
     owner: dict[object, int] = {}
     column_of: dict[str, int] = {"z": 0}
     number = 0
     for what, name, other in steps:
         try:
             if what == "add":
-                metadata = add_columns(metadata, [NewColumn(_new(name, _struct(i=STRING)))], mode)
+                table = add_columns(table, [NewColumn(_new(name, _struct(i=STRING)))])
                 number += 1
                 column_of[name] = number
             elif what == "drop":
-                metadata = drop_columns(metadata, [(name,)], mode)
+                table = drop_columns(table, [(name,)])
                 del column_of[name]
             else:
-                metadata = rename_column(metadata, (name,), other, mode)
+                table = rename_column(table, (name,), other)
                 column_of[other] = column_of.pop(name)
         except InvalidArgument:
             continue
-        for column in _schema(metadata):
+        for column in _schema(table):
             for key in (column.metadata[FIELD_ID], column.metadata[PHYSICAL_NAME]):
                 assert owner.setdefault(key, column_of[column.name]) == column_of[column.name]
-    assert sorted(column_of) == sorted(_schema(metadata).names)
+    assert sorted(column_of) == sorted(_schema(table).names)
 
 
 @given(st.sampled_from([path for path, _ in walk_fields(SCHEMA)]), st.text(min_size=1, max_size=5))
 def test_renaming_there_and_back_is_nothing(path: tuple[str, ...], name: str) -> None:
-    before = _metadata()
+    before = _table()
     try:
-        there = rename_column(before, path, name, NAME)
+        there = rename_column(before, path, name)
     except InvalidArgument:
         return
-    assert rename_column(there, (*path[:-1], name), path[-1], NAME) == before
+    assert rename_column(there, (*path[:-1], name), path[-1]) == before

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.changes.replacement import replace_columns, replace_schema
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import with_mapped_schema
-from slackwater.protocol.properties.properties import MAX_COLUMN_ID
+from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID
 from slackwater.protocol.schema.schema import (
     BYTE,
     INTEGER,
@@ -36,13 +37,19 @@ SCHEMA = _struct(
 )
 
 
-def _metadata(mode: str = NAME, schema: StructType = SCHEMA, **configuration: str) -> Metadata:
-    bare = Metadata("m", schema_to_json(schema), ("p",) if schema.get("p") else (), dict(configuration))
-    return with_mapped_schema(bare, schema, mode)
+def _table(mode: str = NAME, schema: StructType = SCHEMA, **configuration: str) -> TableConfiguration:
+    configuration = {**configuration, **({} if mode == NONE else {COLUMN_MAPPING_MODE: mode})}
+    bare = Metadata("m", schema_to_json(schema), ("p",) if schema.get("p") else (), configuration)
+    return with_mapped_schema(TableConfiguration(Protocol(2, 5), bare), schema, mode)
 
 
-def _schema(metadata: Metadata) -> StructType:
-    return parse_schema(metadata.schema_string)
+def _without(table: TableConfiguration, key: str) -> TableConfiguration:
+    kept = {k: v for k, v in table.metadata.configuration.items() if k != key}
+    return table.changed(metadata=replace(table.metadata, configuration=kept))
+
+
+def _schema(table: TableConfiguration) -> StructType:
+    return parse_schema(table.metadata.schema_string)
 
 
 def _identity(schema: StructType) -> dict[tuple[str, ...], tuple[object, object]]:
@@ -51,14 +58,14 @@ def _identity(schema: StructType) -> dict[tuple[str, ...], tuple[object, object]
 
 @pytest.mark.parametrize("mode", [NONE, NAME, ID])
 def test_the_same_columns_again_change_nothing(mode: str) -> None:
-    before = _metadata(mode)
-    after = replace_columns(before, SCHEMA, mode)
+    before = _table(mode)
+    after = replace_columns(before, SCHEMA)
     assert after == before
 
 
 @pytest.mark.parametrize("mode", [NONE, NAME])
 def test_columns_are_reordered_widened_and_added_in_their_place(mode: str) -> None:
-    before = _metadata(mode)
+    before = _table(mode)
     wanted = StructType(
         (
             StructField("P", LONG),
@@ -70,7 +77,7 @@ def test_columns_are_reordered_widened_and_added_in_their_place(mode: str) -> No
             StructField("A", INTEGER),
         )
     )
-    after = replace_columns(before, wanted, mode)
+    after = replace_columns(before, wanted)
     assert str(_schema(after)) == (
         "struct<p:long,new:string,s:struct<y:long,z:long,x:long>,arr:array<struct<x:integer>>,"
         "m:map<integer,struct<w:long,v:long>>,b:long,a:integer>"
@@ -80,22 +87,22 @@ def test_columns_are_reordered_widened_and_added_in_their_place(mode: str) -> No
     old, new = _identity(_schema(before)), _identity(_schema(after))
     assert {path: new[path] for path in old} == old
     if mode == NAME:
-        assert min(new[path][0] for path in new if path not in old) > int(before.configuration[MAX_COLUMN_ID])  # type: ignore[type-var]
-        assert int(after.configuration[MAX_COLUMN_ID]) == int(before.configuration[MAX_COLUMN_ID]) + 3
+        assert min(new[path][0] for path in new if path not in old) > int(before.metadata.configuration[MAX_COLUMN_ID])  # type: ignore[type-var]
+        assert int(after.metadata.configuration[MAX_COLUMN_ID]) == int(before.metadata.configuration[MAX_COLUMN_ID]) + 3
 
 
 def test_a_column_that_is_left_out_is_dropped_under_column_mapping_alone() -> None:
     without = StructType(tuple(c for c in SCHEMA if c.name != "b"))
-    assert "b" not in _schema(replace_columns(_metadata(), without, NAME)).names
+    assert "b" not in _schema(replace_columns(_table(), without)).names
     with pytest.raises(InvalidArgument, match="column b cannot be dropped without column mapping"):
-        replace_columns(_metadata(NONE), without, NONE)
+        replace_columns(_table(NONE), without)
     nested = StructType(tuple(replace(c, type=_struct(x=LONG)) if c.name == "s" else c for c in SCHEMA))
-    assert "s:struct<x:long>" in str(_schema(replace_columns(_metadata(), nested, NAME)))
+    assert "s:struct<x:long>" in str(_schema(replace_columns(_table(), nested)))
     with pytest.raises(InvalidArgument, match=r"column s\.y cannot be dropped without column mapping"):
-        replace_columns(_metadata(NONE), nested, NONE)
+        replace_columns(_table(NONE), nested)
 
 
-def _with(**changed: StructField) -> StructType:
+def _having(**changed: StructField) -> StructType:
     return StructType(tuple(changed.get(c.name, c) for c in SCHEMA))
 
 
@@ -105,10 +112,16 @@ def _with(**changed: StructField) -> StructType:
         (StructType(tuple(c for c in SCHEMA if c.name != "p")), "column p cannot be dropped: the table is partitioned"),
         (StructType(tuple(c for c in SCHEMA if c.name != "a")), "column a cannot be dropped: the table is clustered"),
         (StructType(tuple(c for c in SCHEMA if c.name != "b")), "column b cannot be dropped: CHECK constraint c reads"),
-        (_with(b=StructField("b", STRING)), "column b is of type long, and its data files cannot be read as string"),
-        (_with(b=StructField("b", LONG, False)), "column b may hold nulls: set it NOT NULL in a step of its own"),
-        (_with(b=StructField("b", LONG, True, {"CURRENT_DEFAULT": "1"})), "does not change CURRENT_DEFAULT"),
-        (_with(m=StructField("m", MapType(BYTE, _struct()))), r"m\.value is a struct without fields"),
+        (
+            _having(b=StructField("b", STRING)),
+            "column b is of type long, and its data files cannot be read as string",
+        ),
+        (
+            _having(b=StructField("b", LONG, False)),
+            "column b may hold nulls: set it NOT NULL in a step of its own",
+        ),
+        (_having(b=StructField("b", LONG, True, {"CURRENT_DEFAULT": "1"})), "does not change CURRENT_DEFAULT"),
+        (_having(m=StructField("m", MapType(BYTE, _struct()))), r"m\.value is a struct without fields"),
         (StructType((*SCHEMA, StructField("n", LONG, False))), "column n is NOT NULL"),
         (StructType((*SCHEMA, StructField("A", BYTE))), "column a is given twice"),
         (StructType((*SCHEMA, StructField("n", LONG), StructField("N", LONG))), r"columns \['n', 'N'\] differ in case"),
@@ -116,41 +129,41 @@ def _with(**changed: StructField) -> StructType:
     ],
 )
 def test_columns_that_do_not_fit_the_files_are_refused(columns: StructType, message: str) -> None:
-    metadata = _metadata(NAME, SCHEMA, **{"delta.constraints.c": "b > 0"})
+    table = _table(NAME, SCHEMA, **{"delta.constraints.c": "b > 0"})
     with pytest.raises(InvalidArgument, match=message):
-        replace_columns(metadata, columns, NAME, clustering=[("a",)])
+        replace_columns(table, columns, clustering=[("a",)])
 
 
 def test_not_null_may_go_and_rules_stay() -> None:
     schema = StructType((StructField("a", LONG, False, {"delta.identity.start": 1, "mine": 2}), StructField("b", LONG)))
-    after = replace_columns(_metadata(NONE, schema), _struct(a=LONG, b=LONG), NONE)
+    after = replace_columns(_table(NONE, schema), _struct(a=LONG, b=LONG))
     assert _schema(after).fields[0] == StructField("a", LONG, True, {"delta.identity.start": 1, "mine": 2})
 
 
 @pytest.mark.parametrize("mode", [NAME, ID])
 def test_a_new_schema_shares_no_identity_with_the_old_one(mode: str) -> None:
-    before = _metadata(mode, SCHEMA, k="v")
-    after = replace_schema(before, _schema(before), ["B"], mode)
-    assert after.partition_columns == ("b",)
+    before = _table(mode, SCHEMA, k="v")
+    after = replace_schema(before, _schema(before), ["B"])
+    assert after.metadata.partition_columns == ("b",)
     assert str(_schema(after)) == str(SCHEMA)
     old, new = _identity(_schema(before)), _identity(_schema(after))
     assert not {i for i, _ in old.values()} & {i for i, _ in new.values()}
     assert not {n for _, n in old.values()} & {n for _, n in new.values()}
-    assert int(after.configuration[MAX_COLUMN_ID]) == 2 * int(before.configuration[MAX_COLUMN_ID])
-    assert after.configuration["k"] == "v"
+    assert int(after.metadata.configuration[MAX_COLUMN_ID]) == 2 * int(before.metadata.configuration[MAX_COLUMN_ID])
+    assert after.metadata.configuration["k"] == "v"
 
 
 def test_ids_start_above_the_old_schema_even_where_the_property_was_lost() -> None:
-    before = _metadata(NAME, _struct(a=LONG, b=LONG))
-    after = replace_schema(replace(before, configuration={}), _struct(a=LONG), [], NAME)
+    before = _table(NAME, _struct(a=LONG, b=LONG))
+    after = replace_schema(_without(before, MAX_COLUMN_ID), _struct(a=LONG), [])
     assert _identity(_schema(after))[("a",)][0] == 3
 
 
 def test_without_column_mapping_no_ids_remain() -> None:
-    before = _metadata(NAME)
-    after = replace_schema(before, _schema(before), [], NONE)
-    assert after.schema_string == schema_to_json(SCHEMA)
-    assert after.partition_columns == ()
+    before = _table(NAME)
+    after = replace_schema(_without(before, COLUMN_MAPPING_MODE), _schema(before), [])
+    assert after.metadata.schema_string == schema_to_json(SCHEMA)
+    assert after.metadata.partition_columns == ()
 
 
 @pytest.mark.parametrize(
@@ -172,12 +185,12 @@ def test_without_column_mapping_no_ids_remain() -> None:
     ],
 )
 def test_a_schema_that_a_table_cannot_have_is_refused(schema: StructType, partitions: list[str], message: str) -> None:
-    before = _metadata(NONE, SCHEMA, **{"delta.constraints.c": "b > 0", "delta.enableChangeDataFeed": "true"})
+    before = _table(NONE, SCHEMA, **{"delta.constraints.c": "b > 0", "delta.enableChangeDataFeed": "true"})
     with pytest.raises(InvalidArgument, match=message):
-        replace_schema(before, schema, partitions, NONE)
+        replace_schema(before, schema, partitions)
 
 
 def test_columns_that_are_gone_have_no_statistics() -> None:
-    before = _metadata(NONE, SCHEMA, **{"delta.dataSkippingStatsColumns": "a,s.x,s.y"})
-    after = replace_schema(before, _struct(A=LONG, s=_struct(y=LONG)), [], NONE)
-    assert after.configuration["delta.dataSkippingStatsColumns"] == "a,s.y"
+    before = _table(NONE, SCHEMA, **{"delta.dataSkippingStatsColumns": "a,s.x,s.y"})
+    after = replace_schema(before, _struct(A=LONG, s=_struct(y=LONG)), [])
+    assert after.metadata.configuration["delta.dataSkippingStatsColumns"] == "a,s.y"

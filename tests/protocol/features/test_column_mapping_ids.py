@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import CorruptTable, InvalidArgument, InvalidSchema, UnsupportedFeature
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME, physical_schema
 from slackwater.protocol.features.column_mapping_ids import (
     MAX_COLUMN_ID,
@@ -179,16 +180,18 @@ def test_ids_end_with_32_bits() -> None:
 
 def test_the_property_of_the_greatest_id_rises_and_never_falls() -> None:
     one = StructType((StructField("a", LONG),))
-    metadata = Metadata("m", schema_to_json(one), configuration={"k": "v"})
-    first = with_mapped_schema(metadata, one, NAME)
-    assert first.configuration == {"k": "v", MAX_COLUMN_ID: "1"}
+    table = TableConfiguration(Protocol(2, 5), Metadata("m", schema_to_json(one), configuration={"k": "v"}))
+    first = with_mapped_schema(table, one, NAME)
+    assert first.metadata.configuration == {"k": "v", MAX_COLUMN_ID: "1"}
     again = with_mapped_schema(first, one, NAME)
-    assert again.configuration[MAX_COLUMN_ID] == "2"
-    lost = with_mapped_schema(replace(again, configuration={}), one, NAME)
-    assert _ids(parse_schema(lost.schema_string)) == [3]
-    assert with_mapped_schema(metadata, one, NONE) == metadata
+    assert again.metadata.configuration[MAX_COLUMN_ID] == "2"
+    bare = again.changed(metadata=replace(again.metadata, configuration={}))
+    lost = with_mapped_schema(bare, one, NAME)
+    assert _ids(parse_schema(lost.metadata.schema_string)) == [3]
+    assert with_mapped_schema(table, one, NONE) is table
+    broken = table.changed(metadata=replace(table.metadata, configuration={MAX_COLUMN_ID: "x"}))
     with pytest.raises(CorruptTable, match=r"maxColumnId must be a whole number"):
-        with_mapped_schema(replace(metadata, configuration={MAX_COLUMN_ID: "x"}), one, NAME)
+        with_mapped_schema(broken, one, NAME)
 
 
 @pytest.mark.parametrize(("old", "new"), [(NONE, NAME), (NONE, NONE), (NAME, NAME), (ID, ID), (NONE, "NAME")])

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import InvalidArgument, InvalidSchema, InvariantViolationException
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.identity_columns import (
     ALLOW_EXPLICIT_INSERT,
     HIGH_WATER_MARK,
@@ -262,21 +263,22 @@ def test_synchronizing_beyond_the_last_value_is_refused() -> None:
 # Comparing metadata
 
 
-def _metadata(schema: StructType, **changes: object) -> Metadata:
-    return replace(Metadata("id", schema_to_json(schema), ("p",), {"a": "b"}), **changes)  # type: ignore[arg-type]
+def _table(schema: StructType, **changes: object) -> TableConfiguration:
+    metadata = replace(Metadata("id", schema_to_json(schema), ("p",), {"a": "b"}), **changes)  # type: ignore[arg-type]
+    return TableConfiguration(Protocol(1, 2), metadata)
 
 
 def test_metadata_that_differs_in_marks_alone_is_the_same_but_identity() -> None:
-    one = _metadata(StructType((_column(mark=3), StructField("p", LONG))))
-    other = _metadata(StructType((_column(mark=9), StructField("p", LONG))))
-    fresh = _metadata(StructType((_column(), StructField("p", LONG))))
+    one = _table(StructType((_column(mark=3), StructField("p", LONG))))
+    other = _table(StructType((_column(mark=9), StructField("p", LONG))))
+    fresh = _table(StructType((_column(), StructField("p", LONG))))
     assert same_but_identity(one, other)
     assert same_but_identity(fresh, other)
     assert same_but_identity(one, one)
 
 
-def _with(data_type: DataType) -> Metadata:
-    return _metadata(StructType((_column(mark=9), StructField("p", data_type))))
+def _with(data_type: DataType) -> TableConfiguration:
+    return _table(StructType((_column(mark=9), StructField("p", data_type))))
 
 
 @pytest.mark.parametrize(
@@ -284,13 +286,13 @@ def _with(data_type: DataType) -> Metadata:
     [
         _with(INTEGER),
         _with(StructType((StructField("x", LONG),))),
-        _metadata(StructType((_column(2, mark=9), StructField("p", LONG)))),
-        _metadata(StructType((_column(mark=9, name="ID"), StructField("p", LONG)))),
-        _metadata(StructType((_column(mark=9), StructField("p", LONG, False)))),
-        _metadata(StructType((_column(mark=9), StructField("p", LONG))), configuration={}),
-        _metadata(StructType((_column(mark=9), StructField("p", LONG))), name="n"),
-        _metadata(StructType((_column(mark=9), StructField("p", LONG))), partition_columns=()),
+        _table(StructType((_column(2, mark=9), StructField("p", LONG)))),
+        _table(StructType((_column(mark=9, name="ID"), StructField("p", LONG)))),
+        _table(StructType((_column(mark=9), StructField("p", LONG, False)))),
+        _table(StructType((_column(mark=9), StructField("p", LONG))), configuration={}),
+        _table(StructType((_column(mark=9), StructField("p", LONG))), name="n"),
+        _table(StructType((_column(mark=9), StructField("p", LONG))), partition_columns=()),
     ],
 )
-def test_any_other_difference_counts(other: Metadata) -> None:
-    assert not same_but_identity(_metadata(StructType((_column(mark=3), StructField("p", LONG)))), other)
+def test_any_other_difference_counts(other: TableConfiguration) -> None:
+    assert not same_but_identity(_table(StructType((_column(mark=3), StructField("p", LONG)))), other)

@@ -4,7 +4,8 @@ import pytest
 from sqlglot.dialects.spark import Spark
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.sql_columns import (
     column_expressions,
     columns_in_sql,
@@ -119,14 +120,14 @@ def test_columns_that_are_not_there_are_told() -> None:
     assert missing_columns("a > >", SCHEMA) == ()
 
 
-def _metadata(**metadata: dict[str, object]) -> Metadata:
+def _table(**metadata: dict[str, object]) -> TableConfiguration:
     names = ["a", "b", "c", "d", "p"]
     schema = StructType(tuple(StructField(n, LONG, True, metadata.get(n, {})) for n in names))
     constraints = {"delta.constraints.Positive": "a > 0", "DELTA.CONSTRAINTS.broken": "d > > 0", "other": "c > 0"}
-    return Metadata("m", schema_to_json(schema), ("p",), constraints)
+    return TableConfiguration(Protocol(1, 2), Metadata("m", schema_to_json(schema), ("p",), constraints))
 
 
-RULES = _metadata(
+RULES = _table(
     b={"delta.generationExpression": "c + 1"},
     c={"delta.invariants": '{"expression": {"expression": "c > 3"}}'},
     d={"delta.invariants": "no json, about B"},
@@ -158,14 +159,15 @@ def test_who_depends_on_a_column(column: str, labels: list[str]) -> None:
 
 
 def test_a_part_of_a_column_depends_as_the_column_does_and_a_sibling_does_not() -> None:
-    metadata = Metadata("m", schema_to_json(SCHEMA), (), {"delta.constraints.c": "s.x > 0 AND arr[0].x > 0"})
-    assert dependents(metadata, ("S",))
-    assert dependents(metadata, ("S", "x"))
-    assert dependents(metadata, ("arr", "element", "y.z"))
-    assert not dependents(metadata, ("S", "y.z"))
+    constraint = {"delta.constraints.c": "s.x > 0 AND arr[0].x > 0"}
+    table = TableConfiguration(Protocol(1, 2), Metadata("m", schema_to_json(SCHEMA), (), constraint))
+    assert dependents(table, ("S",))
+    assert dependents(table, ("S", "x"))
+    assert dependents(table, ("arr", "element", "y.z"))
+    assert not dependents(table, ("S", "y.z"))
 
 
 def test_types_stay_where_something_is_computed_from_them() -> None:
-    identity = _metadata(b={"delta.identity.start": 1}, c={"delta.generationExpression": "1"})
+    identity = _table(b={"delta.identity.start": 1}, c={"delta.generationExpression": "1"})
     assert fixed_columns(identity) == {("a",), ("b",), ("c",), ("d",), ("p",)}
-    assert fixed_columns(Metadata("m", schema_to_json(SCHEMA))) == frozenset()
+    assert fixed_columns(TableConfiguration(Protocol(1, 2), Metadata("m", schema_to_json(SCHEMA)))) == frozenset()

@@ -16,7 +16,7 @@ from slackwater.transaction.table.alteration import (
     Alteration,
     add_constraint,
     add_feature,
-    change_metadata,
+    change_table,
     cluster_by,
     drop_constraint,
     remove_domain,
@@ -70,7 +70,7 @@ def test_what_is_so_already_is_nothing_to_commit() -> None:
     before = table(properties={"owner": "me"})
     assert set_properties(before, {"owner": "me"}).is_empty
     assert unset_properties(before, ["other"], if_exists=True).is_empty
-    assert change_metadata(before, "X", before.metadata).is_empty
+    assert change_table(before, "X", before.configuration).is_empty
     assert upgrade_protocol(before, 1, 1).is_empty
     assert add_feature(before, "appendOnly").is_empty
     assert drop_constraint(before, "c", if_exists=True).is_empty
@@ -299,7 +299,8 @@ def test_a_domain_of_the_protocols_is_refused(domain: str) -> None:
 def test_a_new_schema_brings_its_features() -> None:
     before = table()
     metadata = replace(before.metadata, schema_string=schema({"id": "long", "t": "timestamp_ntz"}))
-    after = done(before, change_metadata(before, "ADD COLUMNS", metadata, {"columns": "t"}))
+    changed = before.configuration.changed(metadata=metadata)
+    after = done(before, change_table(before, "ADD COLUMNS", changed, {"columns": "t"}))
     assert "timestampNtz" in (after.protocol.reader_features or ())
     assert parse_schema(after.metadata.schema_string).names == ("id", "t")
     assert only(before.store, 1, "commitInfo")["operationParameters"] == {"columns": "t"}

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.changes.column_names import validate_column_type
 from slackwater.protocol.changes.merge import without_internal_metadata
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.sql_columns import columns_in_sql, fixed_columns, is_generated
-from slackwater.protocol.properties.properties import ENABLE_TYPE_WIDENING, TableProperties
+from slackwater.protocol.properties.properties import ENABLE_TYPE_WIDENING
 from slackwater.protocol.schema.column_paths import (
     format_column_path,
     resolve_field,
@@ -35,29 +35,30 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
     nullable_type,
-    parse_schema,
     schema_to_json,
 )
 from slackwater.protocol.schema.type_widening import can_change_in_place, is_same_type, is_type_widening
 
 
-def set_comment(metadata: Metadata, path: ColumnPath, comment: str | None) -> Metadata:
-    """The metadata in which the column at `path` has this comment, or none."""
+def set_comment(table: TableConfiguration, path: ColumnPath, comment: str | None) -> TableConfiguration:
+    """The table in which the column at `path` has this comment, or none."""
 
     def commented(column: StructField) -> StructField:
         kept = {key: value for key, value in column.metadata.items() if key != COMMENT}
         return replace(column, metadata=kept if comment is None else {**kept, COMMENT: comment})
 
-    return _with_field(metadata, path, commented)
+    return _with_field(table, path, commented)
 
 
-def set_nullability(metadata: Metadata, path: ColumnPath, nullable: bool, *, holds_no_null: bool = False) -> Metadata:
-    """The metadata in which the column at `path` may be null, or must not be.
+def set_nullability(
+    table: TableConfiguration, path: ColumnPath, nullable: bool, *, holds_no_null: bool = False
+) -> TableConfiguration:
+    """The table in which the column at `path` may be null, or must not be.
 
     For NOT NULL the caller vouches by `holds_no_null` that it has read the table's rows and found no null in the
     column; the table's protocol must support `invariants`. Refused inside arrays and maps, where no writer enforces it.
     """
-    schema = parse_schema(metadata.schema_string)
+    schema = table.schema
     spelled, column = resolve_field(schema, path)
     here = format_column_path(spelled)
     if not nullable and column.nullable:
@@ -67,16 +68,16 @@ def set_nullability(metadata: Metadata, path: ColumnPath, nullable: bool, *, hol
             raise InvalidArgument(f"column {here} is inside an array or a map, where NOT NULL is not enforced")
         if not holds_no_null:
             raise InvalidArgument(f"column {here} can be set NOT NULL only after its rows were found to hold no null")
-    return _with_field(metadata, spelled, lambda found: replace(found, nullable=nullable))
+    return _with_field(table, spelled, lambda found: replace(found, nullable=nullable))
 
 
-def set_default(metadata: Metadata, path: ColumnPath, sql: str | None) -> Metadata:
-    """The metadata in which the column at `path` has the default value that `sql` computes, or none.
+def set_default(table: TableConfiguration, path: ColumnPath, sql: str | None) -> TableConfiguration:
+    """The table in which the column at `path` has the default value that `sql` computes, or none.
 
     Only for writes to come, which need the feature `allowColumnDefaults`. Refused for fields of structs, for generated
     and identity columns, and for an expression that reads columns.
     """
-    spelled, column = resolve_field(parse_schema(metadata.schema_string), path)
+    spelled, column = resolve_field(table.schema, path)
     here = format_column_path(spelled)
     if len(spelled) > 1:
         raise InvalidArgument(f"column {here} cannot have a default value: only top-level columns can")
@@ -91,24 +92,24 @@ def set_default(metadata: Metadata, path: ColumnPath, sql: str | None) -> Metada
         kept = {key: value for key, value in found.metadata.items() if key not in (CURRENT_DEFAULT, EXISTS_DEFAULT)}
         return replace(found, metadata=kept if sql is None else {**kept, CURRENT_DEFAULT: sql})
 
-    return _with_field(metadata, spelled, defaulted)
+    return _with_field(table, spelled, defaulted)
 
 
-def change_type(metadata: Metadata, path: ColumnPath, new_type: DataType) -> Metadata:
-    """The metadata in which what is at `path` (a column, or what an array or a map holds) is of `new_type`.
+def change_type(table: TableConfiguration, path: ColumnPath, new_type: DataType) -> TableConfiguration:
+    """The table in which what is at `path` (a column, or what an array or a map holds) is of `new_type`.
 
     byte may become short, and both integer; void may become anything. The same type again changes nothing. Raises
     UnsupportedFeature for a wider type on a table with `delta.enableTypeWidening`, and as `changed_type`.
     """
-    schema = parse_schema(metadata.schema_string)
+    schema = table.schema
     spelled, old = resolve_path(schema, path)
     if not spelled:
         raise InvalidArgument("a column needs a name")
-    changed = changed_type(metadata, spelled, old, new_type)
-    return replace(metadata, schema_string=schema_to_json(with_type_at(schema, spelled, lambda _: changed)))
+    changed = changed_type(table, spelled, old, new_type)
+    return _with_schema(table, with_type_at(schema, spelled, lambda _: changed))
 
 
-def changed_type(metadata: Metadata, path: ColumnPath, old: DataType, new: DataType) -> DataType:
+def changed_type(table: TableConfiguration, path: ColumnPath, old: DataType, new: DataType) -> DataType:
     """The type of the column at `path`, spelled as in the schema, after a change from `old` to `new`.
 
     Raises InvalidArgument where files of the old type are not read as the new one, and where the type must stay
@@ -118,7 +119,7 @@ def changed_type(metadata: Metadata, path: ColumnPath, old: DataType, new: DataT
         return old
     here = format_column_path(path)
     if not can_change_in_place(old, new):
-        if is_type_widening(old, new) and TableProperties(metadata.configuration).flag(ENABLE_TYPE_WIDENING):
+        if is_type_widening(old, new) and table.properties.flag(ENABLE_TYPE_WIDENING):
             raise UnsupportedFeature(
                 f"column {here}: changing {old} to {new} is type widening, which this version of Slackwater reads but "
                 "does not write"
@@ -127,7 +128,7 @@ def changed_type(metadata: Metadata, path: ColumnPath, old: DataType, new: DataT
             f"column {here} is of type {old}, and its data files cannot be read as {new}: byte may become short, both "
             "integer; fields of a struct are added and dropped one by one; else write the rows into a new column"
         )
-    if any(path[: len(stays)] == stays for stays in fixed_columns(metadata)):
+    if any(path[: len(stays)] == stays for stays in fixed_columns(table)):
         raise InvalidArgument(
             f"column {here} must stay {old}: the table is partitioned by it, generates it, or has a constraint, a "
             "generated column or an invariant that reads it"
@@ -140,7 +141,12 @@ def _as_new(data_type: DataType) -> DataType:
     return without_internal_metadata(StructType((StructField("column", data_type),))).fields[0].type
 
 
-def _with_field(metadata: Metadata, path: ColumnPath, change: Callable[[StructField], StructField]) -> Metadata:
-    schema = parse_schema(metadata.schema_string)
-    spelled, _ = resolve_field(schema, path)
-    return replace(metadata, schema_string=schema_to_json(with_field_at(schema, spelled, change)))
+def _with_field(
+    table: TableConfiguration, path: ColumnPath, change: Callable[[StructField], StructField]
+) -> TableConfiguration:
+    spelled, _ = resolve_field(table.schema, path)
+    return _with_schema(table, with_field_at(table.schema, spelled, change))
+
+
+def _with_schema(table: TableConfiguration, schema: StructType) -> TableConfiguration:
+    return table.changed(metadata=replace(table.metadata, schema_string=schema_to_json(schema)))

@@ -1,6 +1,6 @@
 """Columns of a table added, renamed, dropped and moved, while its data files stay as they are (ALTER TABLE).
 
-Each change takes the table's metadata and returns the metadata after it, configuration and partition columns included.
+Each change takes the table and returns the table after it, properties and partition columns included.
 Paths match in any case. All raise InvalidArgument for a column that is not there, and for a change that the data files
 or the table's own rules do not allow, naming the column and what to do.
 Source: delta-protocol.md "Column Mapping", "Default Columns", "Change Metadata".
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.changes.column_names import validate_column_names, validate_column_type
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import (
     NESTED_IDS,
@@ -27,7 +28,6 @@ from slackwater.protocol.features.sql_columns import dependents, is_generated, o
 from slackwater.protocol.properties.properties import (
     DATA_SKIPPING_STATS_COLUMNS,
     ENABLE_CHANGE_DATA_FEED,
-    TableProperties,
 )
 from slackwater.protocol.schema.column_paths import (
     format_column_path,
@@ -50,7 +50,6 @@ from slackwater.protocol.schema.schema import (
     MapType,
     StructField,
     StructType,
-    parse_schema,
     schema_to_json,
     walk_fields,
 )
@@ -78,19 +77,18 @@ class NewColumn:
 
 
 def add_columns(
-    metadata: Metadata,
+    table: TableConfiguration,
     columns: Sequence[NewColumn],
-    mode: str,
     physical: Callable[[], str] = random_physical_name,
-) -> Metadata:
-    """The metadata with `columns` added in order; later ones may stand in, or after, earlier ones.
+) -> TableConfiguration:
+    """The table with `columns` added in order; later ones may stand in, or after, earlier ones.
 
     Under column mapping they get ids above every id ever given, and physical names from `physical`. Refused are NOT
     NULL, generated and identity columns and invariants, none of which existing rows satisfy, and default values, which
     are set in a step of their own.
     """
-    schema = parse_schema(metadata.schema_string)
-    change_feed = TableProperties(metadata.configuration).flag(ENABLE_CHANGE_DATA_FEED)
+    schema, mode = table.schema, table.column_mapping_mode
+    change_feed = table.properties.flag(ENABLE_CHANGE_DATA_FEED)
     for new in columns:
         parent, found = resolve_path(schema, new.parent)
         if not isinstance(found, StructType):
@@ -98,78 +96,80 @@ def add_columns(
         column = new_column(new.column, (*parent, new.column.name), mode, change_feed)
         _refuse_twin(found, column.name, parent)
         schema = with_type_at(schema, parent, _insertion(column, new.position, parent))
-    return with_mapped_schema(metadata, schema, mode, physical=physical)
+    return with_mapped_schema(table, schema, mode, physical=physical)
 
 
-def rename_column(metadata: Metadata, path: ColumnPath, new_name: str, mode: str) -> Metadata:
-    """The metadata with the column at `path` called `new_name`; its id and physical name stay, and so do the files.
+def rename_column(table: TableConfiguration, path: ColumnPath, new_name: str) -> TableConfiguration:
+    """The table with the column at `path` called `new_name`; its id and physical name stay, and so do the files.
 
     Needs column mapping. Partition columns and `delta.dataSkippingStatsColumns` follow. Refused where a constraint, a
     generated column or an invariant reads the column.
     """
+    mode = table.column_mapping_mode
     _require_mapping(mode, "renamed", path)
-    schema = parse_schema(metadata.schema_string)
+    schema, metadata = table.schema, table.metadata
     spelled, column = resolve_field(schema, path)
     if new_name == column.name:
-        return metadata
+        return table
     parent = spelled[:-1]
-    change_feed = TableProperties(metadata.configuration).flag(ENABLE_CHANGE_DATA_FEED)
+    change_feed = table.properties.flag(ENABLE_CHANGE_DATA_FEED)
     validate_column_names(StructType((StructField(new_name, STRING),)), mode, change_feed=change_feed, parent=parent)
     _refuse_twin(_struct_at(schema, parent), new_name, parent, besides=column.name)
-    _refuse_dependents(metadata, [spelled], "renamed")
+    _refuse_dependents(table, [spelled], "renamed")
     renamed = with_field_at(schema, spelled, lambda f: _renamed(f, new_name))
     partitions = metadata.partition_columns
     if not parent:
         partitions = tuple(new_name if name == column.name else name for name in partitions)
-    return replace(
+    changed = replace(
         metadata,
         schema_string=schema_to_json(renamed),
         partition_columns=partitions,
         configuration=_with_stats_columns(metadata, spelled, (*parent, new_name)),
     )
+    return table.changed(metadata=changed)
 
 
 def drop_columns(
-    metadata: Metadata,
+    table: TableConfiguration,
     paths: Sequence[ColumnPath],
-    mode: str,
     *,
     clustering: Collection[ColumnPath] = (),
     if_exists: bool = False,
-) -> Metadata:
-    """The metadata without the columns at `paths`; their data stays in the files, and is never read again.
+) -> TableConfiguration:
+    """The table without the columns at `paths`; their data stays in the files, and is never read again.
 
     Needs column mapping. `clustering`: the clustering columns, by the schema's names. Refused are partition and
     clustering columns, parts of a map's key, the last column of a struct or of the data files, and columns that a
     constraint, or a generated column or an invariant that stays, reads. `if_exists` passes over columns that are not
     there.
     """
-    schema = parse_schema(metadata.schema_string)
+    schema, metadata = table.schema, table.metadata
     dropped = [resolve_field(schema, path)[0] for path in paths if not if_exists or has_path(schema, path)]
     if not dropped:
-        return metadata
-    validate_drop(metadata, dropped, mode, clustering)
+        return table
+    validate_drop(table, dropped, clustering)
     remaining = schema
     for path in sorted(set(dropped), key=len, reverse=True):
         remaining = with_type_at(remaining, path[:-1], _removal(path[-1]))
     _refuse_emptied(metadata, remaining, dropped)
-    return replace(
+    changed = replace(
         metadata,
         schema_string=schema_to_json(remaining),
         configuration=without_stats_columns(metadata.configuration, dropped),
     )
+    return table.changed(metadata=changed)
 
 
-def move_column(metadata: Metadata, path: ColumnPath, position: ColumnPosition) -> Metadata:
-    """The metadata with the column at `path` in another place among its siblings."""
-    schema = parse_schema(metadata.schema_string)
+def move_column(table: TableConfiguration, path: ColumnPath, position: ColumnPosition) -> TableConfiguration:
+    """The table with the column at `path` in another place among its siblings."""
+    schema = table.schema
     spelled, column = resolve_field(schema, path)
     parent = spelled[:-1]
     if position.after is not None and position.after.lower() == column.name.lower():
         raise InvalidArgument(f"column {format_column_path(spelled)} cannot stand after itself")
     without = with_type_at(schema, parent, _removal(column.name))
     moved = with_type_at(without, parent, _insertion(column, position, parent))
-    return replace(metadata, schema_string=schema_to_json(moved))
+    return table.changed(metadata=replace(table.metadata, schema_string=schema_to_json(moved)))
 
 
 def new_column(column: StructField, path: ColumnPath, mode: str, change_feed: bool) -> StructField:
@@ -198,15 +198,13 @@ def new_column(column: StructField, path: ColumnPath, mode: str, change_feed: bo
     return strip_mapping(StructType((column,))).fields[0]
 
 
-def validate_drop(
-    metadata: Metadata, dropped: Sequence[ColumnPath], mode: str, clustering: Collection[ColumnPath]
-) -> None:
+def validate_drop(table: TableConfiguration, dropped: Sequence[ColumnPath], clustering: Collection[ColumnPath]) -> None:
     """Let pass a drop of the columns at `dropped`, spelled as in the schema; raises as `drop_columns` says."""
-    schema = parse_schema(metadata.schema_string)
+    schema = table.schema
     for path in dropped:
         here = format_column_path(path)
-        _require_mapping(mode, "dropped", path)
-        if len(path) == 1 and path[0] in metadata.partition_columns:
+        _require_mapping(table.column_mapping_mode, "dropped", path)
+        if len(path) == 1 and path[0] in table.metadata.partition_columns:
             raise InvalidArgument(f"column {here} cannot be dropped: the table is partitioned by it")
         if any(overlap(path, resolve_path(schema, column)[0]) for column in clustering):
             raise InvalidArgument(
@@ -214,7 +212,7 @@ def validate_drop(
             )
         if _is_in_key(schema, path):
             raise InvalidArgument(f"column {here} cannot be dropped: it is a part of a map's key")
-    _refuse_dependents(metadata, dropped, "dropped")
+    _refuse_dependents(table, dropped, "dropped")
 
 
 def without_stats_columns(configuration: Mapping[str, str], dropped: Sequence[ColumnPath]) -> dict[str, str]:
@@ -310,11 +308,11 @@ def _refuse_twin(struct: StructType, name: str, parent: ColumnPath, besides: str
             raise InvalidArgument(f"there is a column {other!r}{_inside(parent)} already: choose another name")
 
 
-def _refuse_dependents(metadata: Metadata, paths: Sequence[ColumnPath], done: str) -> None:
+def _refuse_dependents(table: TableConfiguration, paths: Sequence[ColumnPath], done: str) -> None:
     """What a column says about itself goes with it when it is dropped, and does not count then."""
     gone = paths if done == "dropped" else ()
     for path in paths:
-        for expression in dependents(metadata, path):
+        for expression in dependents(table, path):
             if expression.owner and any(expression.owner[: len(p)] == p for p in gone):
                 continue
             raise InvalidArgument(

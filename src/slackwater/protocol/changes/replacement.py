@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.changes.column import changed_type
 from slackwater.protocol.changes.column_names import (
     validate_column_names,
@@ -21,9 +20,10 @@ from slackwater.protocol.changes.columns import (
     validate_drop,
     without_stats_columns,
 )
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping_ids import random_physical_name, strip_mapping, with_mapped_schema
 from slackwater.protocol.features.sql_columns import column_expressions, missing_columns
-from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED, TableProperties
+from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
 from slackwater.protocol.schema.column_paths import format_column_path, has_path
 from slackwater.protocol.schema.schema import (
     COMMENT,
@@ -36,64 +36,59 @@ from slackwater.protocol.schema.schema import (
     MapType,
     StructField,
     StructType,
-    parse_schema,
     walk_fields,
 )
 
 
 def replace_columns(
-    metadata: Metadata,
+    table: TableConfiguration,
     columns: StructType,
-    mode: str,
     *,
     clustering: Collection[ColumnPath] = (),
     physical: Callable[[], str] = random_physical_name,
-) -> Metadata:
-    """The metadata with `columns` as the table's, in their order, while the data files stay (REPLACE COLUMNS).
+) -> TableConfiguration:
+    """The table with `columns` as the table's, in their order, while the data files stay (REPLACE COLUMNS).
 
     Columns match by name in any case, at every depth, and keep the table's spelling, ids and metadata; a comment that
     `columns` gives counts. Types may change as `change_type` allows, NOT NULL may go but not come, new columns are as
     `add_columns` allows, columns that are left out are dropped as `drop_columns` allows. Raises InvalidArgument.
     """
-    schema = parse_schema(metadata.schema_string)
-    change_feed = TableProperties(metadata.configuration).flag(ENABLE_CHANGE_DATA_FEED)
-    replacement = _Replacement(metadata, mode, change_feed)
-    replaced = replacement.struct(schema, columns, ())
-    validate_drop(metadata, replacement.dropped, mode, clustering)
+    metadata, mode = table.metadata, table.column_mapping_mode
+    replacement = _Replacement(table, mode, table.properties.flag(ENABLE_CHANGE_DATA_FEED))
+    replaced = replacement.struct(table.schema, columns, ())
+    validate_drop(table, replacement.dropped, clustering)
     validate_column_types(replaced)
     validate_partition_columns(replaced, metadata.partition_columns)
     configuration = without_stats_columns(metadata.configuration, replacement.dropped)
-    return with_mapped_schema(replace(metadata, configuration=configuration), replaced, mode, physical=physical)
+    kept = table.changed(metadata=replace(metadata, configuration=configuration))
+    return with_mapped_schema(kept, replaced, mode, physical=physical)
 
 
 def replace_schema(
-    old: Metadata,
+    table: TableConfiguration,
     new_schema: StructType,
     partition_columns: Sequence[str],
-    mode: str,
     physical: Callable[[], str] = random_physical_name,
-) -> Metadata:
-    """The metadata with `new_schema` and `partition_columns`, for a commit that removes every file of the table.
+) -> TableConfiguration:
+    """The table with `new_schema` and `partition_columns`, for a commit that removes every file of the table.
 
-    For `overwriteSchema` and REPLACE TABLE. `mode` is the column mapping mode after it. Under column mapping every
-    column gets a new id, above every id ever given, and a new physical name, even one that was there before: nothing
-    of an old file is ever taken for it. The configuration stays, but `delta.dataSkippingStatsColumns` loses columns
-    that are gone. `new_schema` may have generated and identity columns and defaults; of DataFrames it must have been
-    through `without_internal_metadata`.
+    For `overwriteSchema` and REPLACE TABLE. Under column mapping every column gets a new id, above every id ever given,
+    and a new physical name, even one that was there before: nothing of an old file is ever taken for it. The
+    configuration stays, but `delta.dataSkippingStatsColumns` loses columns that are gone. `new_schema` may have
+    generated and identity columns and defaults; of DataFrames it must have been through `without_internal_metadata`.
 
     Raises InvalidArgument for names, types or partition columns that a table cannot have, and where a CHECK constraint
     or a generated column reads a column that is not in `new_schema`.
     """
     schema = strip_mapping(new_schema)
-    change_feed = TableProperties(old.configuration).flag(ENABLE_CHANGE_DATA_FEED)
-    validate_column_names(schema, mode, change_feed=change_feed)
+    old, mode = table.metadata, table.column_mapping_mode
+    validate_column_names(schema, mode, change_feed=table.properties.flag(ENABLE_CHANGE_DATA_FEED))
     validate_column_types(schema)
     columns = validate_partition_columns(schema, partition_columns)
-    gone = [path for path, _ in walk_fields(parse_schema(old.schema_string)) if not has_path(schema, path)]
+    gone = [path for path, _ in walk_fields(table.schema) if not has_path(schema, path)]
     configuration = without_stats_columns(old.configuration, gone)
-    new = with_mapped_schema(
-        replace(old, partition_columns=columns, configuration=configuration), schema, mode, physical=physical
-    )
+    kept = table.changed(metadata=replace(old, partition_columns=columns, configuration=configuration))
+    new = with_mapped_schema(kept, schema, mode, physical=physical)
     for expression in column_expressions(new):
         missing = [format_column_path(path) for path in missing_columns(expression.sql, schema)]
         if missing:
@@ -106,7 +101,7 @@ def replace_schema(
 
 @dataclass(slots=True)
 class _Replacement:
-    metadata: Metadata
+    table: TableConfiguration
     mode: str
     change_feed: bool
     dropped: list[ColumnPath] = field(default_factory=list)
@@ -154,7 +149,7 @@ class _Replacement:
                 key_type=self.type(old.key_type, new.key_type, (*path, "key")),
                 value_type=self.type(old.value_type, new.value_type, (*path, "value")),
             )
-        return changed_type(self.metadata, path, old, new)
+        return changed_type(self.table, path, old, new)
 
 
 def _refuse_twins(fields: Sequence[StructField], path: ColumnPath) -> None:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.errors import InvalidArgument, InvalidSchema, UnsupportedFeature
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME, field_id, physical_name
-from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, TableProperties
+from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import (
     ArrayType,
@@ -22,7 +22,6 @@ from slackwater.protocol.schema.schema import (
     MapType,
     StructField,
     StructType,
-    parse_schema,
     rewrite_fields,
     schema_to_json,
     walk_fields,
@@ -82,24 +81,25 @@ def assign_column_mapping(
 
 
 def with_mapped_schema(
-    metadata: Metadata,
+    table: TableConfiguration,
     schema: StructType,
     mode: str,
     existing: StructType | None = None,
     physical: Callable[[], str] = random_physical_name,
-) -> Metadata:
-    """`metadata` with `schema` after `assign_column_mapping`, and with the property of the greatest id raised to match.
+) -> TableConfiguration:
+    """`table` with `schema` after `assign_column_mapping`, and with the property of the greatest id raised to match.
 
     Ids start above that property and above those of the schema before, so that none is given twice, whatever was
     dropped. Raises as `assign_column_mapping`, and CorruptTable where the property is no number.
     """
-    given = TableProperties(metadata.configuration).integer(MAX_COLUMN_ID) or 0
-    max_id = max(given, max_column_id(parse_schema(metadata.schema_string)))
+    given = table.properties.integer(MAX_COLUMN_ID) or 0
+    max_id = max(given, max_column_id(table.schema))
     mapped, last = assign_column_mapping(schema, mode, max_id, existing, physical)
-    configuration = dict(metadata.configuration)
+    configuration = dict(table.metadata.configuration)
     if mode != NONE:
         configuration[MAX_COLUMN_ID] = str(last)
-    return replace(metadata, schema_string=schema_to_json(mapped), configuration=configuration)
+    metadata = replace(table.metadata, schema_string=schema_to_json(mapped), configuration=configuration)
+    return table.changed(metadata=metadata)
 
 
 def validate_mapping_change(old_mode: str, new_mode: str, is_new_table: bool) -> None:

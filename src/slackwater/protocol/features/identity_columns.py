@@ -10,14 +10,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from slackwater.errors import InvalidArgument, InvalidSchema, InvariantViolationException
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     IDENTITY_PREFIX,
     LONG,
     ColumnPath,
     StructField,
     StructType,
-    parse_schema,
     rewrite_fields,
     walk_fields,
 )
@@ -166,15 +165,13 @@ def with_high_water_marks(schema: StructType, extremes: dict[str, int]) -> Struc
     return StructType(tuple(advance(c, extremes[c.name]) if c.name in extremes else c for c in schema))
 
 
-def same_but_identity(one: Metadata, other: Metadata) -> bool:
-    """Whether the two differ in nothing but the high-water marks of identity columns, or not at all."""
-    if replace(other, schema_string=one.schema_string) != one:
+def same_but_identity(one: TableConfiguration, other: TableConfiguration) -> bool:
+    """Whether the metadata of the two differ in nothing but the high-water marks of identity columns, or not at all."""
+    if replace(other.metadata, schema_string=one.metadata.schema_string) != one.metadata:
         return False
-    if one.schema_string == other.schema_string:
+    if one.metadata.schema_string == other.metadata.schema_string:
         return True
-    return rewrite_fields(parse_schema(one.schema_string), _without_mark) == rewrite_fields(
-        parse_schema(other.schema_string), _without_mark
-    )
+    return rewrite_fields(one.schema, _without_mark) == rewrite_fields(other.schema, _without_mark)
 
 
 def _required_identity(column: StructField) -> IdentityColumn:

@@ -14,7 +14,7 @@ import orjson
 from sqlglot import exp
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.properties.properties import CONSTRAINT_PREFIX
 from slackwater.protocol.schema.column_paths import format_column_path
@@ -26,7 +26,6 @@ from slackwater.protocol.schema.schema import (
     DataType,
     StructField,
     StructType,
-    parse_schema,
     walk_fields,
 )
 from slackwater.protocol.sql import SqlNode, parse_sql
@@ -93,38 +92,37 @@ def missing_columns(expression: str, schema: StructType) -> tuple[ColumnPath, ..
     return tuple(sorted(n for n in named if not _reached(schema, n) and not _reached(schema, n[1:])))
 
 
-def column_expressions(metadata: Metadata) -> tuple[ColumnExpression, ...]:
+def column_expressions(table: TableConfiguration) -> tuple[ColumnExpression, ...]:
     """The CHECK constraints, generation expressions and invariants of a table, with what to call them in a message."""
     found = [
         ColumnExpression(f"CHECK constraint {key[len(CONSTRAINT_PREFIX) :]}", sql)
-        for key, sql in metadata.configuration.items()
+        for key, sql in table.metadata.configuration.items()
         if key.lower().startswith(CONSTRAINT_PREFIX)
     ]
-    for path, column in walk_fields(parse_schema(metadata.schema_string)):
+    for path, column in walk_fields(table.schema):
         found.extend(_of_column(path, column))
     return tuple(found)
 
 
-def dependents(metadata: Metadata, path: ColumnPath) -> tuple[ColumnExpression, ...]:
+def dependents(table: TableConfiguration, path: ColumnPath) -> tuple[ColumnExpression, ...]:
     """The expressions of the table that may read the column at `path`, as the schema spells it, or a part of it."""
-    schema = parse_schema(metadata.schema_string)
     return tuple(
         expression
-        for expression in column_expressions(metadata)
-        if any(overlap(path, read) for read in read_columns(expression.sql, schema))
+        for expression in column_expressions(table)
+        if any(overlap(path, read) for read in read_columns(expression.sql, table.schema))
     )
 
 
-def fixed_columns(metadata: Metadata) -> frozenset[ColumnPath]:
+def fixed_columns(table: TableConfiguration) -> frozenset[ColumnPath]:
     """The columns whose type must stay, each with all within it.
 
     They are partition columns, generated and identity columns, and those that a constraint, a generated column or an
     invariant may read.
     """
-    schema = parse_schema(metadata.schema_string)
-    fixed: set[ColumnPath] = {(name,) for name in metadata.partition_columns}
+    schema = table.schema
+    fixed: set[ColumnPath] = {(name,) for name in table.metadata.partition_columns}
     fixed |= {path for path, column in walk_fields(schema) if is_generated(column) or is_identity(column)}
-    return frozenset(fixed).union(*(read_columns(e.sql, schema) for e in column_expressions(metadata)))
+    return frozenset(fixed).union(*(read_columns(e.sql, schema) for e in column_expressions(table)))
 
 
 def is_generated(column: StructField) -> bool:

@@ -22,9 +22,10 @@ from slackwater.log.history import CommitHistory, to_ms
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.file_names import commit_name
 from slackwater.protocol.actions.time_zones import time_zone
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
-from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED, TableProperties
-from slackwater.protocol.schema.schema import StructType, parse_schema
+from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
+from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.deleted_rows import without_deleted_rows, words_table
@@ -118,15 +119,16 @@ class ChangeFeed:
         derived: list[FileChange] = []
         recorded: list[FileChange] = []
         before = Snapshot.open(self.snapshot.store, self.start)
-        self._check_enabled(before.metadata, self.start)
+        table = before.configuration
+        self._check_enabled(table, self.start)
         for version in range(self.start, self.end + 1):
             where = f"{self.snapshot.store.root_url}/_delta_log/{commit_name(version)}"
             actions = self.history.actions(version)
             for action in actions:
                 if action.get("metaData") is not None:
-                    metadata = Metadata.from_json(action["metaData"], where)
-                    self._check_enabled(metadata, version)
-                    self._check_schema(metadata, version)
+                    table = table.changed(metadata=Metadata.from_json(action["metaData"], where))
+                    self._check_enabled(table, version)
+                    self._check_schema(table, version)
             from_files = [_recorded(action["cdc"], version, where) for action in actions if action.get("cdc")]
             if from_files:
                 recorded += from_files
@@ -134,17 +136,17 @@ class ChangeFeed:
                 derived += self._derived(actions, version, where)
         return derived, recorded
 
-    def _check_enabled(self, metadata: Metadata, version: int) -> None:
-        if not TableProperties(metadata.configuration).flag(ENABLE_CHANGE_DATA_FEED):
+    def _check_enabled(self, table: TableConfiguration, version: int) -> None:
+        if not table.properties.flag(ENABLE_CHANGE_DATA_FEED):
             raise ChangeFeedNotEnabled(
                 f"{self.snapshot.store.root_url}: the change data feed was not enabled in version {version}; ask for "
                 f"versions in which {ENABLE_CHANGE_DATA_FEED} is true"
             )
 
-    def _check_schema(self, metadata: Metadata, version: int) -> None:
+    def _check_schema(self, table: TableConfiguration, version: int) -> None:
         mode = self.snapshot.column_mapping_mode
         now = {c.name: c.type for c in physical_schema(self.snapshot.schema, mode)}
-        then = parse_schema(metadata.schema_string)
+        then = table.schema
         if mode != NONE and any("delta.columnMapping.physicalName" not in c.metadata for c in then):
             mode = NONE
         for column in physical_schema(then, mode):

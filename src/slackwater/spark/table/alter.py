@@ -16,7 +16,6 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, InvariantViolationException
 from slackwater.predicate.predicate import Constant
-from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.changes.column import change_type, set_comment, set_default, set_nullability
 from slackwater.protocol.changes.columns import (
     ColumnPosition,
@@ -27,6 +26,7 @@ from slackwater.protocol.changes.columns import (
     rename_column,
 )
 from slackwater.protocol.changes.replacement import replace_columns
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path, resolve_field, resolve_path
 from slackwater.protocol.schema.schema import (
     ArrayType,
@@ -34,7 +34,6 @@ from slackwater.protocol.schema.schema import (
     MapType,
     StructField,
     StructType,
-    parse_schema,
     walk_fields,
 )
 from slackwater.scan.snapshot import Snapshot
@@ -48,7 +47,7 @@ from slackwater.spark.write.table_expressions import validate_constraint, valida
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.choice import committer_for
 from slackwater.transaction.table import alteration
-from slackwater.transaction.table.alteration import Alteration, change_metadata, clustering_columns
+from slackwater.transaction.table.alteration import Alteration, change_table, clustering_columns
 from slackwater.transaction.table.feature_removal import drop_feature
 from slackwater.transaction.transaction import TableTransaction
 
@@ -84,9 +83,7 @@ class TableAlterations:
         places = [position, *(ColumnPosition(column.name) for column in columns)] if position else [None] * len(columns)
         added = [NewColumn(column, where, place) for column, place in zip(columns, places, strict=False)]
         described = _json([{"column": _described(where, a.column), **_placed(a.position)} for a in added])
-        self._change(
-            "ADD COLUMNS", lambda s: add_columns(s.metadata, added, s.column_mapping_mode), {"columns": described}
-        )
+        self._change("ADD COLUMNS", lambda s: add_columns(s.configuration, added), {"columns": described})
 
     def renameColumn(self, existing: str, new: str) -> None:
         """Give a column another name; files stay as they are. Needs column mapping."""
@@ -94,7 +91,7 @@ class TableAlterations:
         renamed = (*path[:-1], text_argument("new", new))
         self._change(
             "RENAME COLUMN",
-            lambda s: rename_column(s.metadata, path, new, s.column_mapping_mode),
+            lambda s: rename_column(s.configuration, path, new),
             {"oldColumnPath": format_column_path(path), "newColumnPath": format_column_path(renamed)},
         )
 
@@ -103,9 +100,7 @@ class TableAlterations:
         paths = [path_argument(name) for name in cols]
         self._change(
             "DROP COLUMNS",
-            lambda s: drop_columns(
-                s.metadata, paths, s.column_mapping_mode, clustering=clustering_columns(s), if_exists=ifExists
-            ),
+            lambda s: drop_columns(s.configuration, paths, clustering=clustering_columns(s), if_exists=ifExists),
             {"columns": _json([format_column_path(path) for path in paths])},
         )
 
@@ -115,13 +110,13 @@ class TableAlterations:
         if position is None:
             raise InvalidArgument("say where the column is to stand: first=True, or after='another'")
         path = path_argument(col)
-        self._change_column(path, lambda s: move_column(s.metadata, path, position), position)
+        self._change_column(path, lambda s: move_column(s.configuration, path, position), position)
 
     def setColumnComment(self, col: str, comment: str | None) -> None:
         """Describe a column; None takes the description away."""
         path = path_argument(col)
         text = None if comment is None else text_argument("comment", comment)
-        self._change_column(path, lambda s: set_comment(s.metadata, path, text))
+        self._change_column(path, lambda s: set_comment(s.configuration, path, text))
 
     def setColumnNullable(self, col: str, nullable: bool) -> None:
         """Allow nulls in a column, or forbid them: then every row is looked at first.
@@ -132,10 +127,10 @@ class TableAlterations:
             raise InvalidArgument(f"nullable must be True or False, found {nullable!r}")
         path = path_argument(col)
 
-        def change(snapshot: Snapshot) -> Metadata:
+        def change(snapshot: Snapshot) -> TableConfiguration:
             # Whether it can be so at all comes before a look at the rows.
-            changed = set_nullability(snapshot.metadata, path, nullable, holds_no_null=True)
-            if not nullable and changed != snapshot.metadata:
+            changed = set_nullability(snapshot.configuration, path, nullable, holds_no_null=True)
+            if not nullable and changed != snapshot.configuration:
                 spelled, _ = resolve_field(snapshot.schema, path)
                 self._require_rows(snapshot, not_null_check(spelled, snapshot.schema))
             return changed
@@ -149,8 +144,8 @@ class TableAlterations:
         """
         path = path_argument(col)
 
-        def change(snapshot: Snapshot) -> Metadata:
-            changed = set_default(snapshot.metadata, path, default)
+        def change(snapshot: Snapshot) -> TableConfiguration:
+            changed = set_default(snapshot.configuration, path, default)
             if default is not None:
                 _, column = resolve_field(snapshot.schema, path)
                 validate_default(self._spark, default, column.type, f"default value {default!r} of column {col}")
@@ -164,16 +159,14 @@ class TableAlterations:
         """Widen a column where its files are read as the wider type as they are: byte to short, both to integer."""
         (wanted,) = _columns([spark_types.StructField("x", parsed_type(dataType))])
         path = path_argument(col)
-        self._change_column(path, lambda s: change_type(s.metadata, path, wanted.type))
+        self._change_column(path, lambda s: change_type(s.configuration, path, wanted.type))
 
     def replaceColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> None:
         """Make `cols` the table's columns: others are dropped, new ones added, order and comments taken over."""
         columns = _columns(cols)
         self._change(
             "REPLACE COLUMNS",
-            lambda s: replace_columns(
-                s.metadata, StructType(columns), s.column_mapping_mode, clustering=clustering_columns(s)
-            ),
+            lambda s: replace_columns(s.configuration, StructType(columns), clustering=clustering_columns(s)),
             {"columns": _json([_described((), column) for column in columns])},
         )
 
@@ -262,26 +255,26 @@ class TableAlterations:
     def _change(
         self,
         operation: str,
-        change: Callable[[Snapshot], Metadata],
+        change: Callable[[Snapshot], TableConfiguration],
         parameters: Mapping[str, str],
         reads_rows: bool = False,
     ) -> None:
-        self._alter(lambda s: change_metadata(s, operation, change(s), parameters), reads_rows)
+        self._alter(lambda s: change_table(s, operation, change(s), parameters), reads_rows)
 
     def _change_column(
         self,
         path: ColumnPath,
-        change: Callable[[Snapshot], Metadata],
+        change: Callable[[Snapshot], TableConfiguration],
         position: ColumnPosition | None = None,
         reads_rows: bool = False,
     ) -> None:
         def altered(snapshot: Snapshot) -> Alteration:
             changed = change(snapshot)
-            spelled, data_type = resolve_path(parse_schema(changed.schema_string), path)
-            column = dict(walk_fields(parse_schema(changed.schema_string))).get(spelled)
+            spelled, data_type = resolve_path(changed.schema, path)
+            column = dict(walk_fields(changed.schema)).get(spelled)
             shown = column or StructField(spelled[-1], data_type)
             parameters = {"column": _json(_described(spelled[:-1], shown)), **_placed(position)}
-            return change_metadata(snapshot, "CHANGE COLUMN", changed, parameters)
+            return change_table(snapshot, "CHANGE COLUMN", changed, parameters)
 
         self._alter(altered, reads_rows)
 

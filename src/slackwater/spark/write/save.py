@@ -32,7 +32,7 @@ from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.identity_columns import same_but_identity
 from slackwater.protocol.features.row_rules import row_rules
 from slackwater.protocol.features.sql_columns import read_columns
-from slackwater.protocol.features.support import with_features
+from slackwater.protocol.features.support import with_features, with_required_features
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
@@ -42,7 +42,7 @@ from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.write.options import WriteOptions, write_options
 from slackwater.spark.write.overwrite import condition_check, partitions_of, rows_where, whole_table
-from slackwater.spark.write.schema_evolution import evolved_metadata, with_metadata
+from slackwater.spark.write.schema_evolution import evolved_table
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
@@ -144,7 +144,7 @@ def newest_snapshot(store: ObjectStore) -> Snapshot | None:
 
 
 def _only_identity_moved(snapshot: Snapshot | None, newest: Snapshot | None) -> bool:
-    return bool(snapshot and newest and same_but_identity(snapshot.metadata, newest.metadata))
+    return bool(snapshot and newest and same_but_identity(snapshot.configuration, newest.configuration))
 
 
 def _create(frame: DataFrame, store: ObjectStore, request: WriteOptions, settings: SessionSettings) -> CommitResult:
@@ -175,7 +175,7 @@ class _Write:
         self._request = request
         self._zone = session_zone(self._spark)
         self._given = without_internal_metadata(from_spark_schema(frame.schema))
-        table = with_metadata(snapshot, self._evolved())
+        table = self._evolved()
         self._clustering = self._clustered(table)
         domains = dict(snapshot.domain_metadata)
         if self._clustering is not None:
@@ -236,24 +236,24 @@ class _Write:
             inserted = [AddCDCFile(a.path, a.partition_values, a.size) for a in written[0].adds]
             transaction.add_change_files([*inserted, *changes.change_files])
 
-    def _evolved(self) -> Metadata:
-        """The table's metadata after this write."""
+    def _evolved(self) -> TableConfiguration:
+        """The table after this write, supporting what its metadata asks for."""
         request, snapshot, old = self._request, self._snapshot, self._snapshot.metadata
-        mode = snapshot.column_mapping_mode
         if request.overwrite_schema:
             schema = as_nullable(self._given)
             columns = validate_partition_columns(schema, request.partition_by)
             same = str(schema) == str(snapshot.schema) and columns == old.partition_columns
-            return old if same else with_nested_ids(replace_schema(old, schema, columns, mode))
+            table = snapshot.configuration
+            return with_required_features(table if same else with_nested_ids(replace_schema(table, schema, columns)))
         if request.partition_by and not _same_names(request.partition_by, old.partition_columns):
             raise InvalidArgument(
                 f"{snapshot.store.root_url} is partitioned by {list(old.partition_columns)}, not by "
                 f"{list(request.partition_by)}: leave partitionBy out, or replace the table with mode overwrite and "
                 "overwriteSchema"
             )
-        metadata = evolved_metadata(snapshot, self._given, request.merge_schema)
+        table = evolved_table(snapshot, self._given, request.merge_schema)
         self._require_partition_columns()
-        return metadata
+        return table
 
     def _clustered(self, table: TableConfiguration) -> DomainMetadata | None:
         """The domain of the clustering columns of `table`, after this write; None where it stays as it is."""

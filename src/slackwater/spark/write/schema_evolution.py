@@ -5,7 +5,6 @@ Source: delta-spark's `mergeSchema` and `withSchemaEvolution`; delta-protocol.md
 
 from __future__ import annotations
 
-from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.changes.column_names import validate_column_names
 from slackwater.protocol.changes.merge import merge_schemas
 from slackwater.protocol.configuration import TableConfiguration
@@ -18,19 +17,15 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.table.definition import with_nested_ids
 
 
-def evolved_metadata(snapshot: Snapshot, data: StructType, merge: bool) -> Metadata:
-    """The table's metadata after a write of `data`; with `merge`, columns that only the data has are added.
+def evolved_table(snapshot: Snapshot, data: StructType, merge: bool) -> TableConfiguration:
+    """The table after a write of `data`; with `merge`, columns that only the data has are added.
 
+    It supports what its metadata asks for.
     Raises InvalidArgument for data that does not fit: see `slackwater.protocol.changes.merge`.
     """
-    old, mode = snapshot.metadata, snapshot.column_mapping_mode
+    old, mode = snapshot.configuration, snapshot.column_mapping_mode
     merged = merge_schemas(snapshot.schema, data, allow_new_columns=merge, widen=merge, fixed=fixed_columns(old))
     if merged == snapshot.schema:
-        return old
+        return with_required_features(old)
     validate_column_names(merged, mode, change_feed=snapshot.properties.flag(ENABLE_CHANGE_DATA_FEED))
-    return with_nested_ids(with_mapped_schema(old, merged, mode))
-
-
-def with_metadata(snapshot: Snapshot, metadata: Metadata) -> TableConfiguration:
-    """The table with `metadata`, and the features that it asks for."""
-    return with_required_features(snapshot.configuration.changed(metadata=metadata))
+    return with_required_features(with_nested_ids(with_mapped_schema(old, merged, mode)))

@@ -22,10 +22,11 @@ from slackwater.errors import (
     ProtocolChangedException,
 )
 from slackwater.predicate.predicate import Predicate
-from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import managed_commits, row_tracking
 from slackwater.protocol.features.table_features import supported_features, validate_writable
 from slackwater.scan.scan import plan
@@ -73,7 +74,7 @@ class ConflictCheck:
         if winner.protocol is not None:
             self._protocol(winner, winner.protocol, before.protocol)
         if winner.metadata is not None:
-            self._metadata(winner, winner.metadata, before.metadata)
+            self._metadata(winner, before.configuration.changed(metadata=winner.metadata), before.configuration)
         self._domains(winner)
         self._applications(winner)
         self._same_path(winner)
@@ -107,7 +108,7 @@ class ConflictCheck:
                 "table again and repeat the work"
             )
 
-    def _metadata(self, winner: Winner, new: Metadata, old: Metadata) -> None:
+    def _metadata(self, winner: Winner, new: TableConfiguration, old: TableConfiguration) -> None:
         if self.staged.metadata is None and is_tolerated(old, new):
             return
         raise MetadataChangedException(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.column_mapping_ids import validate_mapping_change, with_mapped_schema
 from slackwater.protocol.features.managed_commits import validate_not_by_hand
@@ -25,7 +26,6 @@ from slackwater.protocol.features.support import with_features, with_required_fe
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
-    TableProperties,
     find_property,
     split_properties,
     validate_properties,
@@ -67,15 +67,15 @@ class Alteration:
         return transaction.commit(self.operation, self.parameters, user_metadata=user_metadata)
 
 
-def change_metadata(
-    snapshot: Snapshot, operation: str, metadata: Metadata, parameters: Mapping[str, str] | None = None
+def change_table(
+    snapshot: Snapshot, operation: str, table: TableConfiguration, parameters: Mapping[str, str] | None = None
 ) -> Alteration:
-    """The table with `metadata`, whose schema may be new; empty where it is the table's own."""
-    changed = with_nested_ids(metadata)
-    if changed == snapshot.metadata:
+    """The table as `table`, whose schema may be new, has it; empty where its metadata is the table's own."""
+    changed = with_nested_ids(table)
+    if changed.metadata == snapshot.metadata:
         return Alteration(operation)
-    protocol = with_required_features(snapshot.configuration.changed(metadata=changed)).protocol
-    return Alteration(operation, parameters or {}, changed, None if protocol == snapshot.protocol else protocol)
+    protocol = with_required_features(changed).protocol
+    return Alteration(operation, parameters or {}, changed.metadata, _unless_same(protocol, snapshot))
 
 
 def set_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Alteration:
@@ -91,23 +91,22 @@ def set_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Alterat
     plain = validate_properties(given.plain, old.configuration)
     folded = {key.lower() for key in plain}
     configuration = {k: v for k, v in old.configuration.items() if k.lower() not in folded} | plain
-    metadata = replace(old, configuration=configuration)
-    before, after = snapshot.column_mapping_mode, TableProperties(configuration).get(COLUMN_MAPPING_MODE, "none")
+    table = snapshot.configuration.changed(metadata=replace(old, configuration=configuration))
+    before, after = snapshot.column_mapping_mode, table.properties.get(COLUMN_MAPPING_MODE, "none")
     if after != before:
         validate_mapping_change(before, after, is_new_table=False)
-        metadata = with_mapped_schema(metadata, snapshot.schema, after, existing=snapshot.schema)
-    metadata = with_nested_ids(metadata)
-    table = snapshot.configuration.changed(metadata=metadata)
+        table = with_mapped_schema(table, snapshot.schema, after, existing=snapshot.schema)
+    table = with_nested_ids(table)
     # Names in dataSkippingStatsColumns must lead somewhere.
-    stats_leaves(table.schema, after, metadata.partition_columns, table.properties)
+    stats_leaves(table.schema, after, old.partition_columns, table.properties)
     protocol = with_required_features(table, given.features).protocol
     if given.min_reader_version is not None or given.min_writer_version is not None:
         protocol = with_versions(protocol, given.min_reader_version or 1, given.min_writer_version or 2)
     return Alteration(
         "SET TBLPROPERTIES",
         {"properties": _json(dict(properties))},
-        None if metadata == old else metadata,
-        None if protocol == snapshot.protocol else protocol,
+        None if table.metadata == old else table.metadata,
+        _unless_same(protocol, snapshot),
     )
 
 
@@ -141,8 +140,8 @@ def add_constraint(snapshot: Snapshot, name: str, sql: str) -> Alteration:
     if missing:
         raise InvalidArgument(f"constraint {name} ({sql}) reads columns that the table lacks: {'.'.join(missing[0])}")
     configuration = {**snapshot.metadata.configuration, f"{CONSTRAINT_PREFIX}{name.lower()}": sql}
-    metadata = replace(snapshot.metadata, configuration=configuration)
-    return change_metadata(snapshot, "ADD CONSTRAINT", metadata, {"name": name, "expr": sql})
+    changed = snapshot.configuration.changed(metadata=replace(snapshot.metadata, configuration=configuration))
+    return change_table(snapshot, "ADD CONSTRAINT", changed, {"name": name, "expr": sql})
 
 
 def drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False) -> Alteration:
@@ -154,9 +153,9 @@ def drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False) -> A
         raise InvalidArgument(f"{snapshot.store.root_url} has no constraint {name}")
     key = f"{CONSTRAINT_PREFIX}{found[0].name}".lower()
     configuration = {k: v for k, v in snapshot.metadata.configuration.items() if k.lower() != key}
-    metadata = replace(snapshot.metadata, configuration=configuration)
+    changed = snapshot.configuration.changed(metadata=replace(snapshot.metadata, configuration=configuration))
     parameters = {"name": name, "expr": found[0].sql, "existed": "true"}
-    return change_metadata(snapshot, "DROP CONSTRAINT", metadata, parameters)
+    return change_table(snapshot, "DROP CONSTRAINT", changed, parameters)
 
 
 def cluster_by(snapshot: Snapshot, columns: Sequence[ColumnName]) -> Alteration:
@@ -175,9 +174,7 @@ def cluster_by(snapshot: Snapshot, columns: Sequence[ColumnName]) -> Alteration:
         "oldClusteringColumns": ",".join(map(format_column_path, clustering_columns(snapshot))),
         "newClusteringColumns": ",".join(map(format_column_path, clustering.resolve(schema, columns))),
     }
-    return Alteration(
-        "CLUSTER BY", parameters, protocol=None if protocol == snapshot.protocol else protocol, domains=(domain,)
-    )
+    return Alteration("CLUSTER BY", parameters, protocol=_unless_same(protocol, snapshot), domains=(domain,))
 
 
 def clustering_columns(snapshot: Snapshot) -> list[ColumnName]:
@@ -193,7 +190,7 @@ def set_domain(snapshot: Snapshot, domain: str, configuration: str) -> Alteratio
     protocol = with_features(snapshot.protocol, ["domainMetadata"])
     return Alteration(
         "Manual Update",
-        protocol=None if protocol == snapshot.protocol else protocol,
+        protocol=_unless_same(protocol, snapshot),
         domains=(DomainMetadata(domain, configuration),),
     )
 
@@ -230,6 +227,10 @@ def validate_user_domain(domain: str) -> None:
             f"the metadata domain {domain} belongs to the protocol: choose a name that does not start with "
             f"{SYSTEM_DOMAIN_PREFIX!r}, like com.example.mine"
         )
+
+
+def _unless_same(protocol: Protocol, snapshot: Snapshot) -> Protocol | None:
+    return None if protocol == snapshot.protocol else protocol
 
 
 def _with_protocol(snapshot: Snapshot, protocol: Protocol) -> Alteration:

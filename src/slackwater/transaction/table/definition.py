@@ -43,7 +43,7 @@ from slackwater.protocol.properties.properties import (
     validate_properties,
 )
 from slackwater.protocol.schema.column_paths import format_column_path
-from slackwater.protocol.schema.schema import GENERATION_EXPRESSION, StructType, parse_schema, schema_to_json
+from slackwater.protocol.schema.schema import GENERATION_EXPRESSION, StructType, schema_to_json
 
 ColumnName = tuple[str, ...]
 
@@ -129,14 +129,14 @@ def define_table(
     return TableActions(table.changed(protocol), changed)
 
 
-def with_nested_ids(metadata: Metadata) -> Metadata:
-    """`metadata`, whose schema may be new, with ids for what arrays and maps hold where Iceberg wants them (V2)."""
-    properties = TableProperties(metadata.configuration)
-    if not properties.flag(ENABLE_ICEBERG_COMPAT_V2):
-        return metadata
-    schema, highest = assign_nested_ids(parse_schema(metadata.schema_string), properties.integer(MAX_COLUMN_ID) or 0)
-    configuration = {**metadata.configuration, MAX_COLUMN_ID: str(highest)}
-    return replace(metadata, schema_string=schema_to_json(schema), configuration=configuration)
+def with_nested_ids(table: TableConfiguration) -> TableConfiguration:
+    """`table`, whose schema may be new, with ids for what arrays and maps hold where Iceberg wants them (V2)."""
+    if not table.properties.flag(ENABLE_ICEBERG_COMPAT_V2):
+        return table
+    schema, highest = assign_nested_ids(table.schema, table.properties.integer(MAX_COLUMN_ID) or 0)
+    configuration = {**table.metadata.configuration, MAX_COLUMN_ID: str(highest)}
+    metadata = replace(table.metadata, schema_string=schema_to_json(schema), configuration=configuration)
+    return table.changed(metadata=metadata)
 
 
 def clustering_domain(

@@ -38,7 +38,7 @@ from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.modes import alias_of
 from slackwater.spark.session.progress import Progress
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
-from slackwater.spark.write.schema_evolution import evolved_metadata, with_metadata
+from slackwater.spark.write.schema_evolution import evolved_table
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.conflicts.row_reads import RowsRead
 
@@ -85,8 +85,7 @@ class _Merge:
         self._builder = builder
         self._progress = progress
         if builder.evolves_schema:
-            metadata = evolved_metadata(change.snapshot, evolving_columns(builder, change.schema), merge=True)
-            change.evolve(with_metadata(change.snapshot, metadata))
+            change.evolve(evolved_table(change.snapshot, evolving_columns(builder, change.schema), merge=True))
 
     def run(self) -> tuple[Mapping[str, str], Mapping[str, int]]:
         change, progress = self._change, self._progress
