@@ -9,7 +9,7 @@ import pytest
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.schema.schema import DATE, LONG, STRING, StructField, StructType
-from slackwater.scan.scan import PruneReport, plan, prune, prune_report
+from slackwater.scan.scan import PruneReport, plan, prune
 
 SCHEMA = StructType((StructField("day", DATE), StructField("id", LONG), StructField("name", STRING)))
 
@@ -60,7 +60,6 @@ def test_all_columns_of_the_files_are_kept() -> None:
     kept = prune(FILES, _where("id >= 10"), SCHEMA, ["day"])
     assert kept.schema == FILES.schema
     assert kept.column("size").to_pylist() == [10]
-    assert prune_report(FILES, _where("id >= 10"), SCHEMA, ["day"]) == PruneReport(4, 0, 3)
 
 
 def test_a_table_without_files_has_nothing_to_prune() -> None:

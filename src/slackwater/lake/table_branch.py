@@ -49,7 +49,6 @@ class TableBranch:
         self.store = store
         self.base = base
         self.reads = ReadSet()
-        self.is_locked_exclusively = False
         self._owned = owned
         self._clock = clock
         self._branch = Branch(base, transaction)

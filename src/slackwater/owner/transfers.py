@@ -56,7 +56,7 @@ from slackwater.owner.state.heads import RATIFIED, TURN_MS, locked_table, why_re
 from slackwater.owner.state.locks import in_the_way
 from slackwater.owner.state.owner_time import OwnerTime, begin_allocation, last_ms
 from slackwater.owner.state.roots import Places
-from slackwater.protocol.actions.file_names import backfilled_path, staged_path, version_prefix
+from slackwater.protocol.actions.file_names import backfilled_path, staged_file_name, staged_path
 from slackwater.protocol.features.managed_commits import OWNER_NAME
 from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER
 from slackwater.storage.store import ObjectStore
@@ -93,7 +93,7 @@ class Transfers:
         earlier = self._earlier_result(proposal.table_id, proposal.version, proposal.commit_id)
         if earlier is not None:
             return earlier
-        file_name = f"{version_prefix(proposal.version)}.{self._clock.new_id()}.json"
+        file_name = staged_file_name(proposal.version, self._clock.new_id())
         written = self._places.written(proposal.location)
         store = self._places.store(written)
         _validate_follows(store, proposal.version)
@@ -143,7 +143,7 @@ class Transfers:
         row = self._row(request.table_id)
         store = self._places.store(row.location)
         self._backfill.now(request.table_id)
-        file_name = f"{version_prefix(request.version)}.{self._clock.new_id()}.json"
+        file_name = staged_file_name(request.version, self._clock.new_id())
         timestamp_ms = self._choose_time(row.allocated_ms)
         data = content(request.actions, request.version, timestamp_ms)
         stage(store, file_name, data)

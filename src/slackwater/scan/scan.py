@@ -52,19 +52,6 @@ def prune(
     return plan(files, predicate, schema, partition_columns, physical_names, zone=zone).files
 
 
-def prune_report(
-    files: pa.Table,
-    predicate: Predicate,
-    schema: StructType,
-    partition_columns: Collection[str] = (),
-    physical_names: Mapping[Path, Path] | None = None,
-    *,
-    zone: str = "UTC",
-) -> PruneReport:
-    """The account of what `prune` does with the same arguments."""
-    return plan(files, predicate, schema, partition_columns, physical_names, zone=zone).report
-
-
 def plan(
     files: pa.Table,
     predicate: Predicate,
@@ -74,7 +61,7 @@ def plan(
     *,
     zone: str = "UTC",
 ) -> Pruned:
-    """What `prune` and `prune_report` answer, in one pass."""
+    """What `prune` answers, and the account of it, in one pass."""
     columns = StatsColumns(files, schema, partition_columns, physical_names, zone)
     mentioned = columns_of(predicate)
     partitions = frozenset(path for path in mentioned if columns.is_partition_column(path))

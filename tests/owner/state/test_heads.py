@@ -8,10 +8,11 @@ from slackwater.owner.state.commit_content import ContentFacts
 from slackwater.owner.state.heads import TURN_MS, Author, Head, Turn
 
 NOW = 1_700_000_000_000
+FILE_ID = "8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11"
 APPEND = ContentFacts(is_change=False, may_move=True, mark=None, first_row_id=None)
 WITH_IDS = ContentFacts(is_change=False, may_move=True, mark=109, first_row_id=100)
 CHANGE = ContentFacts(is_change=True, may_move=False, mark=None, first_row_id=None)
-AUTHOR = Author("commit", "file", "holder", NOW + 1, "txn")
+AUTHOR = Author("commit", FILE_ID, "holder", NOW + 1, "txn")
 
 
 def _head(version: int = 7, mark: int | None = 199, change: int = 3) -> Head:
@@ -22,14 +23,14 @@ def _head(version: int = 7, mark: int | None = 199, change: int = 3) -> Head:
 
 
 def test_a_commit_is_given_the_version_after_the_newest() -> None:
-    given = _head().give(8, APPEND, "file", NOW + 5)
-    assert (given.version, given.timestamp_ms, given.file_name) == (8, NOW + 5, f"{8:020d}.file.json")
+    given = _head().give(8, APPEND, FILE_ID, NOW + 5)
+    assert (given.version, given.timestamp_ms, given.file_name) == (8, NOW + 5, f"{8:020d}.{FILE_ID}.json")
     assert given.shift is None
 
 
 def test_row_ids_of_a_commit_that_moves_begin_behind_those_of_the_table() -> None:
     head = _head()
-    given = head.give(6, WITH_IDS, "file", NOW)
+    given = head.give(6, WITH_IDS, FILE_ID, NOW)
     assert (given.version, given.shift) == (8, 100)
     row = head.advance("table", AUTHOR, WITH_IDS, given)
     assert (head.version, head.mark, row["mark"]) == (8, 209, 209)
@@ -37,7 +38,7 @@ def test_row_ids_of_a_commit_that_moves_begin_behind_those_of_the_table() -> Non
 
 def test_row_ids_of_a_commit_in_its_place_stay_as_they_are() -> None:
     head = _head(mark=99)
-    given = head.give(8, WITH_IDS, "file", NOW)
+    given = head.give(8, WITH_IDS, FILE_ID, NOW)
     assert given.shift is None
     head.advance("table", AUTHOR, WITH_IDS, given)
     assert head.mark == 109
@@ -45,19 +46,19 @@ def test_row_ids_of_a_commit_in_its_place_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize("facts", [APPEND, ContentFacts(False, True, mark=150, first_row_id=None)])
 def test_a_commit_without_row_ids_moves_none(facts: ContentFacts) -> None:
-    assert _head().give(6, facts, "file", NOW).shift is None
+    assert _head().give(6, facts, FILE_ID, NOW).shift is None
 
 
 def test_a_commit_that_moves_where_nothing_is_known_of_row_ids_moves_none() -> None:
-    assert _head(mark=None).give(6, WITH_IDS, "file", NOW).shift is None
+    assert _head(mark=None).give(6, WITH_IDS, FILE_ID, NOW).shift is None
 
 
 def test_what_a_commit_does_not_speak_of_stays_in_the_head() -> None:
     head = _head()
-    row = head.advance("table", AUTHOR, APPEND, head.give(8, APPEND, "file", NOW + 5))
+    row = head.advance("table", AUTHOR, APPEND, head.give(8, APPEND, FILE_ID, NOW + 5))
     assert head == Head(8, NOW + 5, 199, 3)
     assert row == {
-        "table_id": "table", "version": 8, "commit_id": "commit", "file_name": f"{8:020d}.file.json",
+        "table_id": "table", "version": 8, "commit_id": "commit", "file_name": f"{8:020d}.{FILE_ID}.json",
         "state": "allocated", "timestamp_ms": NOW + 5, "size_bytes": 0, "mark": 199, "is_change": False,
         "holder": "holder", "until_ms": NOW + 1, "txn_id": "txn",
     }  # fmt: skip
@@ -65,7 +66,7 @@ def test_what_a_commit_does_not_speak_of_stays_in_the_head() -> None:
 
 def test_a_change_of_metadata_is_remembered_with_its_version() -> None:
     head = _head()
-    row = head.advance("table", AUTHOR, CHANGE, head.give(8, CHANGE, "file", NOW))
+    row = head.advance("table", AUTHOR, CHANGE, head.give(8, CHANGE, FILE_ID, NOW))
     assert (head.change, row["is_change"]) == (8, True)
 
 

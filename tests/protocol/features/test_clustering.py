@@ -6,13 +6,12 @@ import pytest
 
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.protocol.actions.actions import DomainMetadata as Domain
-from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.features.clustering import (
     DOMAIN,
     ColumnName,
     domain_metadata,
     has_extremes,
-    is_clustered,
     physical_columns,
     resolve,
     validate_clustering_columns,
@@ -103,11 +102,6 @@ def test_a_table_without_the_domain_has_no_columns() -> None:
 def test_a_domain_that_lists_no_columns_is_named(configuration: str) -> None:
     with pytest.raises(CorruptTable, match=r"file:///t: domain delta\.clustering must list its clusteringColumns"):
         physical_columns(Domain(DOMAIN, configuration), "file:///t")
-
-
-def test_a_table_is_clustered_by_its_feature() -> None:
-    assert is_clustered(Protocol(1, 7, None, ("clustering", "domainMetadata")))
-    assert not is_clustered(Protocol(1, 7, None, ("domainMetadata",)))
 
 
 def test_columns_are_spelled_as_the_schema_does() -> None:

@@ -12,7 +12,6 @@ from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, PHYSICAL_NAME
 from slackwater.protocol.features.support import (
     DEFAULT_PROTOCOL,
-    features_from_properties,
     protocol_for,
     required_features,
     validate_feature_combination,
@@ -433,34 +432,6 @@ def test_columns_turn_features_on(schema: StructType, features: set[str]) -> Non
 def test_a_flag_that_is_none_is_named() -> None:
     with pytest.raises(CorruptTable, match=r"delta\.appendOnly must be true or false"):
         required_features(_table(configuration={"delta.appendOnly": "maybe"}))
-
-
-@pytest.mark.parametrize(
-    ("properties", "features"),
-    [
-        ({}, set()),
-        ({"delta.appendOnly": "true", "feature.x": "supported"}, set()),
-        (
-            {"delta.feature.deletionVectors": "supported", "delta.feature.ROWTRACKING": "Enabled"},
-            {"deletionVectors", "rowTracking"},
-        ),
-        ({"DELTA.FEATURE.inCommitTimestamps": "supported"}, {"inCommitTimestamp"}),
-    ],
-)
-def test_properties_ask_for_features_by_name(properties: dict[str, str], features: set[str]) -> None:
-    assert features_from_properties(properties) == features
-
-
-@pytest.mark.parametrize(
-    ("properties", "message"),
-    [
-        ({"delta.feature.noSuch": "supported"}, "'noSuch' is no table feature.*known are .*deletionVectors"),
-        ({"delta.feature.deletionVectors": "true"}, r"delta\.feature\.deletionVectors must be supported or enabled"),
-    ],
-)
-def test_a_request_that_makes_no_sense_is_refused(properties: dict[str, str], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        features_from_properties(properties)
 
 
 # What goes together

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, PHYSICAL_NAME
 from slackwater.protocol.features.iceberg_compat import (
@@ -15,7 +14,6 @@ from slackwater.protocol.features.iceberg_compat import (
     assign_nested_ids,
     materializes_partition_values,
     nested_ids,
-    validate_adds,
     validate_iceberg_compat,
 )
 from slackwater.protocol.schema.schema import (
@@ -213,13 +211,6 @@ def test_nothing_is_asked_of_a_table_where_neither_is_active() -> None:
     schema = StructType((StructField("a", ArrayType(VOID)),))
     outcome = validate_iceberg_compat(_table({}, schema))  # type: ignore[func-returns-value]
     assert outcome is None
-
-
-def test_files_must_say_their_number_of_rows() -> None:
-    good = AddFile("good", {}, 1, 0, stats='{"numRecords":0}')
-    with pytest.raises(InvalidArgument, match=r"bad: delta.enableIcebergCompatV2 is true, which needs numRecords"):
-        validate_adds([good, AddFile("bad", {}, 1, 0, stats="{}")], 2)
-    assert validate_adds([good], 1) is None  # type: ignore[func-returns-value]
 
 
 # Ids of the parts of arrays and maps

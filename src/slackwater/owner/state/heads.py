@@ -22,7 +22,7 @@ from slackwater.errors import (
 from slackwater.owner.api.commits import Commit, TableState
 from slackwater.owner.database.schema import tables
 from slackwater.owner.state.commit_content import ContentFacts
-from slackwater.protocol.actions.file_names import version_prefix
+from slackwater.protocol.actions.file_names import staged_file_name
 
 TURN_MS = 1500
 """For how long a commit that lost its version again is waited for."""
@@ -104,7 +104,7 @@ class Head:
         shift = None
         if version < expected and facts.first_row_id is not None and self.mark is not None:
             shift = self.mark + 1 - facts.first_row_id
-        return Allocated(expected, timestamp_ms, f"{version_prefix(expected)}.{file_id}.json", shift)
+        return Allocated(expected, timestamp_ms, staged_file_name(expected, file_id), shift)
 
     def advance(self, table_id: str, author: Author, facts: ContentFacts, allocated: Allocated) -> dict[str, Any]:
         """Move on to what was given; its row of `commits`."""

@@ -125,12 +125,17 @@ def compacted_name(start_version: int, end_version: int) -> str:
     return f"{version_prefix(start_version)}.{version_prefix(end_version)}.compacted.json"
 
 
+def staged_file_name(version: int, uuid: uuids.UUID | str) -> str:
+    """The name of such a commit's file, in the directory of staged commits. Raises as `staged_commit_name`."""
+    return f"{version_prefix(version)}.{_canonical(uuid)}.json"
+
+
 def staged_commit_name(version: int, uuid: uuids.UUID | str) -> str:
     """The name, relative to `_delta_log`, of a commit that its owner has not backfilled yet.
 
     Raises InvalidArgument for a number that is no version or a text that is no UUID. Source: managed-commits.md.
     """
-    return f"{COMMITS_DIRECTORY}/{version_prefix(version)}.{_canonical(uuid)}.json"
+    return f"{COMMITS_DIRECTORY}/{staged_file_name(version, uuid)}"
 
 
 def staged_path(file_name: str) -> str:

@@ -11,10 +11,9 @@ from typing import Any
 import orjson
 
 from slackwater.errors import CorruptTable, InvalidArgument
-from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.features.column_mapping import physical_name
-from slackwater.protocol.features.table_features import supported_features
 from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType, StructField, StructType
 
 DOMAIN = "delta.clustering"
@@ -27,11 +26,6 @@ ColumnName = tuple[str, ...]
 _SKIPPING_TYPES = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
 )
-
-
-def is_clustered(protocol: Protocol) -> bool:
-    """Whether the table is a clustered one: it lists the feature `clustering`, also while it has no columns for it."""
-    return "clustering" in supported_features(protocol)
 
 
 def domain_metadata(schema: StructType, columns: Sequence[ColumnName], mode: str) -> DomainMetadata:

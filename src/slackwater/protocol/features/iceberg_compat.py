@@ -5,12 +5,11 @@ Source: delta-protocol.md "Writer Requirements for IcebergCompatV1", "Writer Req
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions.actions import Metadata
-from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import NESTED_IDS as NESTED_ID_KEYS
@@ -68,15 +67,6 @@ def validate_iceberg_compat(
         _validate_earlier_files(version, table, previous, has_earlier_files, rule)
     if version == 2:
         _validate_ids(table.schema, rule)
-
-
-def validate_adds(adds: Iterable[AddFile], version: int) -> None:
-    """Refuse files without the number of their rows; raises InvalidArgument naming the first one."""
-    for add in adds:
-        if add.num_records is None:
-            raise InvalidArgument(
-                f"{add.path}: {_ENABLED_BY[version]} is true, which needs numRecords in the stats of every file"
-            )
 
 
 def assign_nested_ids(schema: StructType, max_id: int) -> tuple[StructType, int]:

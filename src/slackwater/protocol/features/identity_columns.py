@@ -126,12 +126,6 @@ def next_start(identity: IdentityColumn) -> int:
     return identity.value(0)
 
 
-def validate_room(identity: IdentityColumn, count: int) -> None:
-    """Refuse to generate `count` values where the last one does not fit: raises InvariantViolationException."""
-    if count > 0:
-        identity.value(count - 1)
-
-
 def advance(column: StructField, extreme: int) -> StructField:
     """`column` with its high-water mark at `extreme`, the last generated value; a mark never moves back.
 

@@ -168,22 +168,6 @@ def validate_feature_combination(table: TableConfiguration) -> None:
     validate_iceberg_compat(table)
 
 
-def features_from_properties(properties: Mapping[str, str]) -> frozenset[str]:
-    """The features that `delta.feature.<name>` = `supported` or `enabled` ask for, by their one spelling.
-
-    Prefix, name and value are found in any case. Raises InvalidArgument for a feature that is not known, listing those
-    that are, and for another value.
-    """
-    found = set()
-    for key, value in properties.items():
-        if not key.lower().startswith(FEATURE_PREFIX):
-            continue
-        if value.lower() not in ("supported", "enabled"):
-            raise InvalidArgument(f"table property {key} must be supported or enabled, found {value!r}")
-        found.add(_known(key[len(FEATURE_PREFIX) :]).name)
-    return frozenset(found)
-
-
 def _known(name: str) -> TableFeature:
     folded = {spelling.lower(): spelling for f in FEATURES for spelling in (f.name, *f.aliases)}
     feature = known_feature(folded.get(name.lower(), name))
