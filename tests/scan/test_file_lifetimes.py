@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow.compute as pc
@@ -16,7 +17,7 @@ from slackwater.errors import OperationNotAllowed, TimestampOutOfRange
 from slackwater.scan.file_lifetimes import FOREVER_MS, file_lifetimes, row_classes
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.rows.recommit import as_removes
-from tests.transaction.tables import START_MS, FakeTime, add, table
+from tests.transaction.tables import START_MS, FakeTime, add, change_metadata, schema, table
 
 TRACKED = {"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"}
 ROWS = range(8)
@@ -73,6 +74,19 @@ def test_files_live_from_their_addition_to_their_removal_and_may_go_on_in_others
         "2": (((second[1], second[3]),), False, 10, 1),
         "3": (((second[2], FOREVER_MS),), True, 20, 2),
     }
+
+
+def test_rows_are_followed_through_a_comment_and_not_through_other_partitions() -> None:
+    before = table({"id": "long", "p": "string"}, ("p",), TRACKED)
+    said = schema({"id": "long", "p": "string"}, id={"comment": "c"})
+    commented = change_metadata(before, replace(before.metadata, schema_string=said)).snapshot
+    assert file_lifetimes(commented)[0].version == 0
+    plain = change_metadata(commented, replace(before.metadata, partition_columns=())).snapshot
+    coverage, _ = file_lifetimes(plain)
+    assert (coverage.version, coverage.reason) == (
+        2,
+        "what was before has a schema or partitions that cannot be read as the table's",
+    )
 
 
 def test_what_was_there_when_the_coverage_begins_starts_then() -> None:

@@ -139,7 +139,7 @@ def _write_checksum(before: Snapshot | None, after: Snapshot, commit: ParsedComm
 def _checksum(
     before: Snapshot | None, after: Snapshot, commit: ParsedCommit, adds_are_new: bool
 ) -> VersionChecksum | None:
-    previous = None if before is None else read_version_checksum(after.store, before.version)
+    previous = None if before is None else read_version_checksum(after.store, before.version, before.configuration)
     if previous is not None:
         found = next_checksum(previous, commit.actions, None if adds_are_new else before)
         if found is not None:

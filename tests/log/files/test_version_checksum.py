@@ -244,6 +244,18 @@ def test_totals_come_from_the_checksum_where_it_spares_a_checkpoint_and_only_the
     assert file_totals(log.load()) == (99, 1)
 
 
+def test_a_checksum_shares_what_is_parsed_of_a_version_that_it_agrees_with() -> None:
+    log = TableLog().create(add("a", size=7))
+    snapshot = log.load()
+    write_version_checksum(log.store, checksum_of(snapshot))
+    other = snapshot.configuration.changed(Protocol(1, 3))
+    for known, is_shared in ((snapshot.configuration, True), (other, False), (None, False)):
+        found = read_version_checksum(log.store, 0, known)
+        assert found is not None
+        assert found.configuration == snapshot.configuration
+        assert (found.configuration is known) is is_shared
+
+
 def test_a_checksum_of_another_protocol_is_not_believed() -> None:
     log = TableLog().create(add("a", size=7))
     snapshot = log.load()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -68,10 +68,13 @@ class VersionChecksum:
         }
 
 
-def read_version_checksum(store: ObjectStore, version: int) -> VersionChecksum | None:
+def read_version_checksum(
+    store: ObjectStore, version: int, known: TableConfiguration | None = None
+) -> VersionChecksum | None:
     """The checksum of `version`; None where there is none, or none that can be used, which is logged.
 
-    It tells protocol, metadata and in-commit timestamp of a version without its log. Raises StorageError.
+    It tells protocol, metadata and in-commit timestamp of a version without its log. What is parsed of a `known`
+    version is not parsed again where the checksum says the same. Raises StorageError.
     """
     path = f"{LOG}/{crc_name(version)}"
     try:
@@ -79,10 +82,11 @@ def read_version_checksum(store: ObjectStore, version: int) -> VersionChecksum |
     except ObjectNotFound:
         return None
     try:
-        return _from_json(orjson.loads(data), version, f"{store.root_url}/{path}")
+        found = _from_json(orjson.loads(data), version, f"{store.root_url}/{path}")
     except (ValueError, TypeError, CorruptLog) as error:
         _log.warning("%s/%s is not used: %s", store.root_url, path, error)
         return None
+    return found if known is None else replace(found, configuration=known.changed(found.protocol, found.metadata))
 
 
 def write_version_checksum(store: ObjectStore, checksum: VersionChecksum) -> bool:
