@@ -38,8 +38,8 @@ from slackwater.owner.commit.joint_attempts import JointAllocated, TooEarly
 from slackwater.owner.commit.joint_ratification import answer_of
 from slackwater.owner.commit.ratification import Freed, Pending, Staged
 from slackwater.owner.locking import _Patience
+from slackwater.owner.locks import locks
 from slackwater.owner.publish import backfill as backfilling
-from slackwater.owner.state import locks
 from slackwater.owner.state.commit_content import content, facts_of
 from slackwater.owner.state.commit_files import stage, transaction_at
 from slackwater.owner.state.heads import Allocated

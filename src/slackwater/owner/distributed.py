@@ -35,7 +35,8 @@ from slackwater.owner.commit.transactions import Transactions
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import decisions, prepared
 from slackwater.owner.locking import Locking
-from slackwater.owner.state import locks, promises
+from slackwater.owner.locks import locks
+from slackwater.owner.state import promises
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.owner_time import owner_now
 

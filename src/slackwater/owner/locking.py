@@ -19,9 +19,9 @@ from slackwater.owner.api.transactions import LockRequest
 from slackwater.owner.commit.commits import settle_abandoned
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tables
-from slackwater.owner.state import locks
+from slackwater.owner.locks import locks
+from slackwater.owner.locks.locks import Blocker, Waiting
 from slackwater.owner.state.clock import OwnerClock, is_dead
-from slackwater.owner.state.locks import Blocker, Waiting
 from slackwater.owner.state.owner_time import OwnerTime, owner_now
 from slackwater.owner.state.waiting import DOUBT_EVERY, FIRST_WAIT_S, Changes
 

@@ -47,13 +47,13 @@ from slackwater.owner.commit.commit_rules import require_valid
 from slackwater.owner.commit.kept_settings import kept_by
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, tables
+from slackwater.owner.locks.locks import in_the_way
 from slackwater.owner.publish.backfill import Backfill
 from slackwater.owner.state.abandoned import free_abandoned
 from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.commit_content import ContentFacts, content, facts_of, timestamp_of
 from slackwater.owner.state.commit_files import stage, transaction_at
 from slackwater.owner.state.heads import RATIFIED, TURN_MS, locked_table, why_refused
-from slackwater.owner.state.locks import in_the_way
 from slackwater.owner.state.owner_time import OwnerTime, begin_allocation, last_ms
 from slackwater.owner.state.roots import Places
 from slackwater.protocol.actions.file_names import backfilled_path, staged_file_name, staged_path

@@ -17,6 +17,7 @@ from slackwater.errors import SlackwaterError, TableNotFound
 from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse
 from slackwater.owner.api.granules import checked, locked, written_granules
 from slackwater.owner.database.schema import commits, locks
+from slackwater.owner.locks.locks import Blocker, in_the_way
 from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.commit_content import ContentFacts
 from slackwater.owner.state.heads import (
@@ -29,7 +30,6 @@ from slackwater.owner.state.heads import (
     locked_tables,
     why_not_next,
 )
-from slackwater.owner.state.locks import Blocker, in_the_way
 from slackwater.owner.state.owner_time import OwnerTime, begin_allocation
 from slackwater.owner.state.promises import live_promises
 

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Row
 
 from slackwater.owner.commit.joint_replays import rows_of
 from slackwater.owner.database.schema import commits, tables, transactions
-from slackwater.owner.state import locks, promises
+from slackwater.owner.locks import locks
+from slackwater.owner.state import promises
 from slackwater.owner.state.heads import RATIFIED, STAGED
 
 # Statements that every commit runs are built once.

@@ -37,10 +37,11 @@ from slackwater.owner.commit.joint_attempts import (
 )
 from slackwater.owner.commit.joint_replays import earlier_results, purged
 from slackwater.owner.database.schema import commits, transactions
-from slackwater.owner.state import locks, promises
+from slackwater.owner.locks import locks
+from slackwater.owner.locks.locks import Blocker
+from slackwater.owner.state import promises
 from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.heads import ALLOCATED, OPEN, Author, Head, Turn, locked_tables, why_not_next, why_refused
-from slackwater.owner.state.locks import Blocker
 from slackwater.owner.state.owner_time import OwnerTime, begin_allocation, raise_last
 from slackwater.owner.state.promises import Promise, live_promises
 

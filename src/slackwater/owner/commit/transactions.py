@@ -46,8 +46,9 @@ from slackwater.owner.commit.kept_settings import kept_of
 from slackwater.owner.commit.ratification import Freed, Pending, Staged
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import prepared
+from slackwater.owner.locks import locks
 from slackwater.owner.recovery.fences import Fences
-from slackwater.owner.state import locks, promises
+from slackwater.owner.state import promises
 from slackwater.owner.state.batches import Batches
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.commit_content import content, facts_of

@@ -1,1 +1,1 @@
-"""What an owner keeps in its database: heads, locks, promises, read timestamps, and its clock."""
+"""What an owner keeps in its database: heads, promises, read timestamps, and its clock."""

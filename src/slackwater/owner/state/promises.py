@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 
 from slackwater.owner.api.transactions import Item
 from slackwater.owner.database.schema import promises
-from slackwater.owner.state.lock_modes import LockMode
-from slackwater.owner.state.locks import Blocker
+from slackwater.owner.locks.lock_modes import LockMode
+from slackwater.owner.locks.locks import Blocker
 
 LEASE_MS = 30_000
 """For how long nobody doubts that a transaction goes on which says so."""

@@ -17,9 +17,9 @@ from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import LONGEST_AHEAD_MS, TimeRequest
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tables, transactions
+from slackwater.owner.locks.locks import has_locks
 from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.heads import OPEN
-from slackwater.owner.state.locks import has_locks
 from slackwater.owner.state.owner_time import OwnerTime
 from slackwater.owner.state.promises import keep, live_promises, promise
 from slackwater.owner.state.read_timestamps import prune

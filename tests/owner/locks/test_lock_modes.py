@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from slackwater.owner.api.transactions import Item
-from slackwater.owner.state.lock_modes import LockMode, are_compatible, covers, intention, join, joined, modes_for
+from slackwater.owner.locks.lock_modes import LockMode, are_compatible, covers, intention, join, joined, modes_for
 
 IS, IX, S, SIX, X = LockMode
 TABLE, ONE, TWO = Item("t"), Item("t", "1"), Item("t", "2")

@@ -19,10 +19,11 @@ from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, tables
 from slackwater.owner.database.schema import locks as lock_rows
 from slackwater.owner.locking import LEASE_MS, Locking
-from slackwater.owner.state import locks
+from slackwater.owner.locks import locks
+from slackwater.owner.locks.lock_modes import LockMode, are_compatible
+from slackwater.owner.locks.lock_rows import REMEMBERED_MS
+from slackwater.owner.locks.locks import Blocker, Waiting
 from slackwater.owner.state.clock import OwnerClock
-from slackwater.owner.state.lock_modes import LockMode, are_compatible
-from slackwater.owner.state.locks import Blocker, Waiting
 from tests.contract.owners import (
     DATABASES,
     PATIENCE_S,
@@ -406,7 +407,7 @@ def test_what_is_remembered_of_lost_locks_is_forgotten_after_a_day(desk: Desk) -
     desk.write("w", A)
     desk.now_ms += LEASE_MS + 1
     desk.read("r", A)
-    desk.now_ms += locks.REMEMBERED_MS + 1
+    desk.now_ms += REMEMBERED_MS + 1
     assert desk.write("x", A) is None
     assert {row.txn_id for row in desk.rows()} == {"r", "x"}
 

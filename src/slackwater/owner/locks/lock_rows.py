@@ -1,0 +1,213 @@
+"""Rows of the lock table: which item a transaction holds or wants, and in which mode.
+
+A transaction has one row for each item. One that lost its locks has a single row with a mark, which locks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row
+
+from slackwater.owner.api.transactions import Item
+from slackwater.owner.database.schema import locks
+from slackwater.owner.locks.lock_modes import LockMode, are_compatible
+
+REMEMBERED_MS = 24 * 3_600_000
+"""For how long a transaction that lost its locks is told so; afterwards it is as one that never had any."""
+
+# In place of a wanted mode, in the one row that is left of a transaction which lost its locks.
+GAVE_WAY, ENDED = "dl", "end"
+MARKS = (GAVE_WAY, ENDED)
+# Beyond that many granules the rows of whole tables are read.
+_MANY_GRANULES = 500
+
+_OF_TABLES = locks.c.table_id.in_(sa.bindparam("table_ids", expanding=True))
+_OF_GRANULES = locks.c.granule.in_(sa.bindparam("granules", expanding=True))
+_OF_TXN = locks.c.txn_id == sa.bindparam("of_txn")
+_OF_ITEM = sa.and_(locks.c.table_id == sa.bindparam("of_table"), locks.c.granule == sa.bindparam("of_granule"))
+_IS_MARKED = locks.c.wanted.in_(MARKS)
+_ON_ITEMS = sa.select(locks).where(sa.or_(sa.and_(_OF_TABLES, _OF_GRANULES), _OF_TXN))
+_ON_TABLES = sa.select(locks).where(sa.or_(_OF_TABLES, _OF_TXN))
+_HELD = sa.select(locks).where(_OF_TABLES, _OF_GRANULES, locks.c.held != "", locks.c.txn_id != sa.bindparam("of_txn"))
+_HELD_IN_TABLES = sa.select(locks).where(_OF_TABLES, locks.c.held != "", locks.c.txn_id != sa.bindparam("of_txn"))
+_OWN = sa.select(locks).where(_OF_TXN).order_by(locks.c.table_id, locks.c.granule).with_for_update()
+_wish = locks.alias()
+_CONTESTED = sa.select(locks).where(
+    sa.exists().where(
+        _wish.c.table_id == locks.c.table_id,
+        _wish.c.granule == locks.c.granule,
+        _wish.c.wanted.in_([mode.value for mode in LockMode]),
+    )
+)
+_INSERT = sa.insert(locks)
+_UPDATE = (
+    sa.update(locks)
+    .where(_OF_TXN, _OF_ITEM)
+    .values({column: sa.bindparam(f"new_{column}") for column in ("held", "wanted", "place")})
+)
+_DELETE = sa.delete(locks).where(_OF_TXN, _OF_ITEM)
+_TAKE_OVER = (
+    sa.update(locks).where(_OF_TXN).values(until_ms=sa.bindparam("new_until_ms"), holder=sa.bindparam("new_holder"))
+)
+_MARK = (
+    sa.update(locks)
+    .where(_OF_TXN, _OF_ITEM)
+    .values(held="", wanted=sa.bindparam("mark"), until_ms=sa.bindparam("new_until_ms"))
+)
+_DELETE_UNMARKED = sa.delete(locks).where(_OF_TXN, sa.not_(_IS_MARKED))
+_FORGET_MARKED = sa.delete(locks).where(_IS_MARKED, locks.c.until_ms < sa.bindparam("now_ms"))
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A row of `locks`; a row with a mark locks nothing."""
+
+    item: Item
+    txn_id: str
+    held: LockMode | None
+    wanted: LockMode | None
+    mark: str
+    place: int
+    started_ms: int
+    holder: str
+    until_ms: int
+
+    @staticmethod
+    def of(row: Row[Any]) -> Lock:
+        """The row as it is in the database."""
+        mark = row.wanted if row.wanted in MARKS else ""
+        return Lock(
+            Item(row.table_id, row.granule),
+            row.txn_id,
+            LockMode(row.held) if row.held else None,
+            LockMode(row.wanted) if row.wanted and not mark else None,
+            mark,
+            row.place,
+            row.started_ms,
+            row.holder,
+            row.until_ms,
+        )
+
+    def key(self) -> dict[str, Any]:
+        """What names the row."""
+        return {"of_txn": self.txn_id, "of_table": self.item.table_id, "of_granule": self.item.granule}
+
+    def state(self) -> dict[str, Any]:
+        """The columns that change."""
+        held, wanted = (mode.value if mode else "" for mode in (self.held, self.wanted))
+        return {"held": held, "wanted": self.mark or wanted, "place": self.place}
+
+    def columns(self) -> dict[str, Any]:
+        """The whole row."""
+        return {
+            **self.state(),
+            "table_id": self.item.table_id,
+            "granule": self.item.granule,
+            "txn_id": self.txn_id,
+            "started_ms": self.started_ms,
+            "holder": self.holder,
+            "until_ms": self.until_ms,
+        }
+
+    def blocks(self, wish: Lock) -> LockMode | None:
+        """The mode that is held, or was asked for before, which `wish` has to wait for; None where it has not."""
+        if wish.wanted is None or self.item != wish.item or self.txn_id == wish.txn_id:
+            return None
+        if self.held is not None and not are_compatible(wish.wanted, self.held):
+            return self.held
+        if self.wanted is None or are_compatible(wish.wanted, self.wanted):
+            return None
+        if wish.held is not None and not are_compatible(self.wanted, wish.held):
+            # It waits for the one that wishes: to wait for it would be a circle.
+            return None
+        return self.wanted if (self.place, self.txn_id) < (wish.place, wish.txn_id) else None
+
+
+def rows_on(connection: Connection, items: Collection[Item], txn_id: str, only_held: bool = False) -> list[Lock]:
+    """The rows on `items`, and those of the transaction; with `only_held` what others hold. There may be more."""
+    if not items:
+        return [] if only_held else _locks_of(connection.execute(_OWN, {"of_txn": txn_id}))
+    table_ids = sorted({item.table_id for item in items})
+    granules = sorted({item.granule for item in items})
+    parameters: dict[str, Any] = {"of_txn": txn_id, "table_ids": table_ids}
+    if len(granules) > _MANY_GRANULES:
+        return _locks_of(connection.execute(_HELD_IN_TABLES if only_held else _ON_TABLES, parameters))
+    parameters["granules"] = granules
+    return _locks_of(connection.execute(_HELD if only_held else _ON_ITEMS, parameters))
+
+
+def rows_of(connection: Connection, txn_id: str) -> list[Lock]:
+    """The rows of the transaction, by item, which nobody else changes from now on."""
+    return _locks_of(connection.execute(_OWN, {"of_txn": txn_id}))
+
+
+def _locks_of(rows: Iterable[Row[Any]]) -> list[Lock]:
+    return [Lock.of(row) for row in rows]
+
+
+def states(found: Iterable[Lock]) -> frozenset[tuple[str, ...]]:
+    """What of these rows decides who may have what: to be compared."""
+    return frozenset(
+        (lock.item.table_id, lock.item.granule, lock.txn_id, lock.state()["held"], lock.state()["wanted"])
+        for lock in found
+    )
+
+
+def record(
+    connection: Connection,
+    txn_id: str,
+    own: Mapping[Item, Lock],
+    wanted: Sequence[Lock],
+    holder: str,
+    now_ms: int,
+    until_ms: int,
+) -> None:
+    """Make the rows of the transaction what it holds and `wanted`; earlier wishes are gone."""
+    new = {item: replace(lock, wanted=None) for item, lock in own.items()} | {lock.item: lock for lock in wanted}
+    gone = [lock.key() for lock in new.values() if lock.held is None and lock.wanted is None]
+    changed = [
+        {**lock.key(), **{f"new_{column}": value for column, value in lock.state().items()}}
+        for item, lock in new.items()
+        if item in own and (lock.held or lock.wanted) and lock.state() != own[item].state()
+    ]
+    added = [lock.columns() for item, lock in new.items() if item not in own]
+    for statement, rows in ((_DELETE, gone), (_UPDATE, changed), (_INSERT, added)):
+        if rows:
+            connection.execute(statement, rows)
+    kept = own.values()
+    is_other = any(lock.holder != holder for lock in kept)
+    if kept and (added or is_other or is_due(kept, now_ms, until_ms)):
+        take_over(connection, txn_id, until_ms, holder)
+
+
+def is_due(own: Iterable[Lock], now_ms: int, until_ms: int) -> bool:
+    """Whether half of the lease is over: not every sign of life is worth a write."""
+    return any(lock.until_ms < (now_ms + until_ms) // 2 for lock in own)
+
+
+def strip(connection: Connection, txn_id: str, mark: str, now_ms: int, may: Callable[[Collection[Lock]], bool]) -> bool:
+    """Free all locks of a transaction and mark it, where its rows still are such that one may; whether it was done."""
+    own = rows_of(connection, txn_id)
+    if not own or any(lock.mark for lock in own):
+        return True
+    if not may(own):
+        return False
+    # A row that is changed is seen by whoever waits for it; one that is deleted, and another made, is not.
+    connection.execute(_MARK, {**own[0].key(), "mark": mark, "new_until_ms": now_ms + REMEMBERED_MS})
+    connection.execute(_DELETE_UNMARKED, {"of_txn": txn_id})
+    connection.execute(_FORGET_MARKED, {"now_ms": now_ms})
+    return True
+
+
+def contested(connection: Connection) -> list[Lock]:
+    """All rows on items that somebody waits for."""
+    return _locks_of(connection.execute(_CONTESTED))
+
+
+def take_over(connection: Connection, txn_id: str, until_ms: int, holder: str) -> None:
+    """Let the process `holder` have all locks of the transaction until `until_ms`."""
+    connection.execute(_TAKE_OVER, {"of_txn": txn_id, "new_until_ms": until_ms, "new_holder": holder})
