@@ -30,8 +30,8 @@ from slackwater.errors import (
     TableNotFound,
     UnratifiedCommit,
 )
+from slackwater.owner.api.actions import Action
 from slackwater.owner.api.commits import (
-    Action,
     Commit,
     CommitConflict,
     CommitRequest,

@@ -11,10 +11,10 @@ from schemathesis import GenerationMode
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.schemas import APIOperation
 
+from slackwater.owner.api.fields import GREATEST_VERSION
 from slackwater.owner.database.database import Database
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.tokens import Scope, Tokens
-from slackwater.owner.served.wire.commits import GREATEST_VERSION
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import commit_request, proposal, taken
 
@@ -130,5 +130,5 @@ def test_the_document_names_the_scope_of_each_operation_and_its_greatest_version
     assert scopes["/v1/in-doubt", "GET"] == "admin"
     assert {scope for (path, _), scope in scopes.items() if path.startswith("/v1/transactions")} == {"commit"}
     assert [key for key, scope in scopes.items() if scope is None] == [("/healthz", "GET")]
-    version = schema.raw_schema["components"]["schemas"]["CommitBody"]["properties"]["version"]
+    version = schema.raw_schema["components"]["schemas"]["CommitRequest"]["properties"]["version"]
     assert version["maximum"] == GREATEST_VERSION

@@ -6,15 +6,29 @@ Versions and timestamps (ms since the epoch) are the owner's to choose. Source: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Annotated
+
+from slackwater.owner.api.actions import Actions
+from slackwater.owner.api.fields import (
+    GREATEST_VERSION,
+    Id,
+    IsReplay,
+    Known,
+    Location,
+    MayMove,
+    Name,
+    ToldId,
+    Version,
+    whole_number,
+)
+from slackwater.owner.api.values import Answered, Asked, OnWire
 
 LATEST = -1
 """As `end_version`: up to the latest ratified version."""
-
-Action = Mapping[str, Any]
 
 
 class TableState(str, Enum):
@@ -28,40 +42,54 @@ class TableState(str, Enum):
     RELEASED = "released"
 
 
+def _text(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
 @dataclass(frozen=True, slots=True)
-class ManagedTable:
+class ManagedTable(Answered):
     """What an owner knows of a table; `location` is the URL of its root.
 
     Versions are -1 where there is none: `ratified_version` is the latest that counts, `backfilled_version` the latest
     that is in `_delta_log` for everybody. `problem` says what keeps the owner from taking commits, '' where nothing.
     """
 
-    table_id: str
+    always_sent = ("problem",)
+
+    table_id: ToldId
     name: str
     location: str
-    state: TableState
-    ratified_version: int
-    backfilled_version: int
+    state: Annotated[TableState, OnWire(strict=False)]
+    ratified_version: Known
+    backfilled_version: Known
     timestamp_ms: int
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Answered):
     """A ratified commit: the file `_delta_log/_commits/<file_name>`, and once backfilled `_delta_log/<version>.json`.
 
-    `data` is the file's content, None where it was not asked for or is large: then the file has it.
+    `data` is the file's content, None where it was not asked for or is large: then the file has it. On the wire it is
+    null too where it is no text.
     """
 
-    version: int
+    version: Version
     file_name: str
     timestamp_ms: int
     size_bytes: int
-    data: bytes | None = field(default=None, repr=False)
+    data: Annotated[bytes | None, OnWire(str | None, after=_bytes, write=_text)] = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class CommitRequest:
+class CommitRequest(Asked):
     """One commit to one table, by the identity `commit_id` (a UUID): of any number of equal requests one counts.
 
     `version` is the one after the version that the work was based on. `actions` are as in the log, `commitInfo` first;
@@ -70,56 +98,64 @@ class CommitRequest:
     `is_replay` says that an earlier, equal request may have been carried out.
     """
 
-    table_id: str
-    commit_id: str
-    version: int
-    actions: Sequence[Action] = field(repr=False)
-    may_move: bool = False
-    is_replay: bool = False
+    in_path = "table_id"
+
+    table_id: Id
+    commit_id: Id
+    version: Version
+    actions: Actions = field(repr=False)
+    may_move: MayMove = False
+    is_replay: IsReplay = False
 
 
 @dataclass(frozen=True, slots=True)
-class CommitResponse:
+class CommitResponse(Answered):
     """The commit counts; its version is later than the one asked for where a commit that may move lost the race.
 
     `latest_version` is the latest that was ratified then.
     """
 
     commit: Commit
-    latest_version: int
+    latest_version: Known
 
 
 @dataclass(frozen=True, slots=True)
-class CommitConflict:
+class CommitConflict(Answered):
     """The version belongs to another commit, and nothing of this one is visible; `latest_version` is ratified."""
 
-    latest_version: int
+    latest_version: Known
+
+
+def _without_gap(commits: Sequence[Commit]) -> Sequence[Commit]:
+    if any(later.version != earlier.version + 1 for earlier, later in itertools.pairwise(commits)):
+        raise ValueError("the commits are not ascending without a gap")
+    return commits
 
 
 @dataclass(frozen=True, slots=True)
-class GetCommitsResponse:
+class GetCommitsResponse(Answered):
     """The ratified commits of a range that are not backfilled, ascending without a gap, and the latest version.
 
     The first may be later than the start that was asked for: what is missing before it is in `_delta_log`.
     """
 
-    commits: Sequence[Commit]
-    latest_version: int
+    commits: Annotated[Sequence[Commit], OnWire(after=_without_gap)]
+    latest_version: Known
 
 
 @dataclass(frozen=True, slots=True)
-class OwnershipProposal:
+class OwnershipProposal(Asked):
     """The commit that makes a table this owner's: `version` 0 creates it, a later one takes over what is there.
 
     Its metadata names the owner and `table_id` (a UUID of the proposer's choice). `previous_timestamp_ms` is that of
     the version before, None for a new table; `row_id_mark` the row id high-water mark, None where there are no row ids.
     """
 
-    table_id: str
-    name: str
-    location: str
-    commit_id: str
-    version: int
-    actions: Sequence[Action] = field(repr=False)
-    previous_timestamp_ms: int | None = None
-    row_id_mark: int | None = None
+    table_id: Id
+    name: Name
+    location: Location
+    commit_id: Id
+    version: Version
+    actions: Actions = field(repr=False)
+    previous_timestamp_ms: Annotated[int, OnWire(before=whole_number, ge=0, le=GREATEST_VERSION)] | None = None
+    row_id_mark: Annotated[Known | None, OnWire(description="-1 before the first row id.")] = None

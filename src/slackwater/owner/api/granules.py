@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from slackwater.owner.api.commits import Action
+from slackwater.owner.api.actions import Action
 from slackwater.owner.api.transactions import WHOLE, Item
 
 ANY = "*"

@@ -6,9 +6,13 @@ Source: paper §3.1 (bounds by reads and writes), §3.2 (ranges).
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 from slackwater.errors import InvalidArgument
+from slackwater.owner.api.fields import EPOCH, GREATEST_TIMESTAMP_MS, whole_number
+from slackwater.owner.api.values import Asked, OnWire
 from slackwater.protocol.actions.time_zones import time_zone
 
 UNBOUNDED = 2**62
@@ -30,12 +34,29 @@ _ALIASES = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
-@dataclass(frozen=True, slots=True)
-class TimestampRange:
-    """The timestamp t satisfies `low_ms < t <= high_ms`; ms since the epoch."""
+def _here(high_ms: int | None) -> int:
+    return UNBOUNDED if high_ms is None else high_ms
 
-    low_ms: int
-    high_ms: int = UNBOUNDED
+
+def _there(high_ms: int) -> int | None:
+    return high_ms if high_ms < UNBOUNDED else None
+
+
+# What lies before the epoch bounds nothing.
+_Bound = Annotated[int, OnWire(before=whole_number, ge=-1, le=GREATEST_TIMESTAMP_MS, description=EPOCH)]
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampRange(Asked):
+    """The timestamp t satisfies `low_ms < t <= high_ms`; ms since the epoch.
+
+    On the wire `high_ms` is null where there is no upper bound.
+    """
+
+    always_sent = ("high_ms",)
+
+    low_ms: _Bound
+    high_ms: Annotated[int, OnWire(_Bound | None, after=_here, write=_there)] = UNBOUNDED
 
     @property
     def is_empty(self) -> bool:
@@ -80,6 +101,14 @@ class TimestampRange:
         Source: paper §3.2.2; docs/transactions.md.
         """
         return max(want_ms, self.low_ms + 1) if want_ms <= self.high_ms else self.low_ms + 1
+
+
+def _known(found: Any) -> Any:
+    return {key: found[key] for key in ("lowMs", "highMs") if key in found} if isinstance(found, Mapping) else found
+
+
+AnsweredRange = Annotated[TimestampRange, OnWire(before=_known)]
+"""A range in an answer: what a newer server adds to it is read over."""
 
 
 def instants(timestamp_ms: int, precision: str, zone: str = "UTC") -> tuple[int, int]:

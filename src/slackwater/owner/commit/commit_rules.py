@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from slackwater.errors import CorruptTable, InvalidArgument
-from slackwater.owner.api.commits import Action
+from slackwater.owner.api.actions import Action
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.features.managed_commits import validate_kept

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import orjson
 import sqlalchemy as sa
 
-from slackwater.owner.api.commits import Action
+from slackwater.owner.api.actions import Action
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tables
 from slackwater.owner.state.commit_content import enabled

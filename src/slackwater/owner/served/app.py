@@ -12,19 +12,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from slackwater.errors import UnsupportedFeature
+from slackwater.owner.api.actions import LOG_VALUE, LOG_VALUE_SCHEMA
 from slackwater.owner.api.commit_owner import CommitOwner
+from slackwater.owner.api.fields import GREATEST_VERSION
+from slackwater.owner.api.values import adapter
 from slackwater.owner.served.answers import Refusal
 from slackwater.owner.served.gate import Gate, answered
 from slackwater.owner.served.http.access_log import log_request
 from slackwater.owner.served.metrics import Metrics
 from slackwater.owner.served.observation import Observed
 from slackwater.owner.served.openers import Openers
-from slackwater.owner.served.routes import BEARER, Service, owner_router
+from slackwater.owner.served.routes import BEARER, SHOWN, Service, owner_router
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Tokens
 from slackwater.owner.served.transaction_routes import add_transactions
-from slackwater.owner.served.wire.commits import API_VERSION, GREATEST_VERSION
-from slackwater.owner.served.wire.schemas import LOG_VALUE, LOG_VALUE_SCHEMA
+from slackwater.owner.served.wire.calls import API_VERSION
 from slackwater.owner.served.workers import Workers
 
 _METHOD_NOT_ALLOWED = 405
@@ -63,6 +65,8 @@ def _document(app: FastAPI) -> dict[str, Any]:
         components = document.setdefault("components", {})
         components["securitySchemes"] = {BEARER: {"type": "http", "scheme": "bearer"}}
         components["schemas"][LOG_VALUE] = LOG_VALUE_SCHEMA
+        for kind in SHOWN:
+            components["schemas"][kind.__name__] = adapter(kind).json_schema(mode="serialization")
         app.openapi_schema = _with_exact_bounds(document)
     return app.openapi_schema
 

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, NotAuthorized, SlackwaterError
+from slackwater.owner.api.values import Asked
 from slackwater.owner.served.answers import Refusal, error_response
 from slackwater.owner.served.client.addresses import is_loopback
 from slackwater.owner.served.http.bodies import BodyParser
@@ -62,16 +62,17 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
             answer = super().get_route_handler()
             needed = (self.openapi_extra or {}).get(SCOPE)
             scope = None if needed is None else Scope(needed)
-            model = None if self.body_field is None else cast(type[BaseModel], self.body_field.field_info.annotation)
+            kind = None if self.body_field is None else cast(type[Asked], self.body_field.field_info.annotation)
 
             async def pass_gate(request: Request) -> Response:
                 if scope is not None:
                     granted = request.scope[_GRANTED] = await gate.admit(request, scope)
                     observation(request.scope).caller = granted.name
-                if model is None:
+                if kind is None:
                     return await answer(request)
                 async with gate.bodies.body(request) as body:
-                    return await answer(_ReadRequest(request, body, await gate.parser.parsed(body, model)))
+                    parsed = await gate.parser.parsed(body, kind, request.path_params)
+                    return await answer(_ReadRequest(request, body, parsed))
 
             async def handle(request: Request) -> Response:
                 observation(request.scope).route = self.path
@@ -110,7 +111,7 @@ def answered(request: Request, error: Exception) -> Response:
 class _ReadRequest(Request):
     """A request whose body was read and is known to be what its route is told."""
 
-    def __init__(self, request: Request, body: bytearray, parsed: BaseModel | None) -> None:
+    def __init__(self, request: Request, body: bytearray, parsed: Asked | None) -> None:
         super().__init__(request.scope, request.receive)
         self._read = body
         self._parsed = parsed

@@ -7,25 +7,43 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel
 from starlette.responses import Response
 
 from slackwater.owner.api.commit_owner import CommitOwner
-from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse, OwnershipProposal
+from slackwater.owner.api.commits import (
+    CommitConflict,
+    CommitRequest,
+    CommitResponse,
+    GetCommitsResponse,
+    ManagedTable,
+    OwnershipProposal,
+)
+from slackwater.owner.api.fields import ID_PATTERN, NAME_PATTERN
+from slackwater.owner.api.transactions import TransactionConflict
+from slackwater.owner.api.values import Answered
 from slackwater.owner.served.answers import json_response
 from slackwater.owner.served.gate import SCOPE, Gate, guarded_route
 from slackwater.owner.served.metrics import CONTENT_TYPE, Metrics
 from slackwater.owner.served.openers import Openers
 from slackwater.owner.served.tokens import Scope
-from slackwater.owner.served.wire import commits as wire
-from slackwater.owner.served.wire import schemas
+from slackwater.owner.served.wire.calls import (
+    BackfillAnswer,
+    BackfillRequest,
+    ErrorAnswer,
+    HealthAnswer,
+    OwnerAnswer,
+    RepairAnswer,
+    RepairRequest,
+    TablesAnswer,
+)
+from slackwater.owner.served.wire.queries import CommitsQuery
 from slackwater.owner.served.workers import Workers
 
 BEARER = "bearer"
 """The security scheme's name in the OpenAPI document."""
 
-TableId = Annotated[str, Path(pattern=wire.ID_PATTERN, description="The table's UUID.")]
-TableName = Annotated[str, Path(pattern=wire.NAME_PATTERN, description="The table's name.")]
+TableId = Annotated[str, Path(pattern=ID_PATTERN, description="The table's UUID.")]
+TableName = Annotated[str, Path(pattern=NAME_PATTERN, description="The table's name.")]
 
 _MEANINGS = {
     400: "The owner refuses what was asked (InvalidArgument, PathNotAllowed), or its body broke off.",
@@ -46,6 +64,8 @@ _READ = (401, 403, 422, 429, 500, 503)
 TABLE = (*_READ, 404)
 BODY = (400, 408, 413, 415)
 COMMIT = (*TABLE, *BODY, 409, 504)
+SHOWN = (ErrorAnswer, CommitConflict, TransactionConflict)
+"""What routes answer besides 200: in the OpenAPI document once, for to each route it would be made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,111 +89,109 @@ def owner_router(service: Service, gate: Gate) -> APIRouter:
 
 
 def described(
-    scope: Scope | None, statuses: tuple[int, ...], conflict: type[BaseModel] = schemas.ConflictAnswer
+    scope: Scope | None, statuses: tuple[int, ...], conflict: type[Answered] = CommitConflict
 ) -> dict[str, Any]:
     """How a route stands in the OpenAPI document: its scope, and what it answers besides 200.
 
     A commit's answer to having lost is a `conflict`.
     """
     responses: dict[int | str, dict[str, Any]] = {
-        status: {"model": schemas.ErrorAnswer, "description": _MEANINGS[status]} for status in sorted(statuses)
+        status: answer(_MEANINGS[status], ErrorAnswer) for status in sorted(statuses)
     }
     if 504 in statuses:
-        responses[409]["model"] = conflict | schemas.ErrorAnswer
-    responses["default"] = {"model": schemas.ErrorAnswer, "description": "Another error of Slackwater."}
+        responses[409] = answer(_MEANINGS[409], conflict, ErrorAnswer)
+    responses["default"] = answer("Another error of Slackwater.", ErrorAnswer)
     found: dict[str, Any] = {"responses": responses}
     if scope is not None:
         found["openapi_extra"] = {SCOPE: scope.value, "security": [{BEARER: []}]}
     return found
 
 
+def answer(description: str, *kinds: type[Answered]) -> dict[str, Any]:
+    """How an answer that is one of `kinds`, all of SHOWN, stands in the OpenAPI document."""
+    refs = [{"$ref": f"#/components/schemas/{kind.__name__}"} for kind in kinds]
+    schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
 def _add_tables(router: APIRouter, service: Service) -> None:
     owner, workers = service.owner, service.workers
 
-    @router.get("/v1/owner", response_model=schemas.OwnerAnswer, **described(Scope.READ, _READ))
+    @router.get("/v1/owner", response_model=OwnerAnswer, **described(Scope.READ, _READ))
     async def get_owner() -> Response:
         """Who this owner is."""
         owner_id = await workers.look(lambda: owner.owner_id)
-        return json_response({"ownerId": owner_id, "apiVersion": wire.API_VERSION})
+        return json_response(OwnerAnswer(owner_id).to_json())
 
-    @router.get("/v1/tables", response_model=schemas.TablesAnswer, **described(Scope.READ, _READ))
+    @router.get("/v1/tables", response_model=TablesAnswer, **described(Scope.READ, _READ))
     async def list_tables() -> Response:
         """The tables that are this owner's, or on their way, by name."""
-        found = await workers.look(owner.tables)
-        return json_response({"tables": [wire.table_to_json(table) for table in found]})
+        return json_response(TablesAnswer(await workers.look(owner.tables)).to_json())
 
-    @router.get("/v1/tables/{name}", response_model=schemas.TableRecord, **described(Scope.READ, TABLE))
+    @router.get("/v1/tables/{name}", response_model=ManagedTable, **described(Scope.READ, TABLE))
     async def get_table(name: TableName) -> Response:
         """The table of that name."""
-        return json_response(wire.table_to_json(await workers.look(functools.partial(owner.table, name))))
+        table = await workers.look(functools.partial(owner.table, name))
+        return json_response(table.to_json())
 
-    @router.post("/v1/tables", response_model=schemas.CommitAnswer, **described(Scope.ADMIN, COMMIT))
-    async def take_table(body: schemas.ProposalBody) -> Response:
+    @router.post("/v1/tables", response_model=CommitResponse, **described(Scope.ADMIN, COMMIT))
+    async def take_table(body: OwnershipProposal) -> Response:
         """Own a table from the proposed commit on. 409 with `latestVersion` where the version exists already."""
-        proposal = OwnershipProposal(
-            table_id=body.table_id,
-            name=body.name,
-            location=body.location,
-            commit_id=body.commit_id,
-            version=body.version,
-            actions=body.actions,
-            previous_timestamp_ms=body.previous_timestamp_ms,
-            row_id_mark=body.row_id_mark,
-        )
-        return _ratified(service, await workers.ratify(owner.take, proposal))
+        return _ratified(service, await workers.ratify(owner.take, body))
 
 
 def _add_commits(router: APIRouter, service: Service) -> None:
     owner, workers = service.owner, service.workers
 
-    @router.post(
-        "/v1/tables/{table_id}/commits", response_model=schemas.CommitAnswer, **described(Scope.COMMIT, COMMIT)
-    )
-    async def commit(table_id: TableId, body: schemas.CommitBody) -> Response:
+    @router.post("/v1/tables/{table_id}/commits", response_model=CommitResponse, **described(Scope.COMMIT, COMMIT))
+    async def commit(table_id: TableId, body: CommitRequest) -> Response:
         """Make the actions a version of the table. 409 with `latestVersion` where the version is another commit's."""
-        return _ratified(service, await workers.ratify(owner.commit, _request(table_id, body)))
+        del table_id  # the request has it
+        return _ratified(service, await workers.ratify(owner.commit, body))
 
-    @router.get("/v1/tables/{table_id}/commits", response_model=schemas.CommitsAnswer, **described(Scope.READ, TABLE))
-    async def get_commits(table_id: TableId, asked: Annotated[schemas.CommitsQuery, Query()]) -> Response:
+    @router.get("/v1/tables/{table_id}/commits", response_model=GetCommitsResponse, **described(Scope.READ, TABLE))
+    async def get_commits(table_id: TableId, asked: Annotated[CommitsQuery, Query()]) -> Response:
         """The ratified commits of the range that are not backfilled, and the latest version."""
         call = functools.partial(owner.get_commits, table_id, asked.start_version, asked.end_version, asked.with_data)
-        return json_response(wire.commits_to_json(await workers.look(call)))
+        found = await workers.look(call)
+        return json_response(found.to_json())
 
     @router.post(
         "/v1/tables/{table_id}/backfill",
-        response_model=schemas.BackfilledAnswer,
+        response_model=BackfillAnswer,
         **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
     )
-    async def backfill(table_id: TableId, body: schemas.BackfillBody) -> Response:
+    async def backfill(table_id: TableId, body: BackfillRequest) -> Response:
         """Copy ratified commits to `_delta_log`; the version that it reaches to now."""
         call = functools.partial(owner.backfill_to_version, table_id, body.version)
-        return json_response({"version": await workers.settle(call)})
+        return json_response(BackfillAnswer(await workers.settle(call)).to_json())
 
-    @router.post("/v1/tables/{table_id}/release", response_model=schemas.CommitAnswer, **described(Scope.ADMIN, COMMIT))
-    async def release(table_id: TableId, body: schemas.CommitBody) -> Response:
+    @router.post("/v1/tables/{table_id}/release", response_model=CommitResponse, **described(Scope.ADMIN, COMMIT))
+    async def release(table_id: TableId, body: CommitRequest) -> Response:
         """Hand the table back to the file system, by the commit that removes the ownership."""
-        return _ratified(service, await workers.ratify(owner.release, _request(table_id, body)))
+        del table_id  # the request has it
+        return _ratified(service, await workers.ratify(owner.release, body))
 
 
 def _add_operations(router: APIRouter, service: Service) -> None:
     owner, workers, metrics = service.owner, service.workers, service.metrics
 
-    @router.post("/v1/repair", response_model=schemas.RepairedAnswer, **described(Scope.ADMIN, (*TABLE, *BODY, 409)))
-    async def repair(body: schemas.RepairBody) -> Response:
+    @router.post("/v1/repair", response_model=RepairAnswer, **described(Scope.ADMIN, (*TABLE, *BODY, 409)))
+    async def repair(body: RepairRequest) -> Response:
         """Finish what was cut short and remove what nobody needs, in one table or all."""
         done = await workers.settle(functools.partial(owner.repair, body.table_id))
-        return json_response({"done": list(done)})
+        return json_response(RepairAnswer(done).to_json())
 
     @router.get(
         "/healthz",
-        response_model=schemas.HealthAnswer,
-        responses={503: {"model": schemas.HealthAnswer, "description": "The owner does not answer."}},
+        response_model=HealthAnswer,
+        responses={503: {"model": HealthAnswer, "description": "The owner does not answer."}},
     )
     async def health() -> Response:
         """Whether the owner answers, and nothing else."""
         if await workers.is_well(owner.tables):
-            return json_response({"status": "ok"})
-        return json_response({"status": "unavailable"}, 503)
+            return json_response(HealthAnswer("ok").to_json())
+        return json_response(HealthAnswer("unavailable").to_json(), 503)
 
     scope = None if service.public_metrics else Scope.READ
 
@@ -186,19 +204,6 @@ def _add_operations(router: APIRouter, service: Service) -> None:
         return Response(await workers.look(metrics.exposition), media_type=CONTENT_TYPE)
 
 
-def _request(table_id: str, body: schemas.CommitBody) -> CommitRequest:
-    return CommitRequest(
-        table_id=table_id,
-        commit_id=body.commit_id,
-        version=body.version,
-        actions=body.actions,
-        may_move=body.may_move,
-        is_replay=body.is_replay,
-    )
-
-
-def _ratified(service: Service, answer: CommitResponse | CommitConflict) -> Response:
-    service.metrics.count_commit(isinstance(answer, CommitResponse))
-    if isinstance(answer, CommitResponse):
-        return json_response(wire.response_to_json(answer))
-    return json_response({"latestVersion": answer.latest_version}, 409)
+def _ratified(service: Service, outcome: CommitResponse | CommitConflict) -> Response:
+    service.metrics.count_commit(isinstance(outcome, CommitResponse))
+    return json_response(outcome.to_json(), 200 if isinstance(outcome, CommitResponse) else 409)

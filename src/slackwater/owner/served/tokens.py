@@ -18,9 +18,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from slackwater.errors import InvalidArgument
+from slackwater.owner.api.fields import checked_name
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tokens as tokens_table
-from slackwater.owner.served.wire.commits import checked_name
 from slackwater.owner.state.clock import OwnerClock
 
 CACHED_S = 3.0

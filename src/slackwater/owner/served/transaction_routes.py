@@ -10,13 +10,14 @@ from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from slackwater.owner.api.timestamp_range import UNBOUNDED, TimestampRange
+from slackwater.owner.api.fields import ID_PATTERN
+from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
-    Item,
+    LONGEST_LOCK_WAIT_S,
+    Cut,
     LockRequest,
-    TableRead,
-    TableWrite,
     TimeRequest,
+    TransactionConflict,
     TransactionRequest,
     TransactionResponse,
     Vote,
@@ -24,15 +25,22 @@ from slackwater.owner.api.transactions import (
 from slackwater.owner.served.answers import json_response
 from slackwater.owner.served.lock_holders import LockHolders
 from slackwater.owner.served.openers import Step
-from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, described
+from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, answer, described
 from slackwater.owner.served.tokens import Scope
-from slackwater.owner.served.wire import commits as wire
-from slackwater.owner.served.wire import transaction_schemas as schemas
-from slackwater.owner.served.wire import transactions as transaction_wire
-from slackwater.owner.served.wire.schemas import ErrorAnswer
-from slackwater.owner.served.wire.transactions import LONGEST_LOCK_WAIT_S
+from slackwater.owner.served.wire.calls import (
+    AcknowledgeRequest,
+    DecisionAnswer,
+    DecisionRequest,
+    DoneAnswer,
+    ErrorAnswer,
+    FinishAnswer,
+    FinishRequest,
+    InDoubtAnswer,
+    PrepareRequest,
+)
+from slackwater.owner.served.wire.queries import CutQuery
 
-TxnId = Annotated[str, Path(pattern=wire.ID_PATTERN, description="The transaction's UUID.")]
+TxnId = Annotated[str, Path(pattern=ID_PATTERN, description="The transaction's UUID.")]
 
 
 def add_transactions(router: APIRouter, service: Service) -> None:
@@ -48,27 +56,26 @@ def add_transactions(router: APIRouter, service: Service) -> None:
 def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> None:
     owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
-    @router.get("/v1/cut", response_model=schemas.CutAnswer, **described(Scope.READ, TABLE))
-    async def get_cut(asked: Annotated[schemas.CutQuery, Query()]) -> Response:
+    @router.get("/v1/cut", response_model=Cut, **described(Scope.READ, TABLE))
+    async def get_cut(asked: Annotated[CutQuery, Query()]) -> Response:
         """One state of all tables: the latest, or the one that was current at an instant, for ever the same."""
         if asked.timestamp_ms is None:
             found = await workers.look(owner.cut)
         else:
             found = await workers.look_back(functools.partial(owner.cut, asked.timestamp_ms))
-        return json_response(transaction_wire.cut_to_json(found))
+        return json_response(found.to_json())
 
     @router.post(
         "/v1/transactions/{txn_id}/time",
-        response_model=schemas.RangeRecord,
+        response_model=TimestampRange,
         **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
     )
-    async def get_time(request: Request, txn_id: TxnId, body: schemas.TimeBody) -> Response:
+    async def get_time(request: Request, txn_id: TxnId, body: TimeRequest) -> Response:
         """The range that a request for the current time leaves. To ask again does no harm."""
-        asked = _time_request(txn_id, body)
         if body.holds:
             holders.add(txn_id)
-        narrowed = await workers.step(guarded(request, txn_id, Step.WORK, functools.partial(owner.narrow, asked)))
-        return json_response(transaction_wire.range_to_json(narrowed))
+        narrowed = await workers.step(guarded(request, txn_id, Step.WORK, functools.partial(owner.narrow, body)))
+        return json_response(narrowed.to_json())
 
 
 def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> None:
@@ -76,20 +83,19 @@ def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> Non
 
     @router.post(
         "/v1/transactions/{txn_id}/locks",
-        response_model=schemas.DoneAnswer,
+        response_model=DoneAnswer,
         **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
     )
-    async def lock(request: Request, txn_id: TxnId, body: schemas.LockBody) -> Response:
+    async def lock(request: Request, txn_id: TxnId, body: LockRequest) -> Response:
         """Lock the items for the transaction. 409 (LockTimeout) where others hold them: ask again to go on waiting."""
-        asked = LockRequest(txn_id, body.started_ms, _items(body.items), body.is_exclusive, body.timeout_s)
         holders.add(txn_id)
-        call = guarded(request, txn_id, Step.WORK, lambda timeout_s: owner.lock(replace(asked, timeout_s=timeout_s)))
+        call = guarded(request, txn_id, Step.WORK, lambda timeout_s: owner.lock(replace(body, timeout_s=timeout_s)))
         await workers.lock(call, min(body.timeout_s, LONGEST_LOCK_WAIT_S))
-        return json_response({})
+        return json_response(DoneAnswer().to_json())
 
     @router.post(
         "/v1/transactions/{txn_id}/keep-alive",
-        response_model=schemas.DoneAnswer,
+        response_model=DoneAnswer,
         **described(Scope.COMMIT, (*TABLE, 409)),
     )
     async def keep_alive(request: Request, txn_id: TxnId) -> Response:
@@ -97,16 +103,14 @@ def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> Non
         await workers.step(guarded(request, txn_id, Step.WORK, functools.partial(owner.keep_alive, txn_id)))
         # Another server of the same owner may have granted them.
         holders.add(txn_id)
-        return json_response({})
+        return json_response(DoneAnswer().to_json())
 
-    @router.delete(
-        "/v1/transactions/{txn_id}", response_model=schemas.DoneAnswer, **described(Scope.COMMIT, (*TABLE, 409))
-    )
+    @router.delete("/v1/transactions/{txn_id}", response_model=DoneAnswer, **described(Scope.COMMIT, (*TABLE, 409)))
     async def end(request: Request, txn_id: TxnId) -> Response:
         """Forget a transaction that is not going to commit: its locks are free."""
         await workers.step(guarded(request, txn_id, Step.END, functools.partial(owner.end, txn_id)))
         holders.remove(txn_id)
-        return json_response({})
+        return json_response(DoneAnswer().to_json())
 
 
 def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> None:
@@ -114,61 +118,58 @@ def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> No
 
     @router.post(
         "/v1/transactions",
-        response_model=schemas.TransactionAnswer,
-        **described(Scope.COMMIT, COMMIT, schemas.TransactionConflictAnswer),
+        response_model=TransactionResponse,
+        **described(Scope.COMMIT, COMMIT, TransactionConflict),
     )
-    async def commit_transaction(request: Request, body: schemas.TransactionBody) -> Response:
+    async def commit_transaction(request: Request, body: TransactionRequest) -> Response:
         """Make all commits count at once. 409 with `latestVersions` where it is based on versions that are not the
         latest."""
         is_awaited = body.txn_id in holders
-        asked = _transaction_request(body.txn_id, body)
         call = guarded(request, body.txn_id, Step.WORK, owner.commit_transaction)
-        answer = await workers.ratify(call, asked, is_awaited)
-        service.metrics.count_commit(isinstance(answer, TransactionResponse))
-        if isinstance(answer, TransactionResponse):
+        outcome = await workers.ratify(call, body, is_awaited)
+        service.metrics.count_commit(isinstance(outcome, TransactionResponse))
+        if isinstance(outcome, TransactionResponse):
             holders.remove(body.txn_id)
-            return json_response(transaction_wire.transaction_response_to_json(answer))
-        return json_response(transaction_wire.transaction_conflict_to_json(answer), 409)
+        return json_response(outcome.to_json(), 200 if isinstance(outcome, TransactionResponse) else 409)
 
 
 def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> None:
     owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
     voting = described(Scope.COMMIT, (*TABLE, *BODY, 409))
-    voting["responses"][409]["model"] = schemas.TransactionConflictAnswer | ErrorAnswer
+    voting["responses"][409] = answer(voting["responses"][409]["description"], TransactionConflict, ErrorAnswer)
 
-    @router.post("/v1/transactions/{txn_id}/prepare", response_model=schemas.VoteAnswer, **voting)
-    async def prepare(request: Request, txn_id: TxnId, body: schemas.PrepareBody) -> Response:
+    @router.post("/v1/transactions/{txn_id}/prepare", response_model=Vote, **voting)
+    async def prepare(request: Request, txn_id: TxnId, body: PrepareRequest) -> Response:
         """Promise to commit this owner's part of a transaction over the tables of several, durably. 409 with
         `latestVersions` as for a commit. To ask again does no harm: the first vote stands."""
-        asked = _transaction_request(txn_id, body)
-        call = functools.partial(owner.prepare, asked, body.coordinator_id)
-        answer = await workers.vote(guarded(request, txn_id, Step.WORK, call), txn_id in holders)
+        call = functools.partial(owner.prepare, body.transaction, body.coordinator_id)
+        outcome = await workers.vote(guarded(request, txn_id, Step.WORK, call), txn_id in holders)
         # What it has locked stays its own, after a conflict too.
         holders.add(txn_id)
-        if isinstance(answer, Vote):
-            return json_response(transaction_wire.vote_to_json(answer))
+        if isinstance(outcome, Vote):
+            return json_response(outcome.to_json())
         service.metrics.count_commit(False)
-        return json_response(transaction_wire.transaction_conflict_to_json(answer), 409)
+        return json_response(outcome.to_json(), 409)
 
     @router.post(
         "/v1/transactions/{txn_id}/finish",
-        response_model=schemas.FinishAnswer,
+        response_model=FinishAnswer,
         **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
     )
-    async def finish(request: Request, txn_id: TxnId, body: schemas.FinishBody) -> Response:
+    async def finish(request: Request, txn_id: TxnId, body: FinishRequest) -> Response:
         """Carry out what was decided, once. To ask again does no harm, and is right after any error but a refusal."""
         call = functools.partial(owner.finish, txn_id, body.timestamp_ms)
         response = await workers.finish(guarded(request, txn_id, Step.END, call))
         if response is not None:
             service.metrics.count_commit(True)
         holders.remove(txn_id)
-        return json_response(transaction_wire.finished_to_json(response))
+        return json_response(FinishAnswer(response).to_json())
 
-    @router.get("/v1/in-doubt", response_model=schemas.InDoubtAnswer, **described(Scope.ADMIN, TABLE))
+    @router.get("/v1/in-doubt", response_model=InDoubtAnswer, **described(Scope.ADMIN, TABLE))
     async def get_in_doubt() -> Response:
         """The transactions that this owner has voted for, and whose outcome it has not been told."""
-        return json_response(transaction_wire.in_doubt_to_json(await workers.look(owner.in_doubt)))
+        return json_response(InDoubtAnswer(await workers.look(owner.in_doubt)).to_json())
 
 
 def _add_decisions(router: APIRouter, service: Service) -> None:
@@ -176,64 +177,34 @@ def _add_decisions(router: APIRouter, service: Service) -> None:
 
     deciding = described(Scope.COMMIT, (*TABLE, *BODY))
     unknown = "Nobody can say what is decided (CommitUnknown): ask again."
-    deciding["responses"][504] = {"model": ErrorAnswer, "description": unknown}
+    deciding["responses"][504] = answer(unknown, ErrorAnswer)
 
-    @router.post("/v1/transactions/{txn_id}/decision", response_model=schemas.DecisionAnswer, **deciding)
-    async def decide(request: Request, txn_id: TxnId, body: schemas.DecisionBody) -> Response:
+    @router.post("/v1/transactions/{txn_id}/decision", response_model=DecisionAnswer, **deciding)
+    async def decide(request: Request, txn_id: TxnId, body: DecisionRequest) -> Response:
         """As coordinator: record whether and when the transaction commits. What is answered counts: what was decided
         first. To ask again does no harm."""
         call = functools.partial(owner.decide, txn_id, body.timestamp_ms, body.participants)
         decided_ms = await workers.decide(guarded(request, txn_id, Step.WORK, call))
-        return json_response({"timestampMs": decided_ms})
+        return json_response(DecisionAnswer(decided_ms).to_json())
 
     @router.post(
         "/v1/transactions/{txn_id}/decision/ask",
-        response_model=schemas.DecisionAnswer,
+        response_model=DecisionAnswer,
         **described(Scope.COMMIT, TABLE),
     )
     async def ask_decision(request: Request, txn_id: TxnId) -> Response:
         """As coordinator: when the transaction commits. Where nothing is decided, that it does not is decided now."""
         call = functools.partial(owner.decision, txn_id)
-        return json_response({"timestampMs": await workers.step(guarded(request, txn_id, Step.ASK, call))})
+        decided_ms = await workers.step(guarded(request, txn_id, Step.ASK, call))
+        return json_response(DecisionAnswer(decided_ms).to_json())
 
     @router.post(
         "/v1/transactions/{txn_id}/acknowledge",
-        response_model=schemas.DoneAnswer,
+        response_model=DoneAnswer,
         **described(Scope.COMMIT, (*TABLE, *BODY)),
     )
-    async def acknowledge(request: Request, txn_id: TxnId, body: schemas.AcknowledgeBody) -> Response:
+    async def acknowledge(request: Request, txn_id: TxnId, body: AcknowledgeRequest) -> Response:
         """As coordinator: one participant has carried out the decision; after the last it is forgotten."""
         call = functools.partial(owner.acknowledge, txn_id, body.participant_id)
         await workers.step(guarded(request, txn_id, Step.END, call))
-        return json_response({})
-
-
-def _time_request(txn_id: str, body: schemas.TimeBody) -> TimeRequest:
-    return TimeRequest(
-        txn_id=txn_id,
-        range=_range(body.range),
-        precision=body.precision,
-        zone=body.zone,
-        writes=_items(body.writes),
-        ahead_ms=body.ahead_ms,
-        holds=body.holds,
-    )
-
-
-def _transaction_request(txn_id: str, body: schemas.WorkBody) -> TransactionRequest:
-    return TransactionRequest(
-        txn_id=txn_id,
-        range=_range(body.range),
-        reads=[TableRead(read.table_id, read.version, read.granules) for read in body.reads],
-        writes=[TableWrite(write.table_id, write.version, write.actions, write.may_move) for write in body.writes],
-        has_locks=body.has_locks,
-        is_replay=body.is_replay,
-    )
-
-
-def _range(body: schemas.RangeRecord) -> TimestampRange:
-    return TimestampRange(body.low_ms, UNBOUNDED if body.high_ms is None else body.high_ms)
-
-
-def _items(items: list[schemas.ItemRecord]) -> list[Item]:
-    return [Item(item.table_id, item.granule) for item in items]
+        return json_response(DoneAnswer().to_json())

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from slackwater.errors import InvalidArgument
-from slackwater.owner.api.commits import Action
+from slackwater.owner.api.actions import Action
 from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.protocol.features import row_tracking
 from slackwater.protocol.properties.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION

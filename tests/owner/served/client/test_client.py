@@ -26,7 +26,6 @@ from slackwater.errors import (
 from slackwater.owner.api.commits import CommitConflict, CommitResponse
 from slackwater.owner.served.client.client import HttpOwner
 from slackwater.owner.served.client.patience import LONGEST_ASKED_WAIT_S
-from slackwater.owner.served.wire import commits as wire
 from slackwater.owner.served.wire.errors import error_to_json
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.scripted import LOST, NEVER_SENT, TOKEN, Script, Step, answered, failed
@@ -356,7 +355,7 @@ def test_a_lost_answer_of_a_commit_that_counts_counts_once() -> None:
         asked = commit_request(table_id, body["version"], commit_id=body["commitId"], actions=body["actions"])
         answer = memory.commit(asked)
         assert isinstance(answer, CommitResponse)
-        return answered(wire.response_to_json(answer))
+        return answered(answer.to_json())
 
     answer = Script(lose, carry_out).owner.commit(commit_request(table_id, 1))
     assert isinstance(answer, CommitResponse)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.owner.api import actions
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.http.bodies import ValueCount
 from slackwater.owner.served.settings import MIB, ServedSettings
-from slackwater.owner.served.wire import commits as wire
 from tests.owner.served.crowding import crowded
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import AppClient, new_id, served, taken
@@ -52,7 +52,7 @@ def test_values_are_counted_whatever_strings_hold_and_wherever_pieces_end(value:
 def test_a_request_is_answered_while_the_values_of_another_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     looking, answered = threading.Event(), threading.Event()
     in_order: list[bool] = []
-    check = wire._check_values
+    check = actions._check_values
 
     def held(value: dict[str, Any], index: int) -> None:
         looking.set()
@@ -61,7 +61,7 @@ def test_a_request_is_answered_while_the_values_of_another_are_looked_at(monkeyp
 
     memory = MemoryOwner()
     table_id = taken(memory)
-    monkeypatch.setattr(wire, "_check_values", held)
+    monkeypatch.setattr(actions, "_check_values", held)
     body = {"commitId": new_id(), "version": 1, "actions": [{"commitInfo": {}}]}
     with served(memory) as url, ThreadPoolExecutor(1) as pool:
         pending = pool.submit(httpx.post, f"{url}/v1/tables/{table_id}/commits", json=body, timeout=60)

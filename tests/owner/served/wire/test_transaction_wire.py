@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, get_args
+from collections import deque
+from types import MappingProxyType
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.errors import InvalidArgument
 from slackwater.owner.api.commits import Commit, CommitResponse
+from slackwater.owner.api.fields import GREATEST_TIMESTAMP_MS, GREATEST_VERSION, checked_timeout, checked_timestamp
 from slackwater.owner.api.timestamp_range import PRECISIONS, UNBOUNDED, TimestampRange, instants
 from slackwater.owner.api.transactions import (
     LONGEST_AHEAD_MS,
@@ -27,14 +29,21 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.served.wire import commits as wire
-from slackwater.owner.served.wire import transaction_schemas
-from slackwater.owner.served.wire import transactions as transaction_wire
-from slackwater.owner.served.wire.transactions import GREATEST_TIMESTAMP_MS
+from slackwater.owner.api.values import Value
+from slackwater.owner.served.wire.calls import (
+    DecisionAnswer,
+    DecisionRequest,
+    FinishAnswer,
+    FinishRequest,
+    InDoubtAnswer,
+    PrepareRequest,
+    prepare_request,
+)
 
 IDS = st.uuids().map(str)
 LONGS = st.integers(-(2**63), 2**63 - 1)
-VERSIONS = st.integers(0, wire.GREATEST_VERSION)
+VERSIONS = st.integers(0, GREATEST_VERSION)
+KNOWN = st.integers(-1, GREATEST_VERSION)
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
 GRANULES = st.just(WHOLE) | st.text(
     st.characters(exclude_categories=("Cs",), exclude_characters=[chr(code) for code in range(32)]), max_size=512
@@ -45,10 +54,11 @@ ITEMS = st.lists(st.builds(Item, IDS, GRANULES), max_size=3)
 CUTS = st.builds(
     Cut,
     LONGS,
-    st.lists(st.builds(TableVersion, IDS, TEXTS, TEXTS, st.none() | LONGS, st.none() | LONGS, LONGS), max_size=3),
+    st.lists(st.builds(TableVersion, IDS, TEXTS, TEXTS, st.none() | KNOWN, st.none() | LONGS, LONGS), max_size=3),
 )
-COMMITS = st.builds(CommitResponse, st.builds(Commit, VERSIONS, TEXTS, LONGS, LONGS, st.none()), LONGS)
+COMMITS = st.builds(CommitResponse, st.builds(Commit, VERSIONS, TEXTS, LONGS, LONGS, st.none()), KNOWN)
 ID = "11111111-2222-4333-8444-555555555555"
+OTHER = "11111111-2222-4333-8444-666666666666"
 
 
 def over_the_wire(value: Any) -> Any:
@@ -57,52 +67,49 @@ def over_the_wire(value: Any) -> Any:
 
 @given(CUTS)
 def test_a_cut_arrives_as_it_was(cut: Cut) -> None:
-    assert transaction_wire.cut_from_json(over_the_wire(transaction_wire.cut_to_json(cut))) == cut
+    assert Cut.from_json(over_the_wire(cut.to_json())) == cut
 
 
 @given(RANGES)
 def test_a_range_arrives_as_it_was(range_: TimestampRange) -> None:
-    assert transaction_wire.range_from_json(over_the_wire(transaction_wire.range_to_json(range_))) == range_
+    assert TimestampRange.from_json(over_the_wire(range_.to_json())) == range_
 
 
 @given(st.builds(TransactionResponse, LONGS, st.dictionaries(IDS, COMMITS, max_size=3)))
 def test_the_answer_to_a_transaction_arrives_as_it_was(response: TransactionResponse) -> None:
-    sent = over_the_wire(transaction_wire.transaction_response_to_json(response))
-    assert transaction_wire.transaction_response_from_json(sent) == response
+    assert TransactionResponse.from_json(over_the_wire(response.to_json())) == response
 
 
-@given(st.builds(TransactionConflict, st.dictionaries(IDS, LONGS)))
+@given(st.builds(TransactionConflict, st.dictionaries(IDS, KNOWN)))
 def test_the_conflict_of_a_transaction_arrives_as_it_was(conflict: TransactionConflict) -> None:
-    sent = over_the_wire(transaction_wire.transaction_conflict_to_json(conflict))
-    assert transaction_wire.transaction_conflict_from_json(sent) == conflict
+    assert TransactionConflict.from_json(over_the_wire(conflict.to_json())) == conflict
 
 
 @given(st.builds(Vote, RANGES, LONGS))
 def test_a_vote_arrives_as_it_was(vote: Vote) -> None:
-    assert transaction_wire.vote_from_json(over_the_wire(transaction_wire.vote_to_json(vote))) == vote
+    assert Vote.from_json(over_the_wire(vote.to_json())) == vote
 
 
 @given(st.none() | st.builds(TransactionResponse, LONGS, st.dictionaries(IDS, COMMITS, max_size=3)))
 def test_what_was_carried_out_arrives_as_it_was(response: TransactionResponse | None) -> None:
-    sent = over_the_wire(transaction_wire.finished_to_json(response))
-    assert transaction_wire.finished_from_json(sent) == response
+    answer = FinishAnswer(response)
+    assert FinishAnswer.from_json(over_the_wire(answer.to_json())) == answer
 
 
 @given(st.lists(st.builds(InDoubt, IDS, IDS, LONGS), max_size=3))
 def test_transactions_in_doubt_arrive_as_they_were(doubts: list[InDoubt]) -> None:
-    assert transaction_wire.in_doubt_from_json(over_the_wire(transaction_wire.in_doubt_to_json(doubts))) == doubts
+    answer = InDoubtAnswer(doubts)
+    assert InDoubtAnswer.from_json(over_the_wire(answer.to_json())) == answer
 
 
 @given(st.none() | st.integers(0, GREATEST_TIMESTAMP_MS), st.lists(IDS, max_size=3))
-def test_a_decision_of_the_client_is_a_body_that_the_server_takes(
-    timestamp_ms: int | None, participants: list[str]
-) -> None:
-    decision = over_the_wire(transaction_wire.decision_to_json(timestamp_ms, participants))
-    finish = over_the_wire(transaction_wire.finish_to_json(timestamp_ms))
-    assert transaction_schemas.DecisionBody.model_validate(decision).model_dump(by_alias=True) == decision
-    assert transaction_schemas.FinishBody.model_validate(finish).model_dump(by_alias=True) == finish
-    assert transaction_wire.decided_from_json(finish) == timestamp_ms
-    assert decision["participants"] == participants
+def test_a_decision_arrives_as_it_was(timestamp_ms: int | None, participants: list[str]) -> None:
+    for value in (
+        DecisionRequest(timestamp_ms, participants),
+        FinishRequest(timestamp_ms),
+        DecisionAnswer(timestamp_ms),
+    ):
+        assert type(value).from_json(over_the_wire(value.to_json())) == value
 
 
 @given(
@@ -117,18 +124,17 @@ def test_a_decision_of_the_client_is_a_body_that_the_server_takes(
         st.lists(IDS, max_size=3),
     )
 )
-def test_what_the_client_asks_of_the_time_is_a_body_that_the_server_takes(request: TimeRequest) -> None:
-    body = over_the_wire(transaction_wire.time_request_to_json(request))
-    read = transaction_schemas.TimeBody.model_validate(body)
-    assert read.model_dump(by_alias=True) == body
+def test_a_request_for_the_time_arrives_as_it_was_without_what_stands_in_its_path(request: TimeRequest) -> None:
+    body = over_the_wire(request.to_json())
+    assert "txnId" not in body
+    assert TimeRequest.from_json({**body, "txnId": ID}) == request
 
 
-@given(st.builds(LockRequest, st.just(ID), st.integers(0, GREATEST_TIMESTAMP_MS), ITEMS, st.booleans(), st.just(99.0)))
-def test_what_the_client_asks_of_locks_is_a_body_that_the_server_takes(request: LockRequest) -> None:
-    body = over_the_wire(transaction_wire.lock_request_to_json(request, 0.5))
-    assert body["timeoutS"] == 0.5
-    read = transaction_schemas.LockBody.model_validate(body)
-    assert read.model_dump(by_alias=True) == body
+@given(st.builds(LockRequest, st.just(ID), st.integers(0, GREATEST_TIMESTAMP_MS), ITEMS, st.booleans(), st.just(0.5)))
+def test_a_request_for_locks_arrives_as_it_was_without_what_stands_in_its_path(request: LockRequest) -> None:
+    body = over_the_wire(request.to_json())
+    assert "txnId" not in body
+    assert LockRequest.from_json({**body, "txnId": ID}) == request
 
 
 @given(
@@ -140,24 +146,32 @@ def test_what_the_client_asks_of_locks_is_a_body_that_the_server_takes(request: 
     RANGES,
     st.booleans(),
 )
-def test_a_transaction_of_the_client_is_a_body_that_the_server_takes(
+def test_a_transaction_arrives_as_it_was_also_where_it_is_to_be_promised(
     reads: list[TableRead], writes: list[TableWrite], range_: TimestampRange, is_replay: bool
 ) -> None:
-    request = TransactionRequest(ID, range_, reads, writes)
-    contents = [wire.commit_content(write.actions) for write in writes]
-    body = over_the_wire(transaction_wire.transaction_to_json(request, contents, is_replay))
-    read = transaction_schemas.TransactionBody.model_validate(body)
-    assert read.model_dump(by_alias=True) == body
-    assert read.is_replay is is_replay
-    promised = over_the_wire(
-        transaction_wire.prepare_to_json(replace(request, has_locks=True, is_replay=is_replay), contents, ID)
-    )
-    assert {**promised, "txnId": ID, "hasLocks": False} == {**body, "coordinatorId": ID}
-    assert transaction_schemas.PrepareBody.model_validate(promised).model_dump(by_alias=True) == promised
+    request = TransactionRequest(ID, range_, reads, writes, has_locks=not is_replay, is_replay=is_replay)
+    assert TransactionRequest.from_json(over_the_wire(request.to_json())) == request
+    body = over_the_wire(prepare_request(request, OTHER).to_json())
+    assert "txnId" not in body
+    promised = PrepareRequest.from_json({**body, "txnId": ID})
+    assert (promised.transaction, promised.coordinator_id) == (request, OTHER)
 
 
-def test_the_precisions_are_those_that_there_are() -> None:
-    assert get_args(transaction_schemas.Precision) == PRECISIONS
+def test_tuples_and_other_sequences_and_mappings_are_arrays_and_objects() -> None:
+    request = TimeRequest(ID, TimestampRange(4), writes=(Item(ID),), holds=deque([ID]))
+    assert over_the_wire(request.to_json())["writes"] == [{"tableId": ID, "granule": ""}]
+    assert over_the_wire(request.to_json())["holds"] == [ID]
+    conflict = TransactionConflict(MappingProxyType({ID: 7}))
+    assert over_the_wire(conflict.to_json()) == {"latestVersions": {ID: 7}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Item(cast(str, 5)), LockRequest(ID, 5, [cast(Item, 7)], True, 0.0), FinishRequest(cast(int, "x"))],
+)
+def test_a_value_with_fields_of_other_types_is_not_sent(value: Value) -> None:
+    with pytest.raises(InvalidArgument, match="cannot be written as JSON"):
+        value.to_json()
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Etc/GMT+12"])
@@ -184,13 +198,13 @@ def test_the_greatest_timestamp_is_an_instant_in_every_zone(precision: str, zone
 )
 def test_what_is_no_cut_is_refused(found: object) -> None:
     with pytest.raises(ValueError, match="expected"):
-        transaction_wire.cut_from_json(found)
+        Cut.from_json(found)
 
 
 @pytest.mark.parametrize("found", [None, {}, {"lowMs": 1}, {"highMs": None}, {"lowMs": None, "highMs": 2}])
 def test_what_is_no_range_is_refused(found: object) -> None:
     with pytest.raises(ValueError, match="expected"):
-        transaction_wire.range_from_json(found)
+        TimestampRange.from_json(found)
 
 
 @pytest.mark.parametrize(
@@ -198,46 +212,46 @@ def test_what_is_no_range_is_refused(found: object) -> None:
 )
 def test_what_is_no_answer_to_a_transaction_is_refused(found: object) -> None:
     with pytest.raises(ValueError, match="expected"):
-        transaction_wire.transaction_response_from_json(found)
+        TransactionResponse.from_json(found)
 
 
 @pytest.mark.parametrize("found", [{"latestVersions": [1]}, {"latestVersions": {ID: "1"}}])
 def test_what_is_no_conflict_of_a_transaction_is_refused(found: object) -> None:
     with pytest.raises(ValueError, match="expected"):
-        transaction_wire.transaction_conflict_from_json(found)
+        TransactionConflict.from_json(found)
 
 
 @pytest.mark.parametrize("found", [None, {}, {"range": {"lowMs": 1, "highMs": None}}, {"range": 3, "nowMs": 3}])
 def test_what_is_no_vote_is_refused(found: object) -> None:
     with pytest.raises(ValueError, match="expected"):
-        transaction_wire.vote_from_json(found)
+        Vote.from_json(found)
 
 
 @pytest.mark.parametrize("found", [None, {}, {"timestampMs": "5"}, {"timestampMs": False}])
 def test_what_says_no_decision_is_refused(found: object) -> None:
     with pytest.raises(ValueError, match="expected"):
-        transaction_wire.decided_from_json(found)
+        DecisionAnswer.from_json(found)
 
 
 @pytest.mark.parametrize("found", [None, {}, {"transaction": []}, {"transaction": {"timestampMs": 5}}])
 def test_what_does_not_say_what_was_carried_out_is_refused(found: object) -> None:
     with pytest.raises(ValueError, match="expected"):
-        transaction_wire.finished_from_json(found)
+        FinishAnswer.from_json(found)
 
 
 @pytest.mark.parametrize("found", [None, {}, {"transactions": [ID]}, {"transactions": [{"txnId": ID, "votedMs": 5}]}])
 def test_what_is_no_list_of_transactions_in_doubt_is_refused(found: object) -> None:
     with pytest.raises(ValueError, match="expected"):
-        transaction_wire.in_doubt_from_json(found)
+        InDoubtAnswer.from_json(found)
 
 
 @pytest.mark.parametrize("timestamp_ms", [-1, GREATEST_TIMESTAMP_MS + 1, 1.5, True, None, "1"])
 def test_other_timestamps_are_refused(timestamp_ms: Any) -> None:
     with pytest.raises(InvalidArgument, match="a timestamp is a number of ms"):
-        transaction_wire.checked_timestamp(timestamp_ms)
+        checked_timestamp(timestamp_ms)
 
 
 @pytest.mark.parametrize("timeout_s", [-0.1, 3600.1, float("nan"), float("inf"), None, "1"])
 def test_other_timeouts_are_refused(timeout_s: Any) -> None:
     with pytest.raises(InvalidArgument, match="locks are waited for 0 to 3600 s"):
-        transaction_wire.checked_timeout(timeout_s)
+        checked_timeout(timeout_s)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import InvalidArgument
+from slackwater.owner.api.actions import checked_actions
 from slackwater.owner.api.commits import (
     Commit,
     CommitRequest,
@@ -19,11 +20,13 @@ from slackwater.owner.api.commits import (
     ManagedTable,
     TableState,
 )
-from slackwater.owner.served.wire import commits as wire
+from slackwater.owner.api.fields import GREATEST_VERSION, checked_id, checked_name, checked_version
+from slackwater.owner.served.wire.calls import TablesAnswer
 
 AN_ID = "8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11"
 LONGS = st.integers(-(2**63), 2**63 - 1)
-VERSIONS = st.integers(0, wire.GREATEST_VERSION)
+VERSIONS = st.integers(0, GREATEST_VERSION)
+KNOWN = st.integers(-1, GREATEST_VERSION)
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
 COMMITS = st.builds(
     Commit,
@@ -39,8 +42,8 @@ TABLES = st.builds(
     name=TEXTS,
     location=TEXTS,
     state=st.sampled_from(TableState),
-    ratified_version=LONGS,
-    backfilled_version=LONGS,
+    ratified_version=KNOWN,
+    backfilled_version=KNOWN,
     timestamp_ms=LONGS,
     problem=TEXTS,
 )
@@ -60,61 +63,61 @@ def over_the_wire(value: Any) -> Any:
 
 @given(COMMITS)
 def test_a_commit_arrives_as_it_was(commit: Commit) -> None:
-    assert wire.commit_from_json(over_the_wire(wire.commit_to_json(commit))) == commit
+    assert Commit.from_json(over_the_wire(commit.to_json())) == commit
 
 
-@given(COMMITS, LONGS)
+@given(COMMITS, KNOWN)
 def test_the_answer_to_a_commit_arrives_as_it_was(commit: Commit, latest_version: int) -> None:
     response = CommitResponse(commit, latest_version)
-    assert wire.response_from_json(over_the_wire(wire.response_to_json(response))) == response
+    assert CommitResponse.from_json(over_the_wire(response.to_json())) == response
 
 
-@given(st.lists(COMMITS, max_size=4), st.integers(0, 100), LONGS)
+@given(st.lists(COMMITS, max_size=4), st.integers(0, 100), KNOWN)
 def test_commits_of_a_range_arrive_as_they_were(found: list[Commit], first: int, latest_version: int) -> None:
     commits = [
         Commit(first + index, commit.file_name, commit.timestamp_ms, commit.size_bytes, commit.data)
         for index, commit in enumerate(found)
     ]
     response = GetCommitsResponse(commits, latest_version)
-    assert wire.commits_from_json(over_the_wire(wire.commits_to_json(response))) == response
+    assert GetCommitsResponse.from_json(over_the_wire(response.to_json())) == response
 
 
 @given(st.lists(TABLES, max_size=3))
 def test_tables_arrive_as_they_were(tables: list[ManagedTable]) -> None:
-    sent = over_the_wire({"tables": [wire.table_to_json(table) for table in tables]})
-    assert wire.tables_from_json(sent) == tables
+    answer = TablesAnswer(tables)
+    assert TablesAnswer.from_json(over_the_wire(answer.to_json())) == answer
 
 
 @given(ACTIONS)
 def test_actions_arrive_as_they_were_and_pass_the_check(actions: list[dict[str, Any]]) -> None:
-    request = CommitRequest(str(uuid.uuid4()), str(uuid.uuid4()), 1, actions)
-    sent = over_the_wire(wire.request_to_json(request, wire.commit_content(actions), is_replay=True))
+    request = CommitRequest(str(uuid.uuid4()), str(uuid.uuid4()), 1, actions, is_replay=True)
+    sent = over_the_wire(request.to_json())
     assert sent["actions"] == actions
     assert sent["isReplay"] is True
-    assert wire.checked_actions(sent["actions"]) == actions
+    assert checked_actions(sent["actions"]) == actions
 
 
 def test_actions_that_are_mappings_but_no_dicts_are_sent_too() -> None:
     actions = [MappingProxyType({"add": MappingProxyType({"path": "f"})})]
     request = CommitRequest(str(uuid.uuid4()), str(uuid.uuid4()), 1, actions)
-    sent = over_the_wire(wire.request_to_json(request, wire.commit_content(actions), is_replay=False))
+    sent = over_the_wire(request.to_json())
     assert sent["actions"] == [{"add": {"path": "f"}}]
 
 
 @pytest.mark.parametrize("value", [object(), 2**64, "\ud800", {1: 2}])
 def test_actions_that_json_cannot_hold_are_refused_before_they_are_sent(value: object) -> None:
     with pytest.raises(InvalidArgument, match="cannot be written as JSON"):
-        wire.commit_content([{"add": {"x": value}}])
+        CommitRequest(AN_ID, AN_ID, 1, [{"add": {"x": value}}]).to_json()
 
 
 def test_a_commit_whose_file_is_no_text_leaves_it_to_the_file() -> None:
-    assert wire.commit_to_json(Commit(1, "f", 1, 1, b"\xff"))["data"] is None
+    assert Commit(1, "f", 1, 1, b"\xff").to_json()["data"] is None
 
 
 def test_commits_with_a_gap_are_no_answer() -> None:
-    commits = [wire.commit_to_json(Commit(version, "f", 1, 1)) for version in (1, 3)]
+    commits = [Commit(version, "f", 1, 1).to_json() for version in (1, 3)]
     with pytest.raises(ValueError, match="gap"):
-        wire.commits_from_json({"commits": commits, "latestVersion": 3})
+        GetCommitsResponse.from_json({"commits": commits, "latestVersion": 3})
 
 
 @pytest.mark.parametrize(
@@ -123,7 +126,7 @@ def test_commits_with_a_gap_are_no_answer() -> None:
 )
 def test_what_is_no_answer_to_a_commit_is_refused(found: object) -> None:
     with pytest.raises(ValueError, match="expected"):
-        wire.response_from_json(found)
+        CommitResponse.from_json(found)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,7 @@ def test_what_is_no_answer_to_a_commit_is_refused(found: object) -> None:
 )
 def test_what_is_no_list_of_actions_is_refused(actions: list[Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        wire.checked_actions(actions)
+        checked_actions(actions)
 
 
 def test_actions_nested_too_deep_for_the_log_are_refused() -> None:
@@ -149,31 +152,31 @@ def test_actions_nested_too_deep_for_the_log_are_refused() -> None:
     for _ in range(300):
         value = [value]
     with pytest.raises(InvalidArgument, match="nested more than"):
-        wire.checked_actions([{"add": {"x": value}}])
+        checked_actions([{"add": {"x": value}}])
 
 
 @given(st.text(string.ascii_letters + string.digits + "_.-", min_size=1, max_size=255))
 def test_names_are_plain_and_begin_with_no_dot(name: str) -> None:
     if name.startswith("."):
         with pytest.raises(InvalidArgument):
-            wire.checked_name(name)
+            checked_name(name)
     else:
-        assert wire.checked_name(name) == name
+        assert checked_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a b", "ä", "a\n", "..", "x" * 256, None])
 def test_other_names_are_refused(name: Any) -> None:
     with pytest.raises(InvalidArgument, match="a name has 1 to 255"):
-        wire.checked_name(name)
+        checked_name(name)
 
 
 @pytest.mark.parametrize("text", ["", "x", AN_ID.upper(), AN_ID + "a", "{" + AN_ID + "}", "../x", None])
 def test_only_canonical_uuids_are_ids(text: Any) -> None:
     with pytest.raises(InvalidArgument, match="the table id is a UUID"):
-        wire.checked_id(text, "table id")
+        checked_id(text, "table id")
 
 
 @pytest.mark.parametrize("version", [-1, 2**63, True, 1.0, "1"])
 def test_other_versions_are_refused(version: Any) -> None:
     with pytest.raises(InvalidArgument, match="a version is a number from 0"):
-        wire.checked_version(version)
+        checked_version(version)

@@ -6,6 +6,7 @@ import os
 import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import httpx
@@ -20,8 +21,11 @@ from slackwater.owner.api.commits import (
     ManagedTable,
     OwnershipProposal,
 )
-from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.fields import checked_id, checked_name, checked_timeout, checked_timestamp, checked_version
+from slackwater.owner.api.timestamp_range import AnsweredRange, TimestampRange
 from slackwater.owner.api.transactions import (
+    LONGEST_LOCK_WAIT_S,
+    LONGEST_PREPARE_WAIT_S,
     Cut,
     InDoubt,
     LockRequest,
@@ -31,12 +35,25 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
+from slackwater.owner.api.values import Asked, read
 from slackwater.owner.served.client.addresses import checked_url, is_in_the_clear, is_loopback
 from slackwater.owner.served.client.exchange import Answer, Exchange, Question
 from slackwater.owner.served.client.patience import ClientClock, in_shares
-from slackwater.owner.served.wire import commits as wire
-from slackwater.owner.served.wire import transactions as transaction_wire
-from slackwater.owner.served.wire.transactions import LONGEST_LOCK_WAIT_S, LONGEST_PREPARE_WAIT_S
+from slackwater.owner.served.wire.calls import (
+    AcknowledgeRequest,
+    BackfillAnswer,
+    BackfillRequest,
+    DecisionAnswer,
+    DecisionRequest,
+    FinishAnswer,
+    FinishRequest,
+    InDoubtAnswer,
+    OwnerAnswer,
+    RepairAnswer,
+    RepairRequest,
+    TablesAnswer,
+    prepare_request,
+)
 
 TIMEOUT_S = 30.0
 """For how long an answer is waited for, attempts together."""
@@ -103,7 +120,7 @@ class HttpOwner:
     def owner_id(self) -> str:
         """The identity of the owner, asked for once."""
         if self._owner_id is None:
-            self._owner_id = self._look("/v1/owner", lambda found: wire.string_from_json(found, "ownerId"))
+            self._owner_id = self._look("/v1/owner", OwnerAnswer.from_json).owner_id
         return self._owner_id
 
     @property
@@ -119,36 +136,34 @@ class HttpOwner:
         self, table_id: str, start_version: int, end_version: int = LATEST, with_data: bool = False
     ) -> GetCommitsResponse:
         """See CommitOwner."""
-        query = wire.range_to_json(start_version, end_version, with_data)
-        return self._look(_path(table_id, "commits"), wire.commits_from_json, query)
+        query = {
+            "startVersion": str(checked_version(start_version)),
+            "endVersion": str(checked_version(end_version, LATEST)),
+            "withData": "true" if with_data else "false",
+        }
+        return self._look(_path(table_id, "commits"), GetCommitsResponse.from_json, query)
 
     def backfill_to_version(self, table_id: str, version: int = LATEST) -> int:
         """See CommitOwner."""
-        body = {"version": wire.checked_version(version, LATEST)}
-        return self._settle(_path(table_id, "backfill"), body, lambda found: wire.number_from_json(found, "version"))
+        asked = BackfillRequest(checked_version(version, LATEST))
+        return self._settle(_path(table_id, "backfill"), asked, BackfillAnswer.from_json).version
 
     def tables(self) -> list[ManagedTable]:
         """See CommitOwner."""
-        return self._look("/v1/tables", wire.tables_from_json)
+        return list(self._look("/v1/tables", TablesAnswer.from_json).tables)
 
     def table(self, name: str) -> ManagedTable:
         """See CommitOwner. Raises InvalidArgument for what can be no table's name."""
-        return self._look(f"/v1/tables/{wire.checked_name(name)}", wire.table_from_json)
+        return self._look(f"/v1/tables/{checked_name(name)}", ManagedTable.from_json)
 
     def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
         """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
-        wire.checked_id(proposal.table_id, "table's id")
-        wire.checked_id(proposal.commit_id, "commit's id")
-        wire.checked_name(proposal.name)
-        wire.checked_version(proposal.version)
-        content = wire.commit_content(proposal.actions)
-        question = Question(
-            "POST",
-            "/v1/tables",
-            body=lambda _: wire.proposal_to_json(proposal, content),
-            is_commit=True,
-            patience_s=self._timeout_s,
-        )
+        checked_id(proposal.table_id, "table's id")
+        checked_id(proposal.commit_id, "commit's id")
+        checked_name(proposal.name)
+        checked_version(proposal.version)
+        body = proposal.to_json()
+        question = Question("POST", "/v1/tables", body=lambda _: body, is_commit=True, patience_s=self._timeout_s)
         return _ratified(self._exchange.ask(question))
 
     def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
@@ -157,31 +172,29 @@ class HttpOwner:
 
     def repair(self, table_id: str | None = None) -> list[str]:
         """See CommitOwner."""
-        body = {"tableId": None if table_id is None else wire.checked_id(table_id, "table's id")}
-        return self._settle("/v1/repair", body, lambda found: wire.strings_from_json(found, "done"))
+        asked = RepairRequest(None if table_id is None else checked_id(table_id, "table's id"))
+        return list(self._settle("/v1/repair", asked, RepairAnswer.from_json).done)
 
     def cut(self, timestamp_ms: int | None = None) -> Cut:
         """See CommitOwner. Raises InvalidArgument for an instant before the epoch or after the year 9999."""
         if timestamp_ms is None:
-            return self._look("/v1/cut", transaction_wire.cut_from_json)
-        query = {"timestampMs": str(transaction_wire.checked_timestamp(timestamp_ms))}
-        return self._look("/v1/cut", transaction_wire.cut_from_json, query, _LONG)
+            return self._look("/v1/cut", Cut.from_json)
+        query = {"timestampMs": str(checked_timestamp(timestamp_ms))}
+        return self._look("/v1/cut", Cut.from_json, query, _LONG)
 
     def narrow(self, request: TimeRequest) -> TimestampRange:
         """See CommitOwner."""
         self._most_ahead_s = max(self._most_ahead_s, request.ahead_ms / 1000)
-        answer = self._wait(
-            _transaction_path(request.txn_id, "/time"), transaction_wire.time_request_to_json(request), 0.0
-        )
-        return self._understood(answer, transaction_wire.range_from_json)
+        answer = self._wait(_transaction_path(request.txn_id, "/time"), request, 0.0)
+        return self._understood(answer, _range)
 
     def lock(self, request: LockRequest) -> None:
         """See CommitOwner. What is waited for long is asked for several times."""
         path = _transaction_path(request.txn_id, "/locks")
-        total_s = transaction_wire.checked_timeout(request.timeout_s)
+        total_s = checked_timeout(request.timeout_s)
 
         def ask(timeout_s: float) -> None:
-            self._wait(path, transaction_wire.lock_request_to_json(request, timeout_s), timeout_s)
+            self._wait(path, replace(request, timeout_s=timeout_s), timeout_s)
 
         in_shares(ask, total_s, LONGEST_LOCK_WAIT_S, self._clock)
 
@@ -191,12 +204,11 @@ class HttpOwner:
 
     def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
         """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
-        wire.checked_id(request.txn_id, "transaction's id")
-        contents = [wire.commit_content(write.actions) for write in request.writes]
+        checked_id(request.txn_id, "transaction's id")
         question = Question(
             "POST",
             "/v1/transactions",
-            body=lambda in_doubt: transaction_wire.transaction_to_json(request, contents, in_doubt),
+            body=_replayable(request),
             is_commit=True,
             is_replay=request.is_replay,
             patience_s=self._timeout_s + _MORE * self._most_ahead_s,
@@ -210,39 +222,38 @@ class HttpOwner:
     def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
         """See CommitOwner. After CommitOwnerUnavailable it may be promised all the same: `finish` ends that."""
         path = _transaction_path(request.txn_id, "/prepare")
-        contents = [wire.commit_content(write.actions) for write in request.writes]
-        body = transaction_wire.prepare_to_json(request, contents, coordinator_id)
-        answer = self._wait(path, body, LONGEST_PREPARE_WAIT_S)
+        asked = prepare_request(request, checked_id(coordinator_id, "coordinator's id"))
+        answer = self._wait(path, asked, LONGEST_PREPARE_WAIT_S)
         if answer.is_conflict:
-            return self._understood(answer, transaction_wire.transaction_conflict_from_json)
-        return self._understood(answer, transaction_wire.vote_from_json)
+            return self._understood(answer, TransactionConflict.from_json)
+        return self._understood(answer, Vote.from_json)
 
     def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
         """See CommitOwner. Raises CommitUnknown where the answer is lost for good: it may be decided."""
         path = _transaction_path(txn_id, "/decision")
-        body = transaction_wire.decision_to_json(timestamp_ms, participants)
+        ids = [checked_id(participant_id, "participant's id") for participant_id in participants]
+        body = DecisionRequest(_instant(timestamp_ms), ids).to_json()
         question = Question("POST", path, body=lambda _: body, is_commit=True, patience_s=self._timeout_s)
         return _decided(self._exchange.ask(question))
 
     def decision(self, txn_id: str) -> int | None:
         """See CommitOwner."""
         question = Question("POST", _transaction_path(txn_id, "/decision/ask"), patience_s=self._timeout_s)
-        return self._understood(self._exchange.ask(question), transaction_wire.decided_from_json)
+        return self._understood(self._exchange.ask(question), DecisionAnswer.from_json).timestamp_ms
 
     def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
         """See CommitOwner. None too where the answer to the request that did it was lost."""
-        body = transaction_wire.finish_to_json(timestamp_ms)
-        answer = self._wait(_transaction_path(txn_id, "/finish"), body, 0.0)
-        return self._understood(answer, transaction_wire.finished_from_json)
+        answer = self._wait(_transaction_path(txn_id, "/finish"), FinishRequest(_instant(timestamp_ms)), 0.0)
+        return self._understood(answer, FinishAnswer.from_json).transaction
 
     def acknowledge(self, txn_id: str, participant_id: str) -> None:
         """See CommitOwner."""
-        body = {"participantId": wire.checked_id(participant_id, "participant's id")}
-        self._wait(_transaction_path(txn_id, "/acknowledge"), body, 0.0)
+        asked = AcknowledgeRequest(checked_id(participant_id, "participant's id"))
+        self._wait(_transaction_path(txn_id, "/acknowledge"), asked, 0.0)
 
     def in_doubt(self) -> list[InDoubt]:
         """See CommitOwner."""
-        return self._look("/v1/in-doubt", transaction_wire.in_doubt_from_json)
+        return list(self._look("/v1/in-doubt", InDoubtAnswer.from_json).transactions)
 
     def close(self) -> None:
         """Let go of the connections; the server's owner backfills by itself."""
@@ -250,34 +261,35 @@ class HttpOwner:
             self._own.close()
 
     def _ratify(self, path: str, request: CommitRequest, patience_s: float) -> CommitResponse | CommitConflict:
-        wire.checked_id(request.commit_id, "commit's id")
-        wire.checked_version(request.version)
-        content = wire.commit_content(request.actions)
+        checked_id(request.commit_id, "commit's id")
+        checked_version(request.version)
         question = Question(
             "POST",
             path,
-            body=lambda in_doubt: wire.request_to_json(request, content, in_doubt),
+            body=_replayable(request),
             is_commit=True,
             is_replay=request.is_replay,
             patience_s=patience_s,
         )
         return _ratified(self._exchange.ask(question))
 
-    def _look(self, path: str, read: Callable[[Any], T], query: Mapping[str, str] | None = None, times: int = 1) -> T:
+    def _look(self, path: str, reads: Callable[[Any], T], query: Mapping[str, str] | None = None, times: int = 1) -> T:
         question = Question("GET", path, query=query, patience_s=self._timeout_s * times)
-        return self._understood(self._exchange.ask(question), read)
+        return self._understood(self._exchange.ask(question), reads)
 
-    def _wait(self, path: str, body: Mapping[str, Any], wait_s: float) -> Answer:
+    def _wait(self, path: str, asked: Asked, wait_s: float) -> Answer:
+        body = asked.to_json()
         patience_s = self._timeout_s + _MORE * wait_s
         return self._exchange.ask(Question("POST", path, body=lambda _: body, patience_s=patience_s))
 
-    def _settle(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
+    def _settle(self, path: str, asked: Asked, reads: Callable[[Any], T]) -> T:
+        body = asked.to_json()
         question = Question("POST", path, body=lambda _: body, patience_s=self._timeout_s * _LONG)
-        return self._understood(self._exchange.ask(question), read)
+        return self._understood(self._exchange.ask(question), reads)
 
-    def _understood(self, answer: Answer, read: Callable[[Any], T]) -> T:
+    def _understood(self, answer: Answer, reads: Callable[[Any], T]) -> T:
         try:
-            return read(answer.value)
+            return reads(answer.value)
         except ValueError as error:
             raise CommitOwnerUnavailable(
                 f"{self._url} answers not as a commit owner does: {error}; compare the versions of client and server"
@@ -316,11 +328,26 @@ class HttpOwner:
         return httpx.Client(verify=verify, limits=_LIMITS, follow_redirects=False, trust_env=trust_env)
 
 
+def _replayable(request: CommitRequest | TransactionRequest) -> Callable[[bool], Mapping[str, Any]]:
+    """The body of `request`, told whether it is a replay; its actions become JSON once."""
+    body = request.to_json()
+    return lambda in_doubt: {**body, "isReplay": in_doubt}
+
+
+def _range(found: Any) -> TimestampRange:
+    narrowed: TimestampRange = read(AnsweredRange, found, TimestampRange.__name__)
+    return narrowed
+
+
+def _instant(timestamp_ms: int | None) -> int | None:
+    return None if timestamp_ms is None else checked_timestamp(timestamp_ms)
+
+
 def _ratified(answer: Answer) -> CommitResponse | CommitConflict:
     try:
         if answer.is_conflict:
-            return CommitConflict(wire.number_from_json(answer.value, "latestVersion"))
-        return wire.response_from_json(answer.value)
+            return CommitConflict.from_json(answer.value)
+        return CommitResponse.from_json(answer.value)
     except ValueError as error:
         raise CommitUnknown(f"the answer to a commit cannot be understood: {error}; read the log") from error
 
@@ -328,22 +355,22 @@ def _ratified(answer: Answer) -> CommitResponse | CommitConflict:
 def _together(answer: Answer) -> TransactionResponse | TransactionConflict:
     try:
         if answer.is_conflict:
-            return transaction_wire.transaction_conflict_from_json(answer.value)
-        return transaction_wire.transaction_response_from_json(answer.value)
+            return TransactionConflict.from_json(answer.value)
+        return TransactionResponse.from_json(answer.value)
     except ValueError as error:
         raise CommitUnknown(f"the answer to a transaction cannot be understood: {error}; read the log") from error
 
 
 def _decided(answer: Answer) -> int | None:
     try:
-        return transaction_wire.decided_from_json(answer.value)
+        return DecisionAnswer.from_json(answer.value).timestamp_ms
     except ValueError as error:
         raise CommitUnknown(f"the answer to a decision cannot be understood: {error}; ask for the decision") from error
 
 
 def _transaction_path(txn_id: str, rest: str = "") -> str:
-    return f"/v1/transactions/{wire.checked_id(txn_id, 'transaction id')}{rest}"
+    return f"/v1/transactions/{checked_id(txn_id, 'transaction id')}{rest}"
 
 
 def _path(table_id: str, noun: str) -> str:
-    return f"/v1/tables/{wire.checked_id(table_id, 'table id')}/{noun}"
+    return f"/v1/tables/{checked_id(table_id, 'table id')}/{noun}"

@@ -6,20 +6,23 @@ parsed, and neither the parser nor the checks of what it found keep other reques
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 from anyio import CapacityLimiter, to_thread
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails
 
 from slackwater.errors import InvalidArgument
+from slackwater.owner.api.values import Asked, adapter, camel
 from slackwater.owner.served.answers import Refusal
 
 _AT_ONCE = 2
 _MOST_FIELDS = 64
 _ACTIONS = "actions"
+_EXTRA = "unexpected_keyword_argument"
 _OTHERS = bytes(set(range(256)) - set(b",[{"))
 
 
@@ -53,17 +56,17 @@ class BodyParser:
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(_AT_ONCE)
 
-    async def parsed(self, body: bytearray, model: type[BaseModel]) -> BaseModel | None:
-        """The `model` that `body` is, None for an empty one.
+    async def parsed(self, body: bytearray, kind: type[Asked], path: Mapping[str, Any]) -> Asked | None:
+        """The value that `body` is, with what stands in the `path` of its request; None for an empty one.
 
-        Raises Refusal (422) for what is no JSON, RequestValidationError for what is no `model`.
+        Raises Refusal (422) for what is no JSON, RequestValidationError for what is no such value.
         """
         if not body:
             return None
-        return await to_thread.run_sync(_parsed, body, model, limiter=self._limiter)
+        return await to_thread.run_sync(_parsed, body, kind, path, limiter=self._limiter)
 
 
-def _parsed(body: bytearray, model: type[BaseModel]) -> BaseModel:
+def _parsed(body: bytearray, kind: type[Asked], path: Mapping[str, Any]) -> Asked:
     try:
         # Numbers that JSON cannot carry exactly are no JSON.
         found = orjson.loads(body)
@@ -71,10 +74,30 @@ def _parsed(body: bytearray, model: type[BaseModel]) -> BaseModel:
         raise Refusal(422, InvalidArgument(f"the request's body is no JSON: {error}")) from error
     _check_fields(found)
     try:
-        return model.model_validate(found)
+        value: Asked = adapter(kind).validate_python(_with_path(found, kind, path))
     except ValidationError as error:
-        faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors(include_url=False)]
-        raise RequestValidationError(faults) from error
+        raise RequestValidationError([_fault(fault, kind) for fault in error.errors(include_url=False)]) from error
+    return value
+
+
+def _with_path(found: Any, kind: type[Asked], path: Mapping[str, Any]) -> Any:
+    """`found`, which holds nothing of the path, with the field that stands there."""
+    if not kind.in_path or not isinstance(found, dict):
+        return found
+    key = camel(kind.in_path)
+    if key in found:
+        raise ValidationError.from_exception_data(
+            kind.__name__, [InitErrorDetails(type=_EXTRA, loc=(key,), input=None)]
+        )
+    return {**found, key: path[kind.in_path]}
+
+
+def _fault(fault: ErrorDetails, kind: type[Asked]) -> dict[str, Any]:
+    """`fault` as it is told: of the body, or of the path where what is wrong stands there."""
+    if fault["type"] == _EXTRA:
+        return {**fault, "loc": ("body", *fault["loc"]), "msg": "Extra inputs are not permitted"}
+    is_in_path = kind.in_path != "" and fault["loc"] == (camel(kind.in_path),)
+    return {**fault, "loc": ("path", kind.in_path) if is_in_path else ("body", *fault["loc"])}
 
 
 def _check_fields(found: Any) -> None:

@@ -1,1 +1,1 @@
-"""Values of the contract as JSON, in requests, answers and errors."""
+"""What requests, answers, queries and errors hold besides the values of the contract."""

@@ -25,9 +25,9 @@ from slackwater.errors import (
     UnsupportedFeature,
     VersionNotFound,
 )
+from slackwater.owner.api.values import Json
 from slackwater.owner.redaction import without_secrets
-
-Json = dict[str, Any]
+from slackwater.owner.served.wire.calls import ErrorAnswer
 
 INTERNAL = 500
 
@@ -61,12 +61,12 @@ def status_of(error: SlackwaterError) -> int:
 
 def error_to_json(error: SlackwaterError) -> Json:
     """`error` (the class), `message`, `retryable` and `conflict`, as the commit errors have them."""
-    return {
-        "error": _public_name(type(error)),
-        "message": without_secrets(str(error)),
-        "retryable": isinstance(error, CommitError) and error.retryable,
-        "conflict": isinstance(error, CommitError) and error.conflict,
-    }
+    return ErrorAnswer(
+        error=_public_name(type(error)),
+        message=without_secrets(str(error)),
+        retryable=isinstance(error, CommitError) and error.retryable,
+        conflict=isinstance(error, CommitError) and error.conflict,
+    ).to_json()
 
 
 def error_from_json(found: Any) -> SlackwaterError | None:

@@ -1,0 +1,92 @@
+"""The types of the fields of what is asked of an owner and answered, and what they may be on the wire."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
+
+from slackwater.errors import InvalidArgument
+from slackwater.owner.api.values import OnWire
+
+GREATEST_VERSION = 2**63 - 1
+GREATEST_TIMESTAMP_MS = 253_402_128_000_000
+"""9999-12-30: each zone has a date there, and one after it."""
+GREATEST_TIMEOUT_S = 3600.0
+MOST_ITEMS = 10_000
+ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+NAME_PATTERN = "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,254}$"
+TEXT_PATTERN = r"^[^\x00-\x1f\x7f]+$"
+
+T = TypeVar("T")
+
+_ID = re.compile(ID_PATTERN.removesuffix("$"))
+_NAME = re.compile(NAME_PATTERN.removesuffix("$"))
+_A_UUID = "A UUID in its canonical form."
+EPOCH = "Milliseconds since the epoch."
+
+
+def checked_id(text: str, what: str) -> str:
+    """`text`, which is a UUID in its canonical form. Raises InvalidArgument that names `what`."""
+    if isinstance(text, str) and _ID.fullmatch(text):
+        return text
+    raise InvalidArgument(f"the {what} is a UUID such as 8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11, found {text!r}")
+
+
+def checked_name(text: str) -> str:
+    """`text`, which can name a table or a token. Raises InvalidArgument."""
+    if isinstance(text, str) and _NAME.fullmatch(text):
+        return text
+    raise InvalidArgument(
+        f"a name has 1 to 255 of the characters A-Z a-z 0-9 _ . - and does not begin with a dot, found {text!r}"
+    )
+
+
+def checked_version(version: int, least: int = 0) -> int:
+    """`version`, from `least` on. Raises InvalidArgument."""
+    if isinstance(version, int) and not isinstance(version, bool) and least <= version <= GREATEST_VERSION:
+        return version
+    raise InvalidArgument(f"a version is a number from {least} to {GREATEST_VERSION}, found {version!r}")
+
+
+def checked_timestamp(timestamp_ms: int) -> int:
+    """`timestamp_ms`, an instant since the epoch. Raises InvalidArgument."""
+    is_number = isinstance(timestamp_ms, int) and not isinstance(timestamp_ms, bool)
+    if is_number and 0 <= timestamp_ms <= GREATEST_TIMESTAMP_MS:
+        return timestamp_ms
+    raise InvalidArgument(
+        f"a timestamp is a number of ms since the epoch up to {GREATEST_TIMESTAMP_MS}, found {timestamp_ms!r}"
+    )
+
+
+def checked_timeout(timeout_s: float) -> float:
+    """`timeout_s`, for how long locks may be waited for. Raises InvalidArgument."""
+    if isinstance(timeout_s, (int, float)) and 0 <= timeout_s <= GREATEST_TIMEOUT_S:
+        return timeout_s
+    raise InvalidArgument(f"locks are waited for 0 to {GREATEST_TIMEOUT_S:g} s, found {timeout_s!r}")
+
+
+def whole_number(value: Any) -> Any:
+    """`value`, as a whole number where it is one."""
+    # To JSON 1.0 is a whole number; beyond 53 bits a float may be another one than was meant.
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+Id = Annotated[str, OnWire(pattern=ID_PATTERN, description=_A_UUID)]
+ToldId = Annotated[str, OnWire(schema={"type": "string", "pattern": ID_PATTERN, "description": _A_UUID})]
+"""An id in an answer: the owner knows its own."""
+Name = Annotated[str, OnWire(pattern=NAME_PATTERN, description="1 to 255 of A-Z a-z 0-9 _ . -, no dot in front.")]
+Location = Annotated[
+    str,
+    OnWire(pattern=TEXT_PATTERN, max_length=4096, description="The URL of the table's root, in a root of the owner."),
+]
+Version = Annotated[int, OnWire(before=whole_number, ge=0, le=GREATEST_VERSION)]
+Known = Annotated[int, OnWire(before=whole_number, ge=-1, le=GREATEST_VERSION)]
+"""A version, or -1."""
+Instant = Annotated[int, OnWire(before=whole_number, ge=0, le=GREATEST_TIMESTAMP_MS, description=EPOCH)]
+Many = Annotated[Sequence[T], OnWire(max_length=MOST_ITEMS, fail_fast=True)]
+"""An array that is asked with."""
+Listed = Annotated[Sequence[T], OnWire()]
+"""An array that is answered."""
+MayMove = Annotated[bool, OnWire(description="A later version than the one asked for will do: a blind append.")]
+IsReplay = Annotated[bool, OnWire(description="An earlier, equal request may have been carried out.")]
