@@ -33,6 +33,11 @@ def test_a_decimal_keeps_its_digits(text: str) -> None:
     assert float(node.this) == float(text[:-2])
 
 
+def test_a_decimal_with_an_exponent_is_no_double() -> None:
+    assert isinstance(parse_sql("125e-2BD"), exp.Cast)
+    assert isinstance(parse_sql("125e-2"), exp.Literal)
+
+
 def test_what_begins_with_0x_is_a_name() -> None:
     assert column_path(parse_sql("0x1F")) == ("0x1F",)
     assert isinstance(parse_sql("X'1F'"), exp.HexString)

@@ -127,7 +127,7 @@ def _columns_within(node: SqlNode) -> Iterator[tuple[str, ...]]:
         names = column_path(node)
         if names is not None:
             yield names
-        elif isinstance(node, _PLAIN) and not isinstance(node, exp.Dot):
+        elif isinstance(node, _PLAIN):
             pending.extend(reversed(list(node.iter_expressions())))
 
 

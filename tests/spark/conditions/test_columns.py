@@ -352,6 +352,7 @@ def test_what_spark_would_refuse_is_left_for_spark_to_refuse(frame: DataFrame, w
     [
         ("x > 5 AND s LIKE 'a%'", And((_at("x", op=">", value=5), StartsWith(("s",), "a")))),
         ("_metadata.file_path = 'a' AND x = 5", And((UNKNOWN, _at("x", value=5)))),
+        ("s = '${word}' AND x = 5", UNKNOWN),
         ("x >", UNKNOWN),
         ("", UNKNOWN),
     ],
@@ -386,6 +387,16 @@ def test_text_and_a_column_say_the_same(frame: DataFrame, text: str, write: Writ
     found = _plain(predicate_of(text, SCHEMA, ZONE))
     assert found == _plain(predicate_of(write(frame), SCHEMA, ZONE))
     assert found == _plain(predicate_of(F.expr(text), SCHEMA, ZONE))
+
+
+def test_a_variable_in_text_is_sparks_to_replace(spark: SparkSession, frame: DataFrame) -> None:
+    spark.conf.set("slackwater.test.word", "apple")
+    try:
+        condition = F.expr("s = '${slackwater.test.word}'")
+        assert frame.filter(condition).count() == 1
+        assert _without_texts(predicate_of(condition, SCHEMA, ZONE)) in (_at("s", value="apple"), UNKNOWN)
+    finally:
+        spark.conf.unset("slackwater.test.word")
 
 
 def test_without_ansi_null_is_not_outside_of_an_empty_list(spark: SparkSession, frame: DataFrame) -> None:

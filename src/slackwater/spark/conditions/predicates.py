@@ -8,7 +8,7 @@ from slackwater.predicate.condition import SQL, ConditionTree
 from slackwater.predicate.predicate import Predicate, Unknown
 from slackwater.predicate.translation import translate
 from slackwater.protocol.schema.schema import StructType
-from slackwater.spark.conditions.trees import read_condition
+from slackwater.spark.conditions.trees import has_variables, read_condition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -20,6 +20,8 @@ def predicate_of(condition: Column | str, schema: StructType, zone: str) -> Pred
     A str is SQL text. As `translate` does it. Never raises: what cannot be read, or names something that is not in the
     schema, is `Unknown`, and is left to Spark to judge.
     """
+    if isinstance(condition, str) and has_variables(condition):
+        return Unknown(condition)
     try:
         tree = ConditionTree(SQL, (), condition) if isinstance(condition, str) else read_condition(condition)
     except ValueError:

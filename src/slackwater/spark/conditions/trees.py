@@ -60,6 +60,11 @@ def read_condition(condition: Column) -> ConditionTree:
         raise ValueError("a condition that cannot be read") from error
 
 
+def has_variables(sql: str) -> bool:
+    """Whether Spark may put values of settings in the place of parts of SQL text, before it reads it."""
+    return "${" in sql
+
+
 @dataclass(frozen=True, slots=True)
 class _Node:
     """As a `ConditionTree`, with the number of its operands."""
@@ -148,7 +153,7 @@ def _connect_node(expression: Any) -> tuple[_Node, Sequence[Any]]:
             return _Node(CAST, 1, given if isinstance(given, str) else given.jsonValue()), (expression._expr,)
         case "UnresolvedExtractValue":
             return _Node(EXTRACT, 2), (expression._child, expression._extraction)
-        case "SQLExpression":
+        case "SQLExpression" if not has_variables(expression._expr):
             return _Node(SQL, payload=expression._expr), ()
         case other:
             return _Node(other), ()

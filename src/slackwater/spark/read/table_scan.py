@@ -224,10 +224,11 @@ class TableScan:
 
     @cached_property
     def reads_standard_sql(self) -> bool:
-        """Whether quotes and timestamps in SQL text mean what they mean by default."""
+        """Whether quotes, backslashes and timestamps in SQL text mean what they mean by default."""
         conf = self.spark.conf
-        quoted = conf.get("spark.sql.ansi.doubleQuotedIdentifiers") or "false"
-        return quoted.lower() == "false" and conf.get("spark.sql.timestampType") in (None, "TIMESTAMP_LTZ")
+        switches = ("spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.parser.escapedStringLiterals")
+        plain = all((conf.get(switch) or "false").lower() == "false" for switch in switches)
+        return plain and conf.get("spark.sql.timestampType") in (None, "TIMESTAMP_LTZ")
 
     def _part(self, files: pa.Table, located: Mapping[str, int] | None = None, by_ordinal: bool = False) -> DataFrame:
         """Files that all have a deletion vector, or none of which has.

@@ -359,3 +359,26 @@ def test_text_within_a_column_may_name_the_source(spark: SparkSession, target: T
     assert target.files(found.target_only) == list(range(len(FILES)))
     both = read(target, (F.col("t.id") == 5) & F.expr("t.i = 5 or t.i is null"), source)
     assert target.files(both.target_only) == [1]
+
+
+def test_a_variable_in_text_may_be_more_than_a_word(spark: SparkSession, target: Target) -> None:
+    spark.conf.set("slackwater.test.rest", "a' = 'a' OR t.id = 0 OR 'b")
+    try:
+        found = read(target, "t.id = s.id AND '${slackwater.test.rest}' = 'c'", source_of(spark, KEYS))
+    finally:
+        spark.conf.unset("slackwater.test.rest")
+    assert found.pairs == ()
+    assert target.files(found.target_only) == list(range(len(FILES)))
+
+
+@pytest.mark.filterwarnings("ignore:The SQL config .* has been deprecated")
+@pytest.mark.parametrize("switch", ["spark.sql.parser.escapedStringLiterals", "spark.sql.ansi.doubleQuotedIdentifiers"])
+def test_text_is_not_read_where_the_session_reads_it_in_another_way(
+    spark: SparkSession, target: Target, switch: str
+) -> None:
+    spark.conf.set(switch, "true")
+    try:
+        assert not TableScan(spark, target.scan.snapshot).reads_standard_sql
+    finally:
+        spark.conf.unset(switch)
+    assert TableScan(spark, target.scan.snapshot).reads_standard_sql

@@ -44,7 +44,7 @@ from slackwater.protocol.sql import column_path
 from slackwater.spark.change.assignments import validate_expression
 from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of, predicate_of_tree
-from slackwater.spark.conditions.trees import read_condition
+from slackwater.spark.conditions.trees import has_variables, read_condition
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.names import quoted
@@ -129,7 +129,7 @@ class _Reading:
 
     def of_text(self, text: str) -> JoinConditions:
         """What SQL text says."""
-        if self._scan.reads_standard_sql:
+        if self._scan.reads_standard_sql and not has_variables(text):
             return _joined(self._text_part(part) for part in conjuncts(text))
         if is_connect(self._scan.spark):
             return JoinConditions(Constant(True), ())
