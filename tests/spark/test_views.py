@@ -107,7 +107,7 @@ def test_nothing_is_written_through_a_view_of_a_time_slice_or_of_rows_with_their
         path = lake.location("t")
         save(spark.range(3), path, "append", [], {})
         written = lake.table("t").history(1).collect()[0].timestamp
-        require_untouched(spark, path, lake.as_of(written.astimezone(dt.timezone.utc)).table("t"))
+        require_untouched(spark, path, lake.as_of(written.astimezone(dt.timezone.utc)).table("t").toDF())
         require_untouched(spark, path, lake.table("t").system_time().all())
 
 

@@ -26,7 +26,7 @@ def first(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], N
     def arrange(step: Callable[[], object]) -> None:
         plain = write.committer_for
 
-        def committer(store: Any, protocol: Any, metadata: Any) -> Any:
+        def committer(store: Any, table: Any) -> Any:
             monkeypatch.setattr(write, "committer_for", plain)
             return Interloper(store, step)
 
@@ -56,7 +56,7 @@ class Faulty:
 
 
 def _fail(monkeypatch: pytest.MonkeyPatch, error: type[Exception], lands: bool = False, blind: bool = False) -> None:
-    def committer(store: Any, protocol: Any, metadata: Any) -> FilesystemCommitter:
+    def committer(store: Any, table: Any) -> FilesystemCommitter:
         return FilesystemCommitter(Faulty(store, error, lands, blind), sleep=lambda seconds: None)
 
     monkeypatch.setattr(write, "committer_for", committer)
