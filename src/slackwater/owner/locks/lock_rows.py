@@ -130,7 +130,7 @@ class Lock:
 def rows_on(connection: Connection, items: Collection[Item], txn_id: str, only_held: bool = False) -> list[Lock]:
     """The rows on `items`, and those of the transaction; with `only_held` what others hold. There may be more."""
     if not items:
-        return [] if only_held else _locks_of(connection.execute(_OWN, {"of_txn": txn_id}))
+        return [] if only_held else rows_of(connection, txn_id)
     table_ids = sorted({item.table_id for item in items})
     granules = sorted({item.granule for item in items})
     parameters: dict[str, Any] = {"of_txn": txn_id, "table_ids": table_ids}

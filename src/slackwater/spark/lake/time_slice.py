@@ -86,14 +86,7 @@ class TimeSliceTable(DeltaTable):
         given = Options(options)
         if clash := [key for key in _OTHER_TRAVEL if given.get(key) is not None]:
             raise InvalidArgument(f"a table of a time slice is of one version already: leave out {', '.join(clash)}")
-        frame = TableScan(self._spark, self._slice, ScanOptions.of(given)).dataframe()
-        return frame.alias(self._alias) if self._alias else frame
-
-    def alias(self, aliasName: str) -> DeltaTable:
-        """The same table, whose `toDF` is known as `aliasName`."""
-        aliased = TimeSliceTable(self._spark, self._name, self._slice)
-        aliased._alias = aliasName
-        return aliased
+        return self._framed(TableScan(self._spark, self._slice, ScanOptions.of(given)).dataframe())
 
     def _snapshot(self) -> Snapshot:
         return self._slice

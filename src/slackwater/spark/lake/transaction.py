@@ -148,9 +148,6 @@ class TransactionTable(DeltaTable):
         target = self._spark.createDataFrame([], to_spark_schema(schema))
         return TimedExpressions(self._time, schema, target.alias(self._alias) if self._alias else target)
 
-    def _framed(self, frame: DataFrame) -> DataFrame:
-        return frame.alias(self._alias) if self._alias else frame
-
     def _scan(self, snapshot: Snapshot, options: dict[str, Any]) -> TableScan:
         given = Options(options)
         return TableScan(self._spark, snapshot, ScanOptions(row_tracking=given.flag("rowTracking")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -154,7 +155,7 @@ class DeltaTable(TableChanges, TableAlterations):
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table, whose `toDF` is known as `aliasName`."""
-        aliased = DeltaTable(self._spark, self._path, self._options)
+        aliased = copy.copy(self)
         aliased._alias = aliasName
         return aliased
 
@@ -163,8 +164,7 @@ class DeltaTable(TableChanges, TableAlterations):
 
         Raises as `spark.read.format("delta").load`.
         """
-        frame = load(self._spark, self._path, {**self._options, **options})
-        return frame.alias(self._alias) if self._alias else frame
+        return self._framed(load(self._spark, self._path, {**self._options, **options}))
 
     def where(self, condition: str | Column, **options: Any) -> DataFrame:
         """The rows of `toDF` for which `condition`, SQL text or a Column, is true; reads what may have such rows."""
@@ -203,6 +203,10 @@ class DeltaTable(TableChanges, TableAlterations):
     def cleanUpLog(self) -> int:
         """Delete what of the log is older than `delta.logRetentionDuration`, now; how many files went."""
         return len(clean_up(self._snapshot_for_upkeep("a cleanup of the log"), Clock().now_ms()).deleted)
+
+    def _framed(self, frame: DataFrame) -> DataFrame:
+        """`frame`, known by the table's alias where it has one."""
+        return frame.alias(self._alias) if self._alias else frame
 
     def _snapshot(self) -> Snapshot:
         return Snapshot.load(self._path, storage_options=Options(self._options).storage_options())
