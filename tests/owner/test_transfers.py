@@ -9,13 +9,23 @@ from typing import Any
 import pytest
 
 from slackwater.errors import CommitOwnerUnavailable, CommitUnknown, TableNotFound
+from slackwater.log.checkpoints.last_checkpoint import write_last_checkpoint
+from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
 from slackwater.owner.api.commits import CommitConflict
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.publish.backfill import Backfill
+from slackwater.protocol.actions.file_names import backfilled_path
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.store import ObjectStore
 from tests.contract.owners import (
     DATABASES,
+    START_MS,
+    Killed,
     OwnedLake,
+    Step,
+    added,
     created,
+    filesystem_table,
     info_in,
     landed,
     new_lake,
@@ -136,6 +146,89 @@ def test_an_older_promise_that_is_late_does_not_take_a_newer_one_with_it(
     assert overtaken_once
     assert owner.table(first.name).ratified_version == 1
     assert table_of(owner, second).commit(2).commit.version == 2
+
+
+def others_committed(store: ObjectStore, first: int) -> None:
+    """Others commit up to three versions beyond `first`, the last has a checkpoint, and the log is cleaned up."""
+    last = first + 3
+    for version in range(first, last + 1):
+        write_version(store, version, {"commitInfo": {"txnId": f"theirs {version}"}}, added())
+    write_last_checkpoint(store, write_checkpoint(Snapshot.open(store, last), START_MS))
+    store.delete([backfilled_path(version) for version in range(last)])
+
+
+def asleep(version: int, meanwhile: Callable[[], None]) -> Step:
+    """`meanwhile` happens once, just before the commit of `version` is put into the log."""
+    done: list[str] = []
+
+    def step(when: str, operation: str, path: str) -> None:
+        if (when, operation, path) == ("before", "put", backfilled_path(version)) and not done:
+            done.append(path)
+            meanwhile()
+
+    return step
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_promise_that_is_kept_when_the_log_has_forgotten_its_version_is_none(
+    lake: OwnedLake, owner: EmbeddedOwner, ends: bool
+) -> None:
+    store = filesystem_table(lake)
+    asked = proposal(lake, version=3, location=store.root_url)
+
+    def die() -> None:
+        others_committed(store, 3)
+        if ends:
+            raise Killed
+
+    sleeper = lake.embedded(step=asleep(3, die))
+    if ends:
+        with pytest.raises(Killed):
+            sleeper.take(asked)
+        # Whoever finds the promise does not keep it either.
+        assert owner.repair(asked.table_id) == [
+            f"{asked.name}: the ownership was forgotten, version 3 is another writer's"
+        ]
+    else:
+        assert sleeper.take(asked) == CommitConflict(3)
+    assert store.head(backfilled_path(3)) is None
+    with pytest.raises(TableNotFound):
+        owner.table(asked.name)
+    assert Snapshot.open(store).version == 6
+    assert landed(owner.take(proposal(lake, asked.name, 7, store.root_url))).commit.version == 7
+
+
+def test_a_promise_that_others_kept_is_kept_even_if_the_log_has_forgotten_it_since(
+    lake: OwnedLake, owner: EmbeddedOwner
+) -> None:
+    store = filesystem_table(lake)
+    asked = proposal(lake, version=3, location=store.root_url)
+
+    def keep() -> None:
+        table = table_of(owner, asked)
+        owner.repair(asked.table_id)
+        for version in (4, 5):
+            table.commit(version)
+        owner.backfill_to_version(asked.table_id)
+        write_last_checkpoint(store, write_checkpoint(Snapshot.open(store, 5), START_MS))
+        store.delete([backfilled_path(version) for version in range(5)])
+
+    landed(lake.embedded(step=asleep(3, keep)).take(asked))
+    assert owner.table(asked.name).ratified_version == 5
+
+
+def test_a_hand_back_that_others_completed_leaves_the_table_to_them_even_if_the_log_has_forgotten_it(
+    lake: OwnedLake, owner: EmbeddedOwner
+) -> None:
+    table = created(lake, owner)
+
+    def complete() -> None:
+        owner.repair(table.table_id)
+        others_committed(table.store, 2)
+
+    landed(lake.embedded(step=asleep(1, complete)).release(releasing(table, 1)))
+    found = Snapshot.open(table.store)
+    assert (found.version, found.configuration.supports("managedCommit")) == (5, False)
 
 
 def test_a_commit_that_counts_while_a_hand_back_is_being_prepared_is_in_the_log_afterwards(

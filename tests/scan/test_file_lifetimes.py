@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+import orjson
 import pyarrow.compute as pc
 import pytest
 from hypothesis import given
@@ -14,10 +15,11 @@ from pyroaring import BitMap64
 
 import slackwater
 from slackwater.errors import OperationNotAllowed, TimestampOutOfRange
+from slackwater.log.commits import commit_path
 from slackwater.scan.file_lifetimes import FOREVER_MS, file_lifetimes, row_classes
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.rows.recommit import as_removes
-from tests.transaction.tables import START_MS, FakeTime, add, change_metadata, schema, table
+from tests.transaction.tables import START_MS, FakeTime, add, change_metadata, new_store, schema, table
 
 TRACKED = {"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"}
 ROWS = range(8)
@@ -87,6 +89,21 @@ def test_rows_are_followed_through_a_comment_and_not_through_other_partitions() 
         2,
         "what was before has a schema or partitions that cannot be read as the table's",
     )
+
+
+def test_a_property_whose_feature_the_table_does_not_support_tells_no_rows_apart() -> None:
+    store, described = new_store(), table(properties=TRACKED).metadata.to_json()
+    times, rows = ["inCommitTimestamp"], ["inCommitTimestamp", "rowTracking", "domainMetadata"]
+    # The property is there from the start, the feature that it belongs to from the second version on.
+    for version, supported in enumerate((times, rows, rows)):
+        actions: list[Mapping[str, object]] = [
+            {"commitInfo": {"inCommitTimestamp": START_MS + version, "operation": "WRITE"}},
+            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": supported}},
+        ]
+        actions += [described] if version == 0 else []
+        store.put_if_absent(commit_path(version), b"".join(orjson.dumps(action) + b"\n" for action in actions))
+    coverage, _ = file_lifetimes(Snapshot.open(store))
+    assert (coverage.version, coverage.reason) == (1, "delta.enableRowTracking is on since then")
 
 
 def test_what_was_there_when_the_coverage_begins_starts_then() -> None:

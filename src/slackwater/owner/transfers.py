@@ -20,12 +20,9 @@ from slackwater.errors import (
     CommitOwnerUnavailable,
     CommitUnknown,
     InvalidArgument,
-    ObjectExists,
-    ObjectNotFound,
     OperationNotAllowed,
     SlackwaterError,
     StorageError,
-    StorageRefused,
     TableAlreadyExists,
     TableNotFound,
     UnratifiedCommit,
@@ -49,6 +46,7 @@ from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, tables
 from slackwater.owner.locks.locks import in_the_way
 from slackwater.owner.publish.backfill import Backfill
+from slackwater.owner.publish.transfer_commit import TransferCommit, put_transfer
 from slackwater.owner.state.abandoned import free_abandoned
 from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.commit_content import ContentFacts, content, facts_of, timestamp_of
@@ -62,13 +60,10 @@ from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER
 from slackwater.storage.store import ObjectStore
 
 _FUTURE_MS = 300_000
-_MAX_PUTS = 4
-_FIRST_WAIT_S = 0.05
 _WAIT_S = 0.01
 _PATIENCE_S = 120.0
 # Whose turn it is: no commit is called so.
 _HAND_BACK = "hand back"
-_CONFLICT, _DONE = "conflict", "done"
 
 
 class Transfers:
@@ -204,7 +199,7 @@ class Transfers:
         if row.transfer_version is None:
             return self._response(row, version)
         store = self._places.store(row.location)
-        if self._put(store, row) is _CONFLICT:
+        if not self._put(store, row):
             self._database.write(lambda c: _forget(c, table_id, row.transfer_file))
             with suppress(StorageError):
                 store.delete([staged_path(row.transfer_file)])
@@ -218,7 +213,7 @@ class Transfers:
             return self._response(row, version)
         self._backfill.now(table_id)
         store = self._places.store(row.location)
-        if self._put(store, row) is _CONFLICT:
+        if not self._put(store, row):
             raise UnratifiedCommit(
                 f"{store.root_url}/{backfilled_path(row.transfer_version)} is not the commit that hands the table "
                 f"back, so that cannot be done: {explained(store, row.transfer_version)}"
@@ -226,37 +221,15 @@ class Transfers:
         self._database.write(lambda c: self._let_go(c, table_id))
         return self._response(row, row.transfer_version)
 
-    def _put(self, store: ObjectStore, row: Row[Any]) -> str:
-        """The commit of the transfer in `_delta_log`: put, unless it, or another, is there."""
-        path = backfilled_path(row.transfer_version)
-        try:
-            data = store.read(staged_path(row.transfer_file))
-        except ObjectNotFound:
-            return self._found(store, row)
-        last: StorageError | None = None
-        for attempt in range(_MAX_PUTS):
-            if attempt:
-                self._clock.sleep(_FIRST_WAIT_S * 2**attempt)
-            try:
-                store.put_if_absent(path, data)
-            except ObjectExists:
-                return self._found(store, row)
-            except StorageRefused as error:
-                # Whoever finds the transfer carries it out, so nobody may be told that nothing comes of it.
-                last = error
-                break
-            except StorageError as error:
-                last = error
-            else:
-                return _DONE
-        raise CommitUnknown(
-            f"{store.root_url}/{path} may or may not have been written ({last}), and is written where it was not by "
-            "`slackwater lake repair`, or whoever uses the table next"
-        ) from last
+    def _put(self, store: ObjectStore, row: Row[Any]) -> bool:
+        """Whether the transfer is the version of the table that it was to be; it is from here on, where it may be."""
 
-    def _found(self, store: ObjectStore, row: Row[Any]) -> str:
-        is_ours = transaction_at(store, row.transfer_version) == row.transfer_commit_id
-        return _DONE if is_ours else _CONFLICT
+        def is_settled() -> bool:
+            now = self._database.read(lambda c: _row_of(c, row.table_id))
+            return now is not None and now.transfer_file != row.transfer_file
+
+        commit = TransferCommit(row.transfer_version, row.transfer_file, row.transfer_commit_id)
+        return put_transfer(store, commit, self._clock.sleep, is_settled)
 
     def _choose_time(self, previous_ms: int | None) -> int:
         def choose(connection: Connection) -> int:

@@ -12,7 +12,7 @@ from slackwater.errors import OperationNotAllowed, VersionNotFound
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.history import format_ms
 from slackwater.log.segment import LogListing
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
 from slackwater.protocol.properties.properties import (
@@ -84,30 +84,36 @@ def followed_from(snapshot: Snapshot, base: Snapshot, commits: Sequence[ParsedCo
 
     `commits` are those from `base` on, ascending; `reason` is why it is not earlier than `base`.
     """
-    start, is_followed = base.version, _hindrance(snapshot, base.configuration) is None
-    if not is_followed:
-        reason = _hindrance(snapshot, base.configuration) or reason
+    then = base.configuration
+    hindrance = _hindrance(snapshot, then)
+    start, is_followed, reason = base.version, hindrance is None, hindrance or reason
     for commit in commits:
-        if commit.version == base.version:
+        changed = None if commit.version == base.version else _changed(then, commit)
+        if changed is None:
             continue
-        for action in commit.actions:
-            node = action.get("metaData")
-            if node is None:
-                continue
-            then = base.configuration.changed(metadata=Metadata.from_json(node, commit.where))
-            hindrance = _hindrance(snapshot, then)
-            if hindrance is not None:
-                is_followed, reason = False, hindrance
-            elif not is_followed:
-                start, is_followed = commit.version, True
+        then = changed
+        hindrance = _hindrance(snapshot, then)
+        if hindrance is not None:
+            is_followed, reason = False, hindrance
+        elif not is_followed:
+            start, is_followed = commit.version, True
     return start, reason
+
+
+def _changed(table: TableConfiguration, commit: ParsedCommit) -> TableConfiguration | None:
+    """The table after a commit that says something of its protocol or metadata; None after any other."""
+    protocols = [Protocol.from_json(a["protocol"], commit.where) for a in commit.actions if a.get("protocol")]
+    metadata = [Metadata.from_json(a["metaData"], commit.where) for a in commit.actions if a.get("metaData")]
+    if not protocols and not metadata:
+        return None
+    return table.changed(protocols[-1] if protocols else None, metadata[-1] if metadata else None)
 
 
 def _hindrance(snapshot: Snapshot, then: TableConfiguration) -> str | None:
     """What keeps rows of a version in which the table was `then` from being told as rows of `snapshot`, if anything."""
-    if not then.properties.flag(ENABLE_ROW_TRACKING):
+    if not then.is_active("rowTracking"):
         return _ROW_IDS
-    if not then.properties.flag(ENABLE_IN_COMMIT_TIMESTAMPS):
+    if not then.is_active("inCommitTimestamp"):
         return _COMMIT_TIMES
     if then.metadata.schema_string == snapshot.metadata.schema_string:
         return None if then.metadata.partition_columns == snapshot.metadata.partition_columns else _SCHEMA
