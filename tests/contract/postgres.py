@@ -59,6 +59,11 @@ class PostgresServer:
         """Whether the server's process lives."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def home(self) -> Path:
+        """The directory of all its files, which its user may write to."""
+        return self._home
+
     def url(self, database: str = "postgres") -> str:
         """The URL of a database, for SQLAlchemy and for psycopg."""
         return f"postgresql://owner@/{database}?host={self._home}"
@@ -70,8 +75,35 @@ class PostgresServer:
             connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]  # no user's text
         return self.url(name)
 
+    def configure(self, lines: str) -> None:
+        """Add lines to `postgresql.conf`; they count from the next start on."""
+        with (self._home / "data" / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.write(f"\n{lines}\n")
+
+    def shell(self, script: str) -> None:
+        """Run lines of a shell as the server's user, with what its programs have to be told."""
+        told = self._as_user()
+        told["env"] |= {
+            "PATH": f"{self._binaries}:{os.defpath}", "PGDATA": str(self._home / "data"),
+            "PGHOST": str(self._home), "PGUSER": "owner", "PGDATABASE": "postgres",
+        }  # fmt: skip
+        done = subprocess.run(["sh", "-euc", script], check=False, capture_output=True, text=True, **told)
+        if done.returncode != 0:
+            raise RuntimeError(f"{script}\n{done.stderr}")
+
+    def archive_all(self) -> None:
+        """Return when all that was committed is in the archive."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            (segment,) = connection.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone() or ("",)
+        done = self._home / "data" / "pg_wal" / "archive_status" / f"{segment}.done"
+        for _ in range(int(_START_S / _POLL_S)):
+            if done.exists():
+                return
+            time.sleep(_POLL_S)
+        raise RuntimeError(f"PostgreSQL does not archive {segment}")
+
     def start(self) -> None:
-        """Start the server; it answers when this returns."""
+        """Start the server; it answers, and takes writes, when this returns."""
         log = self._home / "log"
         for _ in range(int(_START_S / _POLL_S)):
             if not self.is_running:
@@ -121,10 +153,10 @@ class PostgresServer:
 
     def _answers(self) -> bool:
         try:
-            psycopg.connect(self.url(), connect_timeout=5).close()
+            with psycopg.connect(self.url(), connect_timeout=5) as connection:
+                return connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
         except psycopg.OperationalError:
             return False
-        return True
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run([self._binaries / program, *arguments], check=True, capture_output=True, **self._as_user())

@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from alembic import command
@@ -377,6 +378,30 @@ def test_what_an_owner_cannot_record_is_said_to_be_so(postgres: PostgresServer, 
     postgres.start()
     owner_.database._patience_s = 10.0
     assert table.commit(1).commit.version == 1
+
+
+@broken_connections
+def test_a_server_that_takes_no_writes_yet_is_waited_for_and_then_said_to_be_so(
+    postgres: PostgresServer, lake: OwnedLake
+) -> None:
+    owner_ = lake.embedded()
+    table = created(lake, owner_)
+    with psycopg.connect(lake.database, autocommit=True) as connection:
+        name = connection.info.dbname
+
+        def let_write(takes_writes: bool) -> None:
+            value = "off" if takes_writes else "on"
+            connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")  # type: ignore[arg-type]
+            owner_.database._engine.dispose()
+
+        connection.execute("SET default_transaction_read_only = off")
+        let_write(False)
+        owner_.database._patience_s = 0.0
+        with pytest.raises(CommitOwnerUnavailable, match=r"read-only transaction; .* takes writes, as a standby"):
+            table.commit(1)
+        owner_.database._patience_s = 10.0
+        owner_.database._sleep = lambda _: let_write(True)
+        assert table.commit(1).commit.version == 1
 
 
 @broken_connections

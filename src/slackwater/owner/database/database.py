@@ -47,8 +47,8 @@ _SCHEMA = "slackwater"
 _FIRST_WAIT_S = 0.02
 _LONGEST_WAIT_S = 0.5
 _BUSY_MS = 10_000
-# PostgreSQL: serialization failure, deadlock, a lock or a statement that took too long.
-_TRY_AGAIN = frozenset({"40001", "40P01", "55P03", "57014"})
+# PostgreSQL: serialization failure, deadlock, a lock or a statement that took too long, a server that only reads yet.
+_TRY_AGAIN = frozenset({"40001", "40P01", "55P03", "57014", "25006"})
 _TOO_LONG = frozenset({"55P03", "57014"})
 # What PostgreSQL does to a process that stops in the middle of a transaction, and to those that wait for it.
 _SERVER_LIMITS = {
@@ -56,10 +56,11 @@ _SERVER_LIMITS = {
     "statement_timeout": 60_000,
     "idle_in_transaction_session_timeout": 5_000,
 }
-# The cluster, and the database in it; one that was restored from a dump is another.
+# The cluster, the database in it, and the timeline: one that was restored from a dump is another database, one from a
+# base backup and its archive goes on in another timeline. The control file names that only after a checkpoint.
 _POSTGRES_MARK = sa.text(
-    "SELECT (SELECT system_identifier FROM pg_control_system()) || ':' || oid FROM pg_database "
-    "WHERE datname = current_database()"
+    "SELECT (SELECT system_identifier FROM pg_control_system()) || ':' || oid || ':' || "
+    "left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_database WHERE datname = current_database()"
 )
 _IN_TRANSACTIONS = sa.text(
     "SELECT application_name || ', server process ' || pid AS who, coalesce(host(client_addr), 'local') AS place, "
@@ -194,8 +195,8 @@ class Database:
     def _unavailable(self, error: SQLAlchemyError, is_certain: bool) -> CommitOwnerUnavailable:
         if not is_certain:
             return CommitOwnerUnavailable(
-                f"the commit owner's database {self.name} does not answer: {_cause(error)}; check that it runs and can "
-                "be reached"
+                f"the commit owner's database {self.name} does not answer: {_cause(error)}; check that it runs, can be "
+                "reached, and takes writes, as a standby or one that is being restored does not"
             )
         found = CommitOwnerUnavailable(
             f"others kept locks of the commit owner's database {self.name} for too long: {_cause(error)}; "

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import Connection, Row
 
 from slackwater.errors import OperationNotAllowed
 from slackwater.owner.api.commits import TableState
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, tables
 from slackwater.owner.state.commit_files import versions_after
+from slackwater.owner.state.heads import RATIFIED
 from slackwater.owner.state.roots import Places
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LogFileKind, parse_log_file, staged_path
 from slackwater.storage.location import LOCAL, S3_SCHEMES, parse_location
@@ -85,30 +88,43 @@ def _plain(root_url: str) -> str:
 
 
 def _newer_than_known(database: Database, places: Places) -> str:
-    """A commit in a table that the database knows nothing of; '' where there is none."""
+    """What in a table the database does not know to count; '' where there is nothing."""
     rows = database.read(lambda c: c.execute(sa.select(tables).where(tables.c.state == TableState.ACTIVE.value)).all())
     for row in rows:
         store = places.store(row.location)
-        names = set(
-            database.read(
-                lambda c, of=row.table_id: c.execute(  # type: ignore[misc]
-                    sa.select(commits.c.file_name).where(commits.c.table_id == of)
-                ).scalars()
-            )
-        )
-        if versions_after(store, row.ratified_version):
-            return f"the log of {store.root_url} goes on after version {row.ratified_version}"
-        for name in _staged_after(store, row.ratified_version):
-            if name not in names:
-                return f"{store.root_url}/{staged_path(name)} may be a commit that counts"
+        in_log = versions_after(store, row.ratified_version)
+        staged = _staged_after(store, row.ratified_version)
+        # After the files: what others commit meanwhile is not taken for something that is not known.
+        now, under_way = database.read(lambda c, of=row.table_id: _known(c, of))  # type: ignore[misc]
+        if now is None:
+            continue
+        ratified = now.ratified_version
+        if max(in_log, default=ratified) > ratified:
+            return f"the log of {store.root_url} goes on after version {ratified}"
+        for name, version in staged.items():
+            if version <= ratified:
+                continue
+            found = f"{store.root_url}/{staged_path(name)} may be a commit that counts"
+            if name not in under_way:
+                return found
+            # When the copy was made it was being committed, and may have been acknowledged after that.
+            return f"{found}, unless another process is at it just now: then open the lake again"
     return ""
 
 
-def _staged_after(store: ObjectStore, version: int) -> list[str]:
+def _known(connection: Connection, table_id: str) -> tuple[Row[Any] | None, set[str]]:
+    """The row of an active table, and the files of its commits that do not count yet."""
+    active = sa.select(tables).where(tables.c.table_id == table_id, tables.c.state == TableState.ACTIVE.value)
+    names = sa.select(commits.c.file_name).where(commits.c.table_id == table_id, commits.c.state != RATIFIED)
+    return connection.execute(active).first(), set(connection.execute(names).scalars())
+
+
+def _staged_after(store: ObjectStore, version: int) -> dict[str, int]:
+    """The versions of the staged files after `version`, by names."""
     names = [PurePosixPath(meta.path).name for meta in store.list_from(staged_path("").rstrip("/"))]
     files = {name: parse_log_file(f"{COMMITS_DIRECTORY}/{name}") for name in names}
-    return [
-        name
+    return {
+        name: file.version
         for name, file in files.items()
         if file is not None and file.kind is LogFileKind.STAGED_COMMIT and file.version > version
-    ]
+    }
