@@ -57,6 +57,8 @@ def test_the_public_methods_of_a_snapshot_are_these() -> None:
         "segment",
         "state",
         "store",
+        "table",
+        "through",
         "timestamp_ms",
         "tombstones",
         "transactions",
@@ -113,7 +115,7 @@ def _public(kind: type) -> set[str]:
 
 def test_the_public_methods_of_a_lake_are_these() -> None:
     names = "adopt as_of backfill close connect create_table history location open release repair run table tables"
-    of_the_log = "create_log open_location owner recover_state snapshot store_of take_anew"
+    of_the_log = "create_log owner recover_state snapshot table_at table_of take_anew"
     assert _public(slackwater.Lake) == {*f"{names} transaction {of_the_log}".split()}
 
 

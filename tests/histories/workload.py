@@ -20,7 +20,6 @@ import orjson
 from slackwater.errors import CommitError, CommitOwnerUnavailable, CommitUnknown, TimestampOutOfRange
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
-from slackwater.owner.api.registry import OwnedTable, learn_owner
 from slackwater.owner.api.timestamp_range import at_ms, instants
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql import parse_predicate
@@ -347,9 +346,8 @@ class Client:
             for table in cut.tables:
                 # Where the database does not reach back so far the log would tell.
                 if table.version is not None:
-                    store = self._lake.open_location(table.location)
-                    learn_owner(store.root_url, OwnedTable(self._lake.owner, table.table_id))
-                    lists[table.name] = _lists(self._files(Snapshot.open(store, table.version)))
+                    snapshot = Snapshot.open(self._lake.table_of(table), table.version)
+                    lists[table.name] = _lists(self._files(snapshot))
             self._order += 1
             identity = f"{self._name}-{self._order}"
             self._recorder.tell(

@@ -92,13 +92,13 @@ def test_what_is_older_than_the_limit_is_not_read(
         clock.now_ms += 1000
         append(lake, "b", str(number))
     opened: list[str] = []
-    store_of = lake.store_of
+    table_of = lake.table_of
 
     def counting(at: Any) -> Any:
         opened.append(at.name)
-        return store_of(at)
+        return table_of(at)
 
-    monkeypatch.setattr(lake, "store_of", counting)
+    monkeypatch.setattr(lake, "table_of", counting)
     assert lake.history(limit=0) == []
     assert opened == []
     assert shown(lake.history(limit=3)) == [{"b": 5}, {"b": 4}, {"b": 3}]

@@ -15,10 +15,10 @@ from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound, T
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
+from slackwater.log.table import Table
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.time.time_slices import TOLD_MS
-from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
 from tests.contract.owners import START_MS, FakeClock
 from tests.transaction.tables import add, schema
@@ -149,13 +149,13 @@ def test_the_owner_is_asked_once_and_only_logs_that_are_needed_are_read(
     moment = shelf.append("t007", "1")
     opened: list[str] = []
     calls: list[str] = []
-    open_location = shelf.lake.open_location
+    table_of = shelf.lake.table_of
 
-    def opening(location: Any) -> ObjectStore:
-        opened.append(str(location))
-        return open_location(location)
+    def opening(at: Any) -> Table:
+        opened.append(at.name)
+        return table_of(at)
 
-    monkeypatch.setattr(shelf.lake, "open_location", opening)
+    monkeypatch.setattr(shelf.lake, "table_of", opening)
     for name in ("cut", "tables", "table", "get_commits"):
         monkeypatch.setattr(shelf.lake.owner, name, counted(name, getattr(shelf.lake.owner, name), calls))
     past = shelf.lake.as_of(moment)
@@ -164,7 +164,7 @@ def test_the_owner_is_asked_once_and_only_logs_that_are_needed_are_read(
     assert (calls, opened) == (["cut"], [])
     assert past.snapshot("t007").version == 1
     assert past.snapshot("t007") is past.snapshot("t007")
-    assert len(opened) == 1
+    assert opened == ["t007"]
     assert calls.count("cut") == 1
 
 

@@ -20,10 +20,10 @@ from slackwater.errors import (
     UnratifiedCommit,
     VersionNotFound,
 )
-from slackwater.log.owned_log import list_whole_log
 from slackwater.log.snapshot import LogSnapshot
+from slackwater.log.table import Table
 from slackwater.owner.api.commits import Commit, GetCommitsResponse
-from slackwater.owner.api.registry import OwnedTable, attach, detach, forget_owner, known_owner, learn_owner
+from slackwater.owner.api.owners import OwnedTable, attach, detach
 from slackwater.protocol.actions.file_names import commit_name
 from tests.log.tables import Action, TableLog, add, commit_info, json_lines, metadata, paths, protocol
 
@@ -69,6 +69,10 @@ class ScriptedOwner:
             for v in found
         ]
         return GetCommitsResponse(commits, self.latest)
+
+    def table(self, store: Any) -> Table:
+        """The table in `store`, known as this owner's."""
+        return Table(store, OwnedTable(self, TABLE_ID))  # type: ignore[arg-type]
 
     def ratify(self, *versions: int) -> None:
         """Stage and ratify versions."""
@@ -125,7 +129,6 @@ def owner(log: TableLog) -> Iterator[ScriptedOwner]:
     """The owner of `log`, which this process knows."""
     found = ScriptedOwner(log, latest=1)
     attach(found)  # type: ignore[arg-type]
-    learn_owner(log.store.root_url, OwnedTable(found, TABLE_ID))  # type: ignore[arg-type]
     yield found
     detach(found)  # type: ignore[arg-type]
 
@@ -143,8 +146,9 @@ def test_the_table_of_the_rfc_is_version_9_with_its_owner_and_7_without() -> Non
         log.put(f"_commits/{staged_name(version, number)}", json_lines([commit_info(), add("stray")]))
     assert log.load().version == 7
     assert paths(log.load()) == [f"f{v}" for v in range(8)]
-    learn_owner(log.store.root_url, OwnedTable(owner, TABLE_ID))  # type: ignore[arg-type]
-    snapshot = log.load()
+    attach(owner)  # type: ignore[arg-type]
+    table = owner.table(log.store)
+    snapshot = LogSnapshot.open(table)
     assert snapshot.version == 9
     assert paths(snapshot) == [f"f{v}" for v in range(10)]
     assert snapshot.segment.checkpoint is not None
@@ -156,9 +160,9 @@ def test_the_table_of_the_rfc_is_version_9_with_its_owner_and_7_without() -> Non
         (9, True),
     ]
     with pytest.raises(VersionNotFound, match="newest version is 9"):
-        log.load(10)
+        LogSnapshot.open(table, 10)
     detach(owner)  # type: ignore[arg-type]
-    assert log.load().version == 7
+    assert LogSnapshot.open(table).version == 7
 
 
 def test_a_snapshot_has_the_commits_that_only_the_owner_knows(log: TableLog, owner: ScriptedOwner) -> None:
@@ -172,7 +176,7 @@ def test_a_snapshot_has_the_commits_that_only_the_owner_knows(log: TableLog, own
 def test_contents_that_came_with_the_answer_are_not_read_again(log: TableLog, owner: ScriptedOwner) -> None:
     owner.ratify(2, 3)
     store = CountedStore(log.store)
-    assert paths(LogSnapshot.open(store)) == ["f0", "f1", "f2", "f3"]
+    assert paths(LogSnapshot.open(owner.table(store))) == ["f0", "f1", "f2", "f3"]
     assert [path for path in store.reads if "_commits" in path] == []
     assert (store.listings, len(owner.asked)) == (1, 1)
 
@@ -181,7 +185,7 @@ def test_contents_that_did_not_come_with_the_answer_are_read(log: TableLog, owne
     owner.ratify(2, 3)
     owner.inline = False
     store = CountedStore(log.store)
-    assert paths(LogSnapshot.open(store)) == ["f0", "f1", "f2", "f3"]
+    assert paths(LogSnapshot.open(owner.table(store))) == ["f0", "f1", "f2", "f3"]
     assert [path for path in store.reads if "_commits" in path] == [
         f"_delta_log/_commits/{staged_name(v)}" for v in (2, 3)
     ]
@@ -206,7 +210,7 @@ def test_a_staged_file_that_was_cleaned_up_after_its_backfill_is_read_from_the_l
 def test_a_backfill_between_listing_and_answer_does_not_hide_a_version(log: TableLog, owner: ScriptedOwner) -> None:
     owner.ratify(2, 3)
     store = CountedStore(log.store, lambda number: owner.backfill(2, 3) if number == 1 else None)
-    listing = list_whole_log(store)
+    listing = owner.table(store).list_log()
     assert sorted(listing.commits) == [0, 1, 2, 3]
     assert (store.listings, len(owner.asked)) == (2, 2)
 
@@ -216,7 +220,7 @@ def test_a_backfill_of_the_first_of_several_between_listing_and_answer_leaves_no
 ) -> None:
     owner.ratify(2, 3)
     store = CountedStore(log.store, lambda number: owner.backfill(2) if number == 1 else None)
-    listing = list_whole_log(store)
+    listing = owner.table(store).list_log()
     assert [(v, file.is_staged) for v, file in listing.commits.items()] == [
         (0, False),
         (1, False),
@@ -228,14 +232,14 @@ def test_a_backfill_of_the_first_of_several_between_listing_and_answer_leaves_no
 
 def test_commits_between_listing_and_answer_are_seen(log: TableLog, owner: ScriptedOwner) -> None:
     store = CountedStore(log.store, lambda number: owner.ratify(2) if number == 1 else None)
-    assert list_whole_log(store).latest_version == 2
+    assert owner.table(store).list_log().latest_version == 2
     assert store.listings == 1
 
 
 def test_an_update_sees_what_was_backfilled_between_listing_and_answer(log: TableLog, owner: ScriptedOwner) -> None:
     owner.ratify(2)
     store = CountedStore(log.store)
-    before = LogSnapshot.open(store)
+    before = LogSnapshot.open(owner.table(store))
     owner.ratify(3, 4)
     store._after_listing = lambda number: owner.backfill(2, 3, 4) if owner.unbackfilled else None
     after = before.update()
@@ -271,7 +275,7 @@ def test_a_version_0_that_is_not_followed_by_anything_is_found(log: TableLog, ow
 def test_an_update_reads_only_what_is_new_and_asks_from_there(log: TableLog, owner: ScriptedOwner) -> None:
     owner.ratify(2)
     store = CountedStore(log.store)
-    before = LogSnapshot.open(store)
+    before = LogSnapshot.open(owner.table(store))
     assert before.update() is before
     owner.ratify(3, 4)
     owner.inline = False
@@ -320,7 +324,7 @@ def test_a_listing_from_a_checkpoint_on_asks_from_there(log: TableLog, owner: Sc
     log.classic(2, FEATURES, metadata(MANAGED), add("f0"), add("f1"), add("f2"))
     log.hint(2)
     owner.ratify(3)
-    snapshot = log.load()
+    snapshot = LogSnapshot.open(owner.table(log.store))
     assert owner.asked == [(2, -1, True)]
     assert paths(snapshot) == ["f0", "f1", "f2", "f3"]
 
@@ -346,14 +350,10 @@ def test_who_does_not_ask_the_owner_sees_an_older_version_whole(log: TableLog, o
 
 def test_who_reads_by_path_learns_of_the_owner_that_is_open(log: TableLog, owner: ScriptedOwner) -> None:
     owner.ratify(2, 3)
-    forget_owner(log.store.root_url)
-    assert log.load().version == 3
-    known = known_owner(log.store.root_url)
-    assert known is not None
-    assert known.owner is owner
-    forget_owner(log.store.root_url)
+    snapshot = log.load()
+    assert snapshot.version == 3
+    assert snapshot.table.owned == OwnedTable(owner, TABLE_ID)  # type: ignore[arg-type]
     assert log.load(3).version == 3
-    forget_owner(log.store.root_url)
     assert log.load(timestamp=T + 20).version == 2
 
 
@@ -373,7 +373,7 @@ def test_an_owner_that_only_the_table_names_is_never_called(owner: ScriptedOwner
         del named["delta.managedCommit.commitOwnerConf"]
     log.commit(0, commit_info(inCommitTimestamp=T), FEATURES, metadata(named), add("f0"))
     assert paths(log.load()) == ["f0"]
-    assert known_owner(log.store.root_url) is None
+    assert log.load().table.owned is None
     assert owner.asked == []
 
 
@@ -398,8 +398,12 @@ def test_a_table_that_the_owner_does_not_have_is_the_file_systems(log: TableLog,
 
     owner.script = unknown
     assert log.load().version == 1
-    assert known_owner(log.store.root_url) is None
+    assert log.load().table.owned is None
     assert log.load().update().version == 1
+    # Also where it was known as the owner's before.
+    table = owner.table(log.store)
+    assert LogSnapshot.open(table).version == 1
+    assert table.owned is None
 
 
 def test_an_owner_that_does_not_answer_is_not_passed_over(log: TableLog, owner: ScriptedOwner) -> None:

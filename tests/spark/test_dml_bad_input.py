@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 import slackwater
 from slackwater import DeltaTable, Snapshot, errors
+from slackwater.log.table import Table
 from slackwater.spark.session.modes import with_settings
 from tests.spark.written import listing, read, rows
 
@@ -184,7 +185,7 @@ def test_no_name_is_taken_apart_where_a_source_has_a_column_twice(spark: SparkSe
 
 
 def test_a_source_that_fails_halfway_leaves_no_file(spark: SparkSession, made: DeltaTable) -> None:
-    before = _files(made._path)
+    before = _files(made._table.location)
     stop = F.udf(lambda value: value if value != 4 else int("no more of it"), "bigint")
     numbers = spark.range(0, 8, 1, 4)
     sources: list[DataFrame] = [
@@ -196,11 +197,11 @@ def test_a_source_that_fails_halfway_leaves_no_file(spark: SparkSession, made: D
         _refused(merge.execute, "no more of it", PySparkException, errors.SlackwaterError)
         merge = made.merge(source, "id = k - 4 and w > -1").whenNotMatchedInsert(values={"id": "w"})
         _refused(merge.execute, "no more of it", PySparkException, errors.SlackwaterError)
-    assert _files(made._path) == before
+    assert _files(made._table.location) == before
 
 
 def test_a_condition_or_a_value_that_fails_halfway_leaves_no_file(spark: SparkSession, made: DeltaTable) -> None:
-    before = _files(made._path)
+    before = _files(made._table.location)
     stop = F.udf(lambda value: value if value != 4 else int("no more of it"), "bigint")
     failed = (PySparkException, errors.SlackwaterError)
     _refused(lambda: made.delete("if(id = 4, raise_error('no more of it'), id > 1)"), "no more of it", *failed)
@@ -211,19 +212,19 @@ def test_a_condition_or_a_value_that_fails_halfway_leaves_no_file(spark: SparkSe
     _refused(merge.whenMatchedUpdate(set={"n": stop("k")}).execute, "no more of it", *failed)
     late = merge.whenMatchedDelete().whenNotMatchedInsert(values={"id": "if(k = 7, raise_error('no more of it'), k)"})
     _refused(late.execute, "no more of it", *failed)
-    assert _files(made._path) == before
+    assert _files(made._table.location) == before
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_a_value_that_does_not_fit_is_never_cut(spark: SparkSession, made: DeltaTable, ansi: str) -> None:
-    before = _files(made._path)
+    before = _files(made._table.location)
     failed = (PySparkException, errors.SlackwaterError)
     with with_settings(spark, {ANSI: ansi}):
         _refused(lambda: made.update("id > 3", {"small": "id + 123"}), "128", *failed)
         merge = made.merge(spark.range(3, 8).toDF("k"), "id = k")
         _refused(merge.whenMatchedUpdate(set={"small": "k * 1000"}).execute, "[345]000", *failed)
         _refused(merge.whenNotMatchedInsert(values={"id": "k", "small": "k - 200"}).execute, "-19[34]", *failed)
-    assert _files(made._path) == before
+    assert _files(made._table.location) == before
 
 
 # Tables that are not there, or that cannot be changed.
@@ -232,7 +233,7 @@ def test_a_value_that_does_not_fit_is_never_cut(spark: SparkSession, made: Delta
 def test_a_table_that_is_not_there_is_not_made(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     _refused(lambda: DeltaTable.forPath(spark, path).delete(), "is not a Delta table", errors.TableNotFound)
-    gone = DeltaTable(spark, path)
+    gone = DeltaTable(spark, Table.at(path))
     says = "is not a Delta table, so it has no rows to change"
     _refused(gone.delete, says, errors.TableNotFound)
     _refused(lambda: gone.update(set={"v": "1"}), says, errors.TableNotFound)
@@ -241,37 +242,37 @@ def test_a_table_that_is_not_there_is_not_made(spark: SparkSession, tmp_path: Pa
 
 
 def test_a_table_of_an_unknown_feature_is_not_changed(spark: SparkSession, made: DeltaTable) -> None:
-    log = Path(made._path) / "_delta_log"
+    log = Path(made._table.location) / "_delta_log"
     protocol = (
         '{"protocol":{"minReaderVersion":3,"minWriterVersion":7,'
         '"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors","ofTomorrow"]}}'
     )
     (log / f"{1:020d}.json").write_text(protocol + "\n")
-    before = _files(made._path)
+    before = _files(made._table.location)
     merge: Any = made.merge(spark.range(1).toDF("k"), "id = k").whenMatchedDelete()
     for change in (made.delete, lambda: made.update(set={"n": "1"}), merge.execute):
         _refused(change, "ofTomorrow", errors.UnsupportedFeature)
-    assert _files(made._path) == before
+    assert _files(made._table.location) == before
 
 
 def test_a_data_file_that_is_gone_is_named_and_nothing_is_lost(spark: SparkSession, made: DeltaTable) -> None:
-    victim = next(p for p in sorted(Path(made._path).glob("*.parquet")))
+    victim = next(p for p in sorted(Path(made._table.location).glob("*.parquet")))
     content = victim.read_bytes()
     victim.unlink()
-    before = _files(made._path)
+    before = _files(made._table.location)
     merge = made.merge(spark.range(6).toDF("k"), "id = k").whenMatchedUpdate(set={"n": "-1"})
     failed = (PySparkException, errors.SlackwaterError)
     for change in (lambda: made.delete("n % 2 = 0"), lambda: made.update("n % 2 = 0", {"n": "1"}), merge.execute):
         _refused(change, victim.name.split("-c000")[0], *failed)
-    assert _files(made._path) == before
+    assert _files(made._table.location) == before
     victim.write_bytes(content)
-    assert rows(read(spark, made._path)) == [(i, i, i) for i in range(6)]
+    assert rows(read(spark, made._table.location)) == [(i, i, i) for i in range(6)]
 
 
 def test_a_directory_that_is_read_only_is_named(
     spark: SparkSession, made: DeltaTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, root = _files(made._path), Path(made._path)
+    before, root = _files(made._table.location), Path(made._table.location)
     plain = Path.mkdir
 
     def mkdir(self: Path, *args: Any, **options: Any) -> None:
@@ -284,4 +285,4 @@ def test_a_directory_that_is_read_only_is_named(
     merge = made.merge(spark.range(4, 8).toDF("k"), "id = k").whenNotMatchedInsert(values={"id": "k"})
     for change in (lambda: made.delete("id = 1"), lambda: made.update("id = 1", {"n": "7"}), merge.execute):
         _refused(change, "Permission denied", errors.StorageRefused)
-    assert _files(made._path) == before
+    assert _files(made._table.location) == before

@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import Snapshot, errors
-from slackwater.spark.write import save as write
+from slackwater.spark.write.table_rows import TableRows
 from slackwater.storage.local_store import LocalObjectStore
+from slackwater.transaction import begin
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from tests.spark.written import Interloper, actions, data_files, listing, read, rows, save
 
@@ -24,13 +25,13 @@ def first(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], N
     """Lets something happen when the next write is about to commit."""
 
     def arrange(step: Callable[[], object]) -> None:
-        plain = write.committer_for
+        plain = begin.committer_for
 
-        def committer(store: Any, table: Any) -> Any:
-            monkeypatch.setattr(write, "committer_for", plain)
-            return Interloper(store, step)
+        def committer(table: Any, configuration: Any) -> Any:
+            monkeypatch.setattr(begin, "committer_for", plain)
+            return Interloper(table.store, step)
 
-        monkeypatch.setattr(write, "committer_for", committer)
+        monkeypatch.setattr(begin, "committer_for", committer)
 
     return arrange
 
@@ -56,10 +57,10 @@ class Faulty:
 
 
 def _fail(monkeypatch: pytest.MonkeyPatch, error: type[Exception], lands: bool = False, blind: bool = False) -> None:
-    def committer(store: Any, table: Any) -> FilesystemCommitter:
-        return FilesystemCommitter(Faulty(store, error, lands, blind), sleep=lambda seconds: None)
+    def committer(table: Any, configuration: Any) -> FilesystemCommitter:
+        return FilesystemCommitter(Faulty(table.store, error, lands, blind), sleep=lambda seconds: None)
 
-    monkeypatch.setattr(write, "committer_for", committer)
+    monkeypatch.setattr(begin, "committer_for", committer)
 
 
 def _named_by_log(path: Path) -> set[str]:
@@ -224,7 +225,7 @@ def test_what_came_first_goes_where_a_later_part_of_the_write_fails(
 
     for name in ("rewrite", "write_changes"):
         with monkeypatch.context() as patch:
-            patch.setattr(write.TableRows, name, fails)
+            patch.setattr(TableRows, name, fails)
             with pytest.raises(errors.StorageError, match="no space"):
                 save(spark.range(5, 6), path, "overwrite", replaceWhere="id = 5")
         assert listing(path) == before

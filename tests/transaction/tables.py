@@ -123,7 +123,7 @@ def begin(
 ) -> TableTransaction:
     time = time or FakeTime()
     return TableTransaction(
-        snapshot.store,
+        snapshot.table,
         committer or FilesystemCommitter(snapshot.store, time.slept.append),
         snapshot,
         time.clock(),

@@ -68,7 +68,7 @@ def test_one_commit_leaves_what_the_changes_left_one_after_the_other(seed: int) 
     for name in ("0.parquet", "1.parquet"):
         _add(again, name)
     fresh = again.commit("WRITE").snapshot
-    joined = TableTransaction(fresh.store, begin(fresh).committer, fresh)
+    joined = TableTransaction(fresh.table, begin(fresh).committer, fresh)
     joined.staged = together.staged
     assert _state(joined.commit("TRANSACTION").snapshot) == _state(apart)
 

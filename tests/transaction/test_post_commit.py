@@ -11,6 +11,7 @@ import pytest
 from slackwater.errors import StorageError
 from slackwater.log.files.version_checksum import read_version_checksum
 from slackwater.log.files.version_totals import checksum_of
+from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
@@ -295,8 +296,8 @@ def test_what_fails_after_the_commit_is_told_and_the_commit_stands(
             raise error
 
     store = Failing(before.store, fail)
-    base = Snapshot(store, before.segment, before.state, before._base)
-    transaction = TableTransaction(store, FilesystemCommitter(store), base)
+    base = Snapshot(Table(store), before.segment, before.state, before._base)
+    transaction = TableTransaction(base.table, FilesystemCommitter(store), base)
     transaction.add(add("a"))
     done = transaction.commit("WRITE")
     assert done.version == 1

@@ -262,7 +262,7 @@ def test_chance_shortens_the_waits() -> None:
     for jitter in (0.0, 0.5):
         time = FakeTime()
         current = before.update()
-        mine = TableTransaction(before.store, _Crowd(current, 10), current, time.clock(jitter), PostCommit(False))
+        mine = TableTransaction(before.table, _Crowd(current, 10), current, time.clock(jitter), PostCommit(False))
         mine.add(add(f"mine-{jitter}"))
         mine.commit("WRITE")
         slept.append(time.slept)

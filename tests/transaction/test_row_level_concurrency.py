@@ -22,6 +22,7 @@ from slackwater.errors import (
     StorageError,
     StorageRefused,
 )
+from slackwater.log.table import Table
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Conflict
@@ -505,7 +506,7 @@ def test_a_commit_stands_when_vectors_of_lost_attempts_cannot_be_deleted() -> No
             raise StorageError("no")
 
     mine = _deleting(before, {"a": [1]})
-    mine.store = StepStore(before.store, fails)  # type: ignore[assignment]
+    mine.table = Table(StepStore(before.store, fails))  # type: ignore[arg-type]
     delete_rows_of(before, {"a": [2]})
     result = mine.commit("DELETE")
     assert result.version == 3
@@ -594,7 +595,7 @@ def test_vectors_that_cannot_be_written_anew_mean_that_nothing_was_committed() -
         if path.endswith(".bin") and operation == "put_if_absent":
             raise StorageRefused("full")
 
-    mine.store = StepStore(before.store, refuse)  # type: ignore[assignment]
+    mine.table = Table(StepStore(before.store, refuse))  # type: ignore[arg-type]
     with pytest.raises(StorageRefused):
         mine.commit("DELETE")
     assert Snapshot.open(before.store).version == 2

@@ -21,6 +21,7 @@ from slackwater.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
+from slackwater.log.table import Table
 from slackwater.predicate.predicate import Constant
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.actions.files import RemoveFile
@@ -256,13 +257,13 @@ def test_a_clock_that_is_given_is_the_one_that_is_used() -> None:
 def test_files_are_committed_by_the_file_system_unless_an_owner_commits() -> None:
     store = new_store()
     plain = table().metadata
-    assert isinstance(committer_for(store, TableConfiguration(Protocol(1, 2), plain)), FilesystemCommitter)
+    assert isinstance(committer_for(Table(store), TableConfiguration(Protocol(1, 2), plain)), FilesystemCommitter)
     owned = {"delta.enableInCommitTimestamps": "true", "delta.managedCommit.commitOwner": "theirs"}
     features = Protocol(1, 7, None, ("inCommitTimestamp", "managedCommit"))
     with pytest.raises(CommitOwnerRequired, match=r"only from the commit owner 'theirs'"):
-        committer_for(store, TableConfiguration(features, replace(plain, configuration=owned)))
+        committer_for(Table(store), TableConfiguration(features, replace(plain, configuration=owned)))
     for protocol, configuration in ((features, {}), (Protocol(1, 2), owned), (features, {**owned, "x": "y"})):
         half = {key: value for key, value in configuration.items() if key != "delta.enableInCommitTimestamps"}
         with pytest.raises(CorruptTable, match="commit"):
-            committer_for(store, TableConfiguration(protocol, replace(plain, configuration=half)))
+            committer_for(Table(store), TableConfiguration(protocol, replace(plain, configuration=half)))
     assert log_files(store) == []

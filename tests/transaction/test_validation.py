@@ -14,6 +14,7 @@ from slackwater.errors import (
     SlackwaterError,
     UnsupportedFeature,
 )
+from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Format, Protocol
 from slackwater.protocol.actions.files import AddCDCFile, RemoveFile
 from slackwater.scan.snapshot import Snapshot
@@ -98,7 +99,7 @@ def test_the_first_commit_of_a_table_holds_protocol_and_metadata() -> None:
     store = new_store()
     snapshot = table()
     mine = begin(snapshot)
-    first = TableTransaction(store, mine.committer, None)
+    first = TableTransaction(Table(store), mine.committer, None)
     first.add(add("a"))
     with pytest.raises(InvalidArgument, match="protocol and its metadata"):
         first.commit("WRITE")

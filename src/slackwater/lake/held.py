@@ -43,7 +43,7 @@ class Held:
 
     def staged_files(self) -> list[str]:
         """The files that were written for it, with the roots of their tables."""
-        return [f"{t.store.root_url}/{path}" for t in self.tables.values() for path in t.staged_paths()]
+        return [f"{t.table.root_url}/{path}" for t in self.tables.values() for path in t.staged_paths()]
 
     def discard(self) -> list[str]:
         """Delete the files of a transaction that certainly did not land; those that could not be deleted."""
@@ -52,7 +52,7 @@ class Held:
             try:
                 table.discard()
             except SlackwaterError:
-                left += [f"{table.store.root_url}/{path}" for path in table.staged_paths()]
+                left += [f"{table.table.root_url}/{path}" for path in table.staged_paths()]
         return left
 
     def close(self) -> None:

@@ -16,13 +16,12 @@ import orjson
 
 from slackwater.errors import InvalidArgument
 from slackwater.log.history import CommitHistory
-from slackwater.log.owned_log import list_whole_log
+from slackwater.log.table import Table
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.owner.api.transactions import TableVersion
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.store import ObjectStore
 
-OpenTable = Callable[[TableVersion], ObjectStore]
+OpenTable = Callable[[TableVersion], Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +111,11 @@ def _transactions(tables: Sequence[TableVersion], open_table: OpenTable) -> Iter
 
 
 def _entries(at: TableVersion, version: int, open_table: OpenTable) -> Iterator[_Entry]:
-    store = open_table(at)
-    snapshot = Snapshot.open(store, version)
-    listing = list_whole_log(store)
+    snapshot = Snapshot.open(open_table(at), version)
+    listing = snapshot.table.list_log()
     seen = {v: commit for v, commit in listing.commits.items() if v <= version}
     for number, timestamp_ms, info in CommitHistory(
-        store, replace(listing, commits=seen), snapshot.configuration
+        snapshot.store, replace(listing, commits=seen), snapshot.configuration
     ).entries():
         yield _Entry(timestamp_ms, at.name, number, info)
 

@@ -11,6 +11,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,19 +30,19 @@ from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.segment import list_log
+from slackwater.log.table import Table
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
-from slackwater.owner.api.registry import OwnedTable, attach, attached_owners, detach, forget_owner, learn_owner
-from slackwater.protocol.configuration import TableConfiguration
+from slackwater.owner.api.owners import OwnedTable, attach, attached_owners, detach
 from slackwater.protocol.features.managed_commits import own_conf, ownership, with_owner, without_owner
-from slackwater.protocol.schema.column_paths import parse_column_path
-from slackwater.protocol.schema.schema import StructType, parse_schema
+from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committer
 from slackwater.transaction.committers.managed import ReleasingCommitter, TakingCommitter
-from slackwater.transaction.table.definition import TableDefinition, define_table
+from slackwater.transaction.table.definition import TableActions, TableDefinition, define_table
 from slackwater.transaction.transaction import TableTransaction
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class LogLake(LakeTables):
 
     def snapshot(self, name: str) -> Snapshot:
         """The newest version of a table. Raises TableNotFound and what reading a table raises."""
-        return Snapshot.open(self._store(name))
+        return Snapshot.open(self._table(name))
 
     def create_log(
         self,
@@ -204,28 +205,17 @@ class LogLake(LakeTables):
         `location` is by default the name below the lake's root. Raises TableAlreadyExists for a name or a place that is
         taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
         """
-        store = self._place(name, location)
+        table = self._place(name, location)
         self._require_free(name)
-        if list_log(store).latest_version is not None:
+        if list_log(table.store).latest_version is not None:
             raise TableAlreadyExists(
-                f"{store.root_url} is a Delta table already: bring it in with adopt, or choose another place"
+                f"{table.root_url} is a Delta table already: bring it in with adopt, or choose another place"
             )
-        definition = TableDefinition(
-            parse_schema(schema) if isinstance(schema, str) else schema,
-            partition_by,
-            [parse_column_path(column) for column in cluster_by] or None,
-            properties or {},
-            description=description,
-        )
+        definition = TableDefinition.of(schema, partition_by, cluster_by or None, properties, description)
         defined = define_table(definition, self.clock.now_ms(), self.clock.new_id)
         owned = self._newly_owned()
-        table = with_owner(defined.configuration, self._conf(owned, name))
-        transaction = self._transfer(store, None, TakingCommitter(store, owned, name), table)
-        for domain in defined.domains:
-            transaction.set_domain(domain)
-        result = transaction.commit("CREATE TABLE", user_metadata=user_metadata)
-        learn_owner(store.root_url, owned)
-        return result
+        transaction = self._taking(table, None, owned, name, defined)
+        return transaction.commit("CREATE TABLE", user_metadata=user_metadata)
 
     def adopt(self, name: str, location: str | os.PathLike[str]) -> None:
         """Take over the table at `location`, which goes on to be read by everybody; writers must come here then.
@@ -234,55 +224,47 @@ class LogLake(LakeTables):
         Raises TableNotFound, TableAlreadyExists for a name that is taken or a table that has an owner, and what every
         commit raises.
         """
-        store = self._place(name, location)
+        table = self._place(name, location)
         self._require_free(name)
 
-        def adoption() -> tuple[TableTransaction, OwnedTable]:
-            snapshot = Snapshot.open(store)
-            found = ownership(snapshot.configuration, store.root_url)
+        def adoption() -> TableTransaction:
+            snapshot = Snapshot.open(table)
+            found = ownership(snapshot.configuration, table.root_url)
             if found is not None:
                 raise TableAlreadyExists(
-                    f"{store.root_url} belongs to {found.description} already: open the lake of that owner; where its "
+                    f"{table.root_url} belongs to {found.description} already: open the lake of that owner; where its "
                     "state is lost, `slackwater lake recover` makes it anew"
                 )
-            owned = self._newly_owned()
-            changed = with_owner(snapshot.configuration, self._conf(owned, name))
-            return self._transfer(store, snapshot, TakingCommitter(store, owned, name), changed), owned
+            return self._taking(table, snapshot, self._newly_owned(), name, TableActions(snapshot.configuration))
 
-        learn_owner(store.root_url, _committed("ADOPT TABLE", name, adoption))
+        _commit("ADOPT TABLE", name, adoption)
 
     def take_anew(self, name: str, store: ObjectStore, table_id: str) -> None:
         """Let a table whose owner's state was lost be this owner's, which knows nothing of it yet.
 
         Raises DeltaConcurrentModificationException where another owner was faster.
         """
-        snapshot = Snapshot.open(store)
-        owned = OwnedTable(self._owner, table_id)
-        changed = with_owner(snapshot.configuration, self._conf(owned, name))
-        self._transfer(store, snapshot, TakingCommitter(store, owned, name), changed).commit(
-            "RECOVER TABLE", {"name": name}
-        )
-        learn_owner(store.root_url, owned)
+        table = Table(store)
+        snapshot, owned = Snapshot.open(table), OwnedTable(self._owner, table_id)
+        transaction = self._taking(table, snapshot, owned, name, TableActions(snapshot.configuration))
+        transaction.commit("RECOVER TABLE", {"name": name})
 
     def release(self, name: str) -> None:
         """Hand a table back to the file system: all of it is backfilled, and everybody may commit to it there.
 
         Raises TableNotFound, OperationNotAllowed where the owner does not give it up, and what every commit raises.
         """
-        table = self._owner.table(name)
-        store = self.open_location(table.location)
-        owned = OwnedTable(self._owner, table.table_id)
+        known = self._owner.table(name)
+        table, owned = self.table_of(known), OwnedTable(self._owner, known.table_id)
 
-        def hand_back() -> tuple[TableTransaction, OwnedTable]:
-            learn_owner(store.root_url, owned)
+        def hand_back() -> TableTransaction:
             # The less is left to backfill, the less time others have to get ahead.
-            self._owner.backfill_to_version(table.table_id)
-            snapshot = Snapshot.open(store)
-            changed = without_owner(snapshot.configuration)
-            return self._transfer(store, snapshot, ReleasingCommitter(store, owned), changed), owned
+            self._owner.backfill_to_version(known.table_id)
+            snapshot = Snapshot.open(table)
+            changed = TableActions(without_owner(snapshot.configuration))
+            return _transfer(table, snapshot, ReleasingCommitter(table.store, owned), changed, self.clock)
 
-        _committed("RELEASE TABLE", name, hand_back)
-        forget_owner(store.root_url)
+        _commit("RELEASE TABLE", name, hand_back)
 
     def backfill(self, name: str) -> int:
         """Have every commit of a table in `_delta_log`; the version that it reaches to."""
@@ -339,33 +321,31 @@ class LogLake(LakeTables):
 
     def history(self, limit: int | None = None) -> list[LakeCommit]:
         """The transactions of all tables in one order of time, newest first; raises as `lake_history`."""
-        return lake_history(self._owner.cut().tables, self.store_of, limit)
+        return lake_history(self._owner.cut().tables, self.table_of, limit)
 
     def _newly_owned(self) -> OwnedTable:
         return OwnedTable(self._owner, str(uuid.uuid4()))
 
-    def _transfer(
-        self, store: ObjectStore, before: Snapshot | None, committer: Committer, table: TableConfiguration
+    def _taking(
+        self, table: Table, before: Snapshot | None, owned: OwnedTable, name: str, defined: TableActions
     ) -> TableTransaction:
-        """The transaction by which the table gets an owner, or loses it."""
-        transaction = TableTransaction(store, committer, before, self.clock)
-        transaction.staged.changes_owner = True
-        transaction.set_table(table)
-        return transaction
+        """The transaction by which the table, as it is `defined`, becomes the owner's."""
+        changed = replace(defined, configuration=with_owner(defined.configuration, self._conf(owned, name)))
+        return _transfer(table, before, TakingCommitter(table.store, owned, name), changed, self.clock)
 
-    def _store(self, name: str) -> ObjectStore:
-        return self.store_of(self._owner.table(name))
+    def _table(self, name: str) -> Table:
+        return self.table_of(self._owner.table(name))
 
-    def _place(self, name: str, location: str | os.PathLike[str] | None) -> ObjectStore:
+    def _place(self, name: str, location: str | os.PathLike[str] | None) -> Table:
         if _NAME.fullmatch(name) is None:
             raise InvalidArgument(
                 f"a table's name is of letters, digits, '_', '-' and '.', and does not begin with '.' or '-': {name!r}"
             )
         if location is not None:
-            return self.open_location(location)
+            return self.table_at(location)
         if self._root is None:
             raise InvalidArgument(f"say where the table {name!r} is to be: its owner is served, and has no root here")
-        return self.open_location(f"{self._root}/{name}")
+        return self.table_at(f"{self._root}/{name}")
 
     def _require_free(self, name: str) -> None:
         try:
@@ -378,15 +358,24 @@ class LogLake(LakeTables):
         return own_conf(self._owner.owner_id, owned.table_id, self._owner.endpoint, name)
 
 
-def _committed(operation: str, name: str, begin: Callable[[], tuple[TableTransaction, OwnedTable]]) -> OwnedTable:
-    """Whose table it was in the transaction that landed; one that others got in the way of is begun again."""
+def _transfer(
+    table: Table, before: Snapshot | None, committer: Committer, defined: TableActions, clock: Clock
+) -> TableTransaction:
+    """The transaction by which a table gets an owner, or loses it."""
+    transaction = TableTransaction(table, committer, before, clock)
+    transaction.staged.changes_owner = True
+    transaction.define(defined)
+    return transaction
+
+
+def _commit(operation: str, name: str, begin: Callable[[], TableTransaction]) -> None:
+    """Commit the transaction that `begin` gives; one that others got in the way of is begun again."""
     for attempt in range(1, _MOST_ATTEMPTS + 1):
-        transaction, owned = begin()
+        transaction = begin()
         try:
             transaction.commit(operation, {"name": name})
         except DeltaConcurrentModificationException:
             if attempt == _MOST_ATTEMPTS:
                 raise
         else:
-            return owned
-    raise AssertionError("the loop above returns or raises")
+            return

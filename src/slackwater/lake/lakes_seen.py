@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from slackwater.errors import InvalidArgument, TableNotFound
 from slackwater.lake.tables import LakeTables
+from slackwater.log.table import Table
 from slackwater.owner.api.commit_owner import CommitOwner
-from slackwater.owner.api.registry import OwnedTable
+from slackwater.owner.api.owners import OwnedTable
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import Cut, TableVersion
-from slackwater.storage.store import ObjectStore
 
 _NAMED = 10
 
@@ -36,9 +36,9 @@ class Place:
         """The version."""
         return self.at.version
 
-    def store(self) -> ObjectStore:
-        """A store of the table that is nobody else's."""
-        return self.lake.store_of(self.at)
+    def table(self) -> Table:
+        """The table, as everybody sees it."""
+        return self.lake.table_of(self.at)
 
 
 class LakesSeen:

@@ -32,7 +32,7 @@ from slackwater.lake.recovery_tables import (
     table_places,
 )
 from slackwater.owner.api.commits import TableState
-from slackwater.owner.api.registry import attached_owners, detach, forget_owner
+from slackwater.owner.api.owners import attached_owners, detach
 from slackwater.owner.recovery.fences import put_fence
 from slackwater.owner.recovery.lake_identity import is_elsewhere, remember
 from slackwater.owner.recovery.recovered_state import KnownState, KnownTable, begin_anew, forget_table, known_state
@@ -159,7 +159,6 @@ class _Recovering:
             if owner.owner_id in self._former and not self._elsewhere:
                 detach(owner)
         for table in self._tables.values():
-            forget_owner(table.store.root_url)
             for owner_id in sorted(self._former):
                 put_fence(table.store, owner_id, self._clock.now_ms())
 

@@ -14,7 +14,7 @@ from typing import Any
 from slackwater.errors import CorruptLog, ObjectNotFound, SlackwaterError
 from slackwater.lake.recovery_plan import Candidate
 from slackwater.log.replay import replay
-from slackwater.log.segment import list_log, load_segment
+from slackwater.log.segment import load_segment
 from slackwater.owner.state.commit_content import TRANSACTION_TABLES
 from slackwater.protocol.actions.actions import parse_actions
 from slackwater.protocol.actions.file_names import (
@@ -76,7 +76,7 @@ def _directories(root: str) -> Iterator[str]:
 
 def found_table(store: ObjectStore) -> FoundTable:
     """The table in `store`, whatever its owner says. Raises TableNotFound, CorruptTable, UnsupportedFeature."""
-    _, state = replay(load_segment(store, None, frozenset(), list_log), store)
+    _, state = replay(load_segment(store), store)
     owned = ownership(state.configuration, store.root_url)
     return FoundTable(store, state.version, _time_at(store, state.version) if owned is not None else 0, owned)
 

@@ -12,16 +12,15 @@ from typing import Any
 import orjson
 
 from slackwater.errors import SlackwaterError
-from slackwater.log.branches import Branch, begin_branch
+from slackwater.log.table import Branch, Table
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitResponse
-from slackwater.owner.api.registry import OwnedTable
+from slackwater.owner.api.owners import OwnedTable
 from slackwater.owner.api.transactions import Item, TableRead, TableWrite
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committed
@@ -39,21 +38,22 @@ OPERATION = "TRANSACTION"
 
 
 class TableBranch:
-    """A table as a transaction has it; whatever commits through `store` becomes part of the transaction."""
+    """A table as a transaction has it; whatever commits to its `table` becomes part of the transaction."""
 
-    def __init__(
-        self, name: str, owned: OwnedTable, store: ObjectStore, base: Snapshot, clock: Clock, transaction: object
-    ) -> None:
-        """`transaction` is known to whoever has the store, and not kept alive."""
+    def __init__(self, name: str, owned: OwnedTable, base: Snapshot, clock: Clock, transaction: object) -> None:
+        """`base` is the table as everybody sees it; `transaction` is not kept alive."""
         self.name = name
-        self.store = store
         self.base = base
         self.reads = ReadSet()
         self._owned = owned
         self._clock = clock
         self._branch = Branch(base, transaction)
         self._race: CommitRace | None = None
-        begin_branch(store, self._branch)
+
+    @property
+    def table(self) -> Table:
+        """The table, for whoever reads it or commits to it as part of the transaction."""
+        return self._branch.table
 
     @property
     def owner(self) -> CommitOwner:
@@ -94,19 +94,15 @@ class TableBranch:
 
     def prepare(self, txn_id: str, isolation: IsolationLevel) -> None:
         """Make one commit of all that was done, to be tried. Raises as `TableTransaction.commit` before it tries."""
-        only = self._only_commit(txn_id)
-        if only is not None:
-            only.transaction.committer, only.transaction.txn_id = ManagedCommitter(self.store, self._owned), txn_id
-            self._race = CommitRace(only.transaction, only.info, isolation)
-            return
-        transaction = self._joined_commit()
-        transaction.txn_id = txn_id
-        if self._joined:
+        transaction = self._joined_commit(txn_id)
+        if len(self._joined) > 1:
             said = self._user_metadata()
             self._race = transaction.prepared(OPERATION, self._parameters(), user_metadata=said, isolation=isolation)
-        else:
-            info = CommitInfo(timestamp=0, operation=OPERATION, txn_id=txn_id, engine_info=ENGINE_INFO)
-            self._race = CommitRace(transaction, info, isolation)
+            return
+        # One commit was prepared when it was made, and has its own `commitInfo`.
+        nothing = CommitInfo(timestamp=0, operation=OPERATION, txn_id=txn_id, engine_info=ENGINE_INFO)
+        info = self._joined[0].info if self._joined else nothing
+        self._race = CommitRace(transaction, replace(info, txn_id=txn_id), isolation)
 
     def table_read(self) -> TableRead | None:
         """What was read, as of the version up to which it is known to be so; None where nothing was."""
@@ -138,11 +134,11 @@ class TableBranch:
         """The result, after the upkeep that is due."""
         commit = response.commit
         try:
-            return self._ready.landed(Committed(committed_by(self.store, response)), attempts)
+            return self._ready.landed(Committed(committed_by(self.base.store, response)), attempts)
         except SlackwaterError as error:
             # It counts, whatever cannot be read back.
             told = f"reading the version back failed: {error}"
-            return CommitResult(self.store, commit.version, commit.timestamp_ms, attempts, upkeep_errors=(told,))
+            return CommitResult(self.base.table, commit.version, commit.timestamp_ms, attempts, upkeep_errors=(told,))
 
     def staged_paths(self) -> list[str]:
         """The data files that were written for the transaction, relative to the table's root."""
@@ -153,13 +149,16 @@ class TableBranch:
             found += [canonical_path(add.path) for add in staged.adds]
             found += [canonical_path(change.path) for change in staged.change_files]
             found += part.transaction.vector_paths
+        if self._race is not None:
+            # Vectors that attempts were given behind others.
+            found += self._race.transaction.vector_paths
         return [path for path in dict.fromkeys(found) if path not in live]
 
     def discard(self) -> None:
         """Delete what was written for the transaction, which certainly did not land."""
         paths = self.staged_paths() if self.is_written else []
         if paths:
-            self.store.delete(paths)
+            self.base.store.delete(paths)
 
     @property
     def _ready(self) -> CommitRace:
@@ -174,25 +173,21 @@ class TableBranch:
     def _all_reads(self) -> ReadSet:
         return joined_reads([self.reads, *(part.transaction.reads for part in self._joined)])
 
-    def _only_commit(self, txn_id: str) -> JoinedCommit | None:
-        """What was done, with its own `commitInfo`, where that was one commit."""
-        if len(self._joined) != 1:
-            return None
-        only = self._joined[0]
-        only.transaction.reads = self._all_reads()
-        return JoinedCommit(only.transaction, replace(only.info, txn_id=txn_id))
-
-    def _joined_commit(self) -> TableTransaction:
-        """One transaction of all that was done."""
-        parts = self._joined
-        transaction = TableTransaction(self.store, ManagedCommitter(self.store, self._owned), self.base, self._clock)
-        transaction.reads = self._all_reads()
-        if parts:
-            transaction.zone = parts[0].transaction.zone
-            transaction.staged = joined_actions([part.transaction.staged for part in parts])
-            transaction.rows_preserved = all(part.transaction.rows_preserved for part in parts)
-            transaction.vector_paths = [path for part in parts for path in part.transaction.vector_paths]
-        return transaction
+    def _joined_commit(self, txn_id: str) -> TableTransaction:
+        """One transaction of all that was done, under the table's owner."""
+        parts = [part.transaction for part in self._joined]
+        return TableTransaction(
+            self.base.table,
+            ManagedCommitter(self.base.store, self._owned),
+            self.base,
+            self._clock,
+            zone=parts[0].zone if parts else "UTC",
+            staged=joined_actions([part.staged for part in parts]),
+            reads=self._all_reads(),
+            txn_id=txn_id,
+            rows_preserved=all(part.rows_preserved for part in parts),
+            vector_paths=[path for part in parts for path in part.vector_paths],
+        )
 
     def _user_metadata(self) -> str | None:
         """What the operations say for the history, one line for each text; None where none says anything."""

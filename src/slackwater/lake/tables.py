@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from slackwater.log.table import Table
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
-from slackwater.owner.api.registry import OwnedTable, learn_owner
+from slackwater.owner.api.owners import OwnedTable
 from slackwater.owner.api.transactions import TableVersion
 from slackwater.storage.open import open_store
-from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
 
 
@@ -29,12 +29,10 @@ class LakeTables:
         """The commit owner."""
         return self._owner
 
-    def store_of(self, at: TableVersion | ManagedTable) -> ObjectStore:
-        """The store of a table as the owner names it, which is known as the owner's from then on."""
-        store = self.open_location(at.location)
-        learn_owner(store.root_url, OwnedTable(self._owner, at.table_id))
-        return store
+    def table_of(self, at: TableVersion | ManagedTable) -> Table:
+        """A table as the owner names it."""
+        return Table(open_store(at.location, self._storage_options), OwnedTable(self._owner, at.table_id))
 
-    def open_location(self, location: str | os.PathLike[str]) -> ObjectStore:
-        """The store of a table at `location`, with the lake's storage options."""
-        return open_store(location, self._storage_options)
+    def table_at(self, location: str | os.PathLike[str]) -> Table:
+        """The table at `location`, which may be anybody's, with the lake's storage options."""
+        return Table.at(location, self._storage_options)

@@ -12,11 +12,10 @@ from dataclasses import replace
 from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.lake.tables import LakeTables
 from slackwater.log.history import CommitHistory, format_ms, to_ms
-from slackwater.log.owned_log import list_whole_log
+from slackwater.log.table import Table
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.owner.api.transactions import TableVersion
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.store import ObjectStore
 
 Instant = dt.datetime | dt.date | str | int
 """A moment as people give it: a date is its first instant, text is ISO 8601, a number is ms since the epoch."""
@@ -72,9 +71,9 @@ class LogTimeSlice:
         """A table as it was. Raises as `version` does, VersionNotFound where its log was cleaned up, CorruptTable."""
         version = self.version(name)
         if name not in self._snapshots:
-            store = self._store(self._table(name))
+            table = self._reached(self._table(name))
             try:
-                self._snapshots[name] = Snapshot.open(store, version)
+                self._snapshots[name] = Snapshot.open(table, version)
             except VersionNotFound as error:
                 raise VersionNotFound(
                     f"the table {name!r} had version {version} at {format_ms(self._timestamp_ms)}, which its log does "
@@ -90,8 +89,8 @@ class LogTimeSlice:
             raise TableNotFound(f"there is no table named {name!r} in this lake: there are {known}")
         return self._tables[name]
 
-    def _store(self, at: TableVersion) -> ObjectStore:
-        return self._lake.open_location(at.location) if at.is_released else self._lake.store_of(at)
+    def _reached(self, at: TableVersion) -> Table:
+        return self._lake.table_at(at.location) if at.is_released else self._lake.table_of(at)
 
     def _existed(self, name: str) -> bool:
         at = self._table(name)
@@ -108,16 +107,16 @@ class LogTimeSlice:
             return False
         except TimestampOutOfRange:
             # The log does not reach back; the table may say when it was made.
-            created_ms = Snapshot.open(self._store(at)).metadata.created_time
+            created_ms = Snapshot.open(self._reached(at)).metadata.created_time
             return created_ms is None or created_ms <= self._timestamp_ms
         return True
 
     def _told_by_log(self, at: TableVersion) -> int:
         """The version by the log, up to where the owner's database begins."""
-        store = self._store(at)
+        table = self._reached(at)
         try:
-            newest = Snapshot.open(store)
-            listing = list_whole_log(store)
+            newest = Snapshot.open(table)
+            listing = table.list_log()
         except SlackwaterError as error:
             if not at.is_released:
                 raise
@@ -127,13 +126,15 @@ class LogTimeSlice:
             ) from error
         commits = {version: file for version, file in listing.commits.items() if version < at.known_from}
         checkpoints = tuple(c for c in listing.checkpoints if c.version < at.known_from)
-        earlier = CommitHistory(store, replace(listing, commits=commits, checkpoints=checkpoints), newest.configuration)
+        earlier = CommitHistory(
+            table.store, replace(listing, commits=commits, checkpoints=checkpoints), newest.configuration
+        )
         try:
             if commits:
                 return earlier.version_at(self._timestamp_ms, allow_after_last_commit=True)
         except TimestampOutOfRange:
             pass
-        whole = CommitHistory(store, listing, newest.configuration)
+        whole = CommitHistory(table.store, listing, newest.configuration)
         then = format_ms(self._timestamp_ms)
         if whole.versions and whole.versions[0] == 0 and whole.timestamp_ms(0) > self._timestamp_ms:
             since = format_ms(whole.timestamp_ms(0))

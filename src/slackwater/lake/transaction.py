@@ -269,12 +269,11 @@ class LogTransaction:
     def _table(self, name: str) -> TableBranch:
         if name not in self._tables:
             place = self._lakes.of(name)
-            store, owned = place.store(), place.owned
             # Of what is locked nobody makes a newer version than the one that is seen.
             is_latest = self._control == LOCKING and name in self._locked
-            base = Snapshot.open(store, None if is_latest else place.version)
+            base = Snapshot.open(place.table(), None if is_latest else place.version)
             self._bound_by(base)
-            self._tables[name] = TableBranch(name, owned, store, base, self._clock, self)
+            self._tables[name] = TableBranch(name, place.owned, base, self._clock, self)
         return self._tables[name]
 
     def _bound_by(self, base: Snapshot) -> None:
@@ -330,7 +329,7 @@ class LogTransaction:
 
     def _granules(self, name: str, where: str | Predicate) -> Sequence[str]:
         place = self._lakes.of(name)
-        snapshot = Snapshot.open(place.store(), place.version)
+        snapshot = Snapshot.open(place.table(), place.version)
         predicate = parse_predicate(where, snapshot.schema) if isinstance(where, str) else where
         granules = granules_where(snapshot, predicate)
         if WHOLE in granules:

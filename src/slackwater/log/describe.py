@@ -15,7 +15,6 @@ import orjson
 from slackwater.errors import CorruptTable, VersionNotFound
 from slackwater.log.files.version_totals import file_totals
 from slackwater.log.history import CommitHistory
-from slackwater.log.owned_log import list_whole_log
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.column_mapping import physical_name
@@ -63,7 +62,7 @@ def describe_history(snapshot: LogSnapshot, limit: int | None = None) -> list[di
     as they stand in the commit. Everything but `version` and `timestamp` is provenance that a writer may leave out
     or shape as it likes: what is absent, or of a type that the name cannot have, is None. Raises CorruptLog.
     """
-    listing = list_whole_log(snapshot.store)
+    listing = snapshot.table.list_log()
     seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
     history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.configuration)
     return [_commit_record(*entry) for entry in history.entries(limit)]

@@ -14,7 +14,7 @@ from slackwater.errors import CorruptTable, MissingCommit, ObjectNotFound, Table
 from slackwater.log.segment import CommitFile, LogListing, list_log
 from slackwater.owner.api.commits import Commit, GetCommitsResponse
 from slackwater.owner.api.foreign_commits import explained
-from slackwater.owner.api.registry import OwnedTable, find_owner, forget_owner, known_owner, learn_owner
+from slackwater.owner.api.owners import OwnedTable, find_owner
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LOG, commit_name
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.managed_commits import ownership
@@ -24,23 +24,15 @@ from slackwater.storage.store import ObjectStore
 _MOST_LISTINGS = 20
 
 
-def list_whole_log(store: ObjectStore, start_version: int = 0) -> LogListing:
-    """As `list_log`, with the commits of a table's owner that are not backfilled.
+def list_owned_log(store: ObjectStore, owned: OwnedTable, start_version: int = 0) -> LogListing:
+    """As `list_log`, with the commits of the table's owner that are not backfilled.
 
     The owner is asked after the log is listed, and the log is listed again where a backfill came in between. Raises
-    UnratifiedCommit where the log holds what the owner did not ratify, CommitOwnerUnavailable.
+    UnratifiedCommit where the log holds what the owner did not ratify, TableNotFound, CommitOwnerUnavailable.
     """
-    owned = known_owner(store.root_url)
-    if owned is None:
-        return list_log(store, start_version)
     for _ in range(_MOST_LISTINGS):
         listing = list_log(store, start_version)
-        try:
-            response = owned.recent_commits(start_version)
-        except TableNotFound:
-            # Handed back, which backfills all of it; or the owner has lost its state: the file system is what is left.
-            forget_owner(store.root_url)
-            return list_log(store, start_version)
+        response = owned.recent_commits(start_version)
         merged = _merged(store, listing, response, start_version)
         if merged is not None:
             return merged
@@ -50,20 +42,15 @@ def list_whole_log(store: ObjectStore, start_version: int = 0) -> LogListing:
     )
 
 
-def learns_owner(store: ObjectStore, table: TableConfiguration) -> bool:
-    """Whether this version of a table tells that an owner has more of it, which was not known before."""
-    if known_owner(store.root_url) is not None:
-        return False
+def owner_of(store: ObjectStore, configuration: TableConfiguration) -> OwnedTable | None:
+    """The owner that a version of the table names, where this process has it open and it has the table."""
     try:
-        found = ownership(table, store.root_url)
+        found = ownership(configuration, store.root_url)
     except CorruptTable:
         # Only writers must not go on with a table in an invalid state.
-        return False
+        return None
     owned = None if found is None else find_owner(found)
-    if owned is None or not _is_owned(owned, store):
-        return False
-    learn_owner(store.root_url, owned)
-    return True
+    return owned if owned is not None and _is_owned(owned, store) else None
 
 
 def read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> list[bytes]:

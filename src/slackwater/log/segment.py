@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import PurePosixPath
 
@@ -117,20 +118,21 @@ def load_segment(
     store: ObjectStore,
     version: int | None = None,
     without: frozenset[CheckpointFiles] = frozenset(),
-    list_from: Callable[[ObjectStore, int], LogListing] = list_log,
+    list_from: Callable[[int], LogListing] | None = None,
 ) -> LogSegment:
-    """The segment for `version`, or for the newest version, of what `list_from` lists from a version on.
+    """The segment for `version`, or for the newest version, of what `list_from` lists from a version on: the log.
 
     `_last_checkpoint` only shortens the listing: where it is absent, stale or wrong, the whole log is listed.
     Checkpoints in `without` are left aside (they proved unreadable). Raises TableNotFound, VersionNotFound and
     MissingCommit, the latter naming the version that is missing.
     """
+    list_from = list_from or partial(list_log, store)
     hint = None if without else read_last_checkpoint(store)
     if hint is not None and (version is None or hint.version <= version):
-        listing = list_from(store, hint.version)
+        listing = list_from(hint.version)
         if any(c.version == hint.version for c in listing.checkpoints):
             return segment_of(listing, store.root_url, version, without)
-    return segment_of(list_from(store, 0), store.root_url, version, without)
+    return segment_of(list_from(0), store.root_url, version, without)
 
 
 def segment_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import os
 import warnings
@@ -22,16 +23,14 @@ from slackwater.errors import (
     MissingCommit,
     VersionNotFound,
 )
-from slackwater.log.branches import branch_of
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import ADD_SCHEMA, file_keys
 from slackwater.log.files.version_checksum import VersionChecksum, contradiction, read_version_checksum
 from slackwater.log.history import CommitHistory, after_last_commit_allowed, to_ms
 from slackwater.log.live_files import CheckpointAdds, LiveFiles, tombstones
-from slackwater.log.owned_log import learns_owner, list_whole_log
 from slackwater.log.replay import LogState, advance, advance_by, replay, replay_first
 from slackwater.log.segment import CheckpointFiles, LogSegment, load_segment
-from slackwater.owner.api.registry import known_owner
+from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
 from slackwater.protocol.configuration import TableConfiguration
@@ -40,7 +39,6 @@ from slackwater.protocol.features.in_commit_timestamps import is_enabled
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
 from slackwater.stats.parsed import conform_stats, stats_to_json, stats_type
-from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 
 T = TypeVar("T")
@@ -52,8 +50,9 @@ class LogSnapshot:
     It never changes its answer; `update` gives the snapshot of the newest version and shares what it has read.
     """
 
-    def __init__(self, store: ObjectStore, segment: LogSegment, state: LogState, base: CheckpointAdds) -> None:
-        self._store = store
+    def __init__(self, table: Table, segment: LogSegment, state: LogState, base: CheckpointAdds) -> None:
+        self._table = table
+        self._store = table.store
         self._segment = segment
         self._state = state
         self._base = base
@@ -80,52 +79,52 @@ class LogSnapshot:
         `strict=False`, it gives the latest version.
         """
         allowed = after_last_commit_allowed(allow_after_last_commit, strict)
-        return cls.open(open_store(path, storage_options), version, timestamp, allowed)
+        return cls.open(Table.at(path, storage_options), version, timestamp, allowed)
 
     @classmethod
     def open(
         cls,
-        store: ObjectStore,
+        table: Table | ObjectStore,
         version: int | None = None,
         timestamp: dt.datetime | dt.date | str | int | None = None,
         allow_after_last_commit: bool = False,
     ) -> Self:
-        """As `load`, for a store that is open already."""
+        """As `load`, for a table that was found already, or the store of one."""
         if version is not None and timestamp is not None:
             raise InvalidArgument("give a version or a timestamp to travel to, not both")
         if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
             raise InvalidArgument(f"a version is a whole number from 0, found {version!r}")
-        branch = branch_of(store)
-        if branch is not None and version is None and timestamp is None:
-            return branch.newest  # type: ignore[no-any-return]
+        if not isinstance(table, Table):
+            table = Table(table)
+        if table.branch is not None and version is None and timestamp is None:
+            return table.branch.newest  # type: ignore[no-any-return]
         if timestamp is not None:
-            version = cls.open(store).history().version_at(to_ms(timestamp), allow_after_last_commit)
-        segment, state, _ = _load(store, version, frozenset())
-        return cls(store, segment, state, CheckpointAdds(state.checkpoint, store))
+            version = cls.open(table).history().version_at(to_ms(timestamp), allow_after_last_commit)
+        segment, state, _ = _load(table, version, frozenset())
+        return cls(table, segment, state, CheckpointAdds(state.checkpoint, table.store))
 
     def update(self) -> Self:
         """The snapshot of the newest version; `self` where there is none newer. Only unseen commits are read.
 
         Raises as `load` does.
         """
-        branch = branch_of(self._store)
-        if branch is not None:
-            return branch.newest  # type: ignore[no-any-return]
-        learns_owner(self._store, self.configuration)
-        listing = list_whole_log(self._store, self.version + 1)
+        if self._table.branch is not None:
+            return self._table.branch.newest  # type: ignore[no-any-return]
+        self._table.find_owner(self.configuration)
+        listing = self._table.list_log(self.version + 1)
         newest = listing.latest_version
         if newest is None or newest <= self.version:
             return self
         if any(v not in listing.commits for v in range(self.version + 1, newest + 1)):
             # The log was cleaned up in between: what is left begins with a checkpoint.
-            return type(self).open(self._store)
+            return type(self).open(self._table)
         commits = tuple(listing.commits[v] for v in range(self.version + 1, newest + 1))
         state = advance(self._state, commits, self._store)
         has_checksum = newest in listing.checksums
         segment = LogSegment(newest, self._segment.checkpoint, self._segment.commits + commits, has_checksum)
-        found = type(self)(self._store, segment, state, self._base)
+        found = type(self)(self._table, segment, state, self._base)
         found._damaged = self._damaged
-        return found.update() if learns_owner(self._store, state.configuration) else found
+        return found.update() if self._table.find_owner(state.configuration) else found
 
     def after(self, commits: Sequence[ParsedCommit]) -> Self:
         """The snapshot that `commits` lead to, which follow this version without a gap; nothing is read.
@@ -142,19 +141,30 @@ class LogSnapshot:
         state = advance_by(self._state, commits, self._store)
         files = tuple(commit.file for commit in commits)
         segment = LogSegment(state.version, self._segment.checkpoint, self._segment.commits + files)
-        found = type(self)(self._store, segment, state, self._base)
+        found = type(self)(self._table, segment, state, self._base)
         found._damaged = self._damaged
         return found
 
     @classmethod
-    def of_first_commit(cls, store: ObjectStore, commit: ParsedCommit) -> Self:
+    def of_first_commit(cls, table: Table, commit: ParsedCommit) -> Self:
         """The snapshot of version 0 from its commit, read already. Raises as `after` does."""
         segment = LogSegment(0, None, (commit.file,))
-        return cls(store, segment, replay_first(commit, store), CheckpointAdds(None, store))
+        return cls(table, segment, replay_first(commit, table.store), CheckpointAdds(None, table.store))
+
+    def through(self, table: Table) -> Self:
+        """The same version, of the same table as `table` reaches it."""
+        found = copy.copy(self)
+        found._table = table
+        return found
+
+    @property
+    def table(self) -> Table:
+        """The table that this is a version of."""
+        return self._table
 
     @property
     def store(self) -> ObjectStore:
-        """Where the table is."""
+        """Where its files are."""
         return self._store
 
     @property
@@ -227,7 +237,7 @@ class LogSnapshot:
 
     def history(self) -> CommitHistory:
         """The commits that the log holds now, with their times."""
-        return CommitHistory(self._store, list_whole_log(self._store), self.configuration)
+        return CommitHistory(self._store, self._table.list_log(), self.configuration)
 
     def live_files(self, columns: Sequence[str] = ADD_SCHEMA.names) -> pa.Table:
         """One row per live file: `columns` of ADD_SCHEMA, or `stats_parsed` and paths below it where there are any.
@@ -302,7 +312,7 @@ class LogSnapshot:
         if damaged is None:
             raise error
         without = self._damaged | {damaged}
-        self._segment, self._state, self._damaged = _fall_back(self._store, self.version, without, error)
+        self._segment, self._state, self._damaged = _fall_back(self._table, self.version, without, error)
         self._base = CheckpointAdds(self._state.checkpoint, self._store)
         self._live = LiveFiles(self._base, self._state.newest)
         self._is_checked = not self._segment.has_checksum
@@ -333,17 +343,17 @@ _Loaded = tuple[LogSegment, LogState, frozenset[CheckpointFiles]]
 _MOST_DAMAGED = 1_000
 
 
-def _load(store: ObjectStore, version: int | None, without: frozenset[CheckpointFiles]) -> _Loaded:
+def _load(table: Table, version: int | None, without: frozenset[CheckpointFiles]) -> _Loaded:
     """The segment and the state of `version`, and the checkpoints that are left aside: `without`, and damaged ones."""
     damage: list[CorruptCheckpoint] = []
     while True:
         try:
-            segment = load_segment(store, version, without, list_whole_log)
+            segment = load_segment(table.store, version, without, table.list_log)
         except VersionNotFound as missing:
             if damage:
                 raise _too_short(damage[-1]) from missing
             # It may be ratified, and not backfilled.
-            if version is None or without or known_owner(store.root_url) is not None or not _learns_owner(store):
+            if version is None or without or table.owned is not None or not _finds_owner(table):
                 raise
             continue
         except MissingCommit as missing:
@@ -351,7 +361,7 @@ def _load(store: ObjectStore, version: int | None, without: frozenset[Checkpoint
                 raise _too_short(damage[-1]) from missing
             raise
         try:
-            segment, state = replay(segment, store)
+            segment, state = replay(segment, table.store)
         except CorruptCheckpoint as error:
             # Each turn leaves one checkpoint more aside, so that they come to an end.
             if segment.checkpoint is None or len(without) >= _MOST_DAMAGED:
@@ -359,26 +369,24 @@ def _load(store: ObjectStore, version: int | None, without: frozenset[Checkpoint
             version, without = segment.version, without | {segment.checkpoint}
             damage.append(error)
             continue
-        if learns_owner(store, state.configuration):
+        if table.find_owner(state.configuration):
             continue
         for found in damage:
             _warn(found)
         return segment, state, without
 
 
-def _learns_owner(store: ObjectStore) -> bool:
+def _finds_owner(table: Table) -> bool:
     """Whether the newest backfilled version tells of an owner that has more."""
-    _load(store, None, frozenset())
-    return known_owner(store.root_url) is not None
+    _load(table, None, frozenset())
+    return table.owned is not None
 
 
-def _fall_back(
-    store: ObjectStore, version: int, without: frozenset[CheckpointFiles], error: CorruptCheckpoint
-) -> _Loaded:
+def _fall_back(table: Table, version: int, without: frozenset[CheckpointFiles], error: CorruptCheckpoint) -> _Loaded:
     if len(without) > _MOST_DAMAGED:
         raise error
     try:
-        loaded = _load(store, version, without)
+        loaded = _load(table, version, without)
     except (MissingCommit, VersionNotFound) as missing:
         raise _too_short(error) from missing
     _warn(error)

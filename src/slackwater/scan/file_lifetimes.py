@@ -22,7 +22,7 @@ from slackwater.errors import (
     VersionNotFound,
 )
 from slackwater.log.commits import ParsedCommit, parsed_commit
-from slackwater.log.owned_log import list_whole_log, read_commits
+from slackwater.log.owned_log import read_commits
 from slackwater.log.segment import CommitFile
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.properties.properties import (
@@ -94,12 +94,12 @@ class _Covered:
 
     @staticmethod
     def of(snapshot: Snapshot, since_ms: int | None) -> _Covered:
-        listing = list_whole_log(snapshot.store)
+        listing = snapshot.table.list_log()
         first, reason = oldest_version(snapshot, listing)
         files = [listing.commits[v] for v in range(first, snapshot.version + 1)]
         commits = list(_parsed(snapshot, files))
         times = {commit.version: _timestamp_ms(commit) for commit in commits}
-        base = snapshot if first == snapshot.version else Snapshot.open(snapshot.store, first)
+        base = snapshot if first == snapshot.version else Snapshot.open(snapshot.table, first)
         start, reason = followed_from(snapshot, base, commits, reason)
         if since_ms is not None:
             if since_ms < times[start]:
@@ -107,7 +107,7 @@ class _Covered:
             asked = max(v for v, at in times.items() if v >= start and at <= since_ms)
             start, reason = (asked, ASKED) if asked > start else (start, reason)
         if start != first:
-            base = snapshot if start == snapshot.version else Snapshot.open(snapshot.store, start)
+            base = snapshot if start == snapshot.version else Snapshot.open(snapshot.table, start)
         later = [commit for commit in commits if commit.version > start]
         return _Covered(base, Coverage(start, times[start], reason), later, times)
 

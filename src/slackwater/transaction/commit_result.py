@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 
@@ -16,7 +17,7 @@ class CommitResult:
     failed: the commit stands regardless.
     """
 
-    store: ObjectStore
+    table: Table
     version: int
     timestamp_ms: int
     attempts: int
@@ -25,6 +26,11 @@ class CommitResult:
     known: Snapshot | None = field(default=None, repr=False)
 
     @property
+    def store(self) -> ObjectStore:
+        """Where the table's files are."""
+        return self.table.store
+
+    @property
     def snapshot(self) -> Snapshot:
         """The table as of this very version; raises as `Snapshot.load` where it has to be read."""
-        return self.known or Snapshot.open(self.store, self.version)
+        return self.known or Snapshot.open(self.table, self.version)

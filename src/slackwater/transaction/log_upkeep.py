@@ -38,7 +38,7 @@ def checkpoint(snapshot: Snapshot, now_ms: int) -> CheckpointInfo:
 def checkpoint_newest(snapshot: Snapshot, now_ms: int) -> CheckpointInfo:
     """As `checkpoint`, of the newest version that is in the log; `snapshot` is of the newest version that counts."""
     newest = list_log(snapshot.store).latest_version
-    published = snapshot if newest is None or newest >= snapshot.version else Snapshot.open(snapshot.store, newest)
+    published = snapshot if newest is None or newest >= snapshot.version else Snapshot.open(snapshot.table, newest)
     return checkpoint(published, now_ms)
 
 

@@ -86,7 +86,7 @@ class PostCommit:
             due = published - published % interval
             if _has_checkpoint_since(known, due):
                 return None
-            snapshot = known if known.version == due else Snapshot.open(known.store, due)
+            snapshot = known if known.version == due else Snapshot.open(known.table, due)
             upkeep.done.append(_write_checkpoint(snapshot, now_ms))
             if self.checksums and write_version_checksum(snapshot.store, checksum_of(snapshot)):
                 upkeep.done.append("checksum")

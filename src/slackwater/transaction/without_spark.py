@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed, TableAlreadyExists
-from slackwater.log.segment import list_log
+from slackwater.log.table import Table
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.actions.actions import DomainMetadata
@@ -21,13 +21,11 @@ from slackwater.protocol.actions.paths import canonical_path, canonical_paths
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.row_rules import row_rules
 from slackwater.protocol.features.support import with_features
-from slackwater.protocol.schema.column_paths import parse_column_path
-from slackwater.protocol.schema.schema import StructType, parse_schema
+from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.open import open_store
+from slackwater.transaction.begin import begin, begin_table
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.committers.choice import committer_for
 from slackwater.transaction.rows.recommit import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.table.alteration import validate_user_domain
 from slackwater.transaction.table.definition import TableDefinition, define_table
@@ -54,13 +52,15 @@ class Transaction:
 
     def __init__(
         self,
-        table: str | os.PathLike[str] | Snapshot,
+        table: str | os.PathLike[str] | Snapshot | TableTransaction,
         storage_options: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if isinstance(table, TableTransaction):
+            self._inner = table
+            return
         snapshot = table if isinstance(table, Snapshot) else Snapshot.load(table, storage_options=storage_options)
-        committer = committer_for(snapshot.store, snapshot.configuration)
-        self._inner = TableTransaction(snapshot.store, committer, snapshot, clock or Clock())
+        self._inner = begin(snapshot, clock=clock)
 
     @classmethod
     def create(
@@ -78,24 +78,12 @@ class Transaction:
 
         Raises TableAlreadyExists, InvalidArgument and UnsupportedFeature for a table that cannot be.
         """
-        store = open_store(path, storage_options)
-        if list_log(store).latest_version is not None:
-            raise TableAlreadyExists(f"{store.root_url} is a Delta table already: append to it, or write elsewhere")
+        table = Table.at(path, storage_options)
+        if table.list_log().latest_version is not None:
+            raise TableAlreadyExists(f"{table.root_url} is a Delta table already: append to it, or write elsewhere")
         clock = clock or Clock()
-        definition = TableDefinition(
-            parse_schema(schema) if isinstance(schema, str) else schema,
-            partition_by,
-            [parse_column_path(name) for name in cluster_by] or None,
-            properties or {},
-            description=description,
-        )
-        table = define_table(definition, clock.now_ms(), clock.new_id)
-        new = cls.__new__(cls)
-        new._inner = TableTransaction(store, committer_for(store, table.configuration), None, clock)
-        new._inner.set_table(table.configuration)
-        for domain in table.domains:
-            new._inner.set_domain(domain)
-        return new
+        definition = TableDefinition.of(schema, partition_by, cluster_by or None, properties, description)
+        return cls(begin_table(table, define_table(definition, clock.now_ms(), clock.new_id), clock=clock))
 
     @property
     def snapshot(self) -> Snapshot | None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from slackwater.errors import InvalidArgument
+from slackwater.log.table import Table
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
@@ -27,6 +28,7 @@ from slackwater.transaction.preparation import validate_not_append_only, validat
 from slackwater.transaction.rows.row_deletion import FileDeletion, RowDeletion, file_deletions, summary
 from slackwater.transaction.rows.vector_files import delete_vector_files, write_deletion_vectors
 from slackwater.transaction.staged import ReadSet, StagedActions
+from slackwater.transaction.table.definition import TableActions
 
 
 @dataclass
@@ -36,19 +38,26 @@ class TableWork:
     `read_snapshot` is what the work is based on, None where the table is being created.
     """
 
-    store: ObjectStore
+    table: Table
     committer: Committer
     read_snapshot: Snapshot | None
     clock: Clock = field(default_factory=Clock)
     post_commit: PostCommit = field(default_factory=PostCommit)
     zone: str = "UTC"
 
+    staged: StagedActions = field(default_factory=StagedActions)
+    reads: ReadSet = field(default_factory=ReadSet)
+    txn_id: str = ""
+    rows_preserved: bool = True
+    vector_paths: list[str] = field(default_factory=list)
+
     def __post_init__(self) -> None:
-        self.staged = StagedActions()
-        self.reads = ReadSet()
-        self.txn_id = self.clock.new_id()
-        self.rows_preserved = True
-        self.vector_paths: list[str] = []
+        self.txn_id = self.txn_id or self.clock.new_id()
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the table's files are."""
+        return self.table.store
 
     def read_whole_table(self) -> None:
         """Declare that the work depends on every row of the table."""
@@ -123,9 +132,15 @@ class TableWork:
         """Set a metadata domain, or remove it where `domain.removed`."""
         self.staged.domains[domain.domain] = domain
 
-    def set_table(self, table: TableConfiguration) -> None:
+    def set_table(self, configuration: TableConfiguration) -> None:
         """Replace the table's protocol and its metadata."""
-        self.staged.set_table(table)
+        self.staged.set_table(configuration)
+
+    def define(self, defined: TableActions) -> None:
+        """Make the table what was defined: its protocol, its metadata, its domains."""
+        self.set_table(defined.configuration)
+        for domain in defined.domains:
+            self.set_domain(domain)
 
     def set_metadata(self, metadata: Metadata) -> None:
         """Replace the table's metadata; features that it turns on by itself join the protocol."""

@@ -20,7 +20,7 @@ from slackwater.errors import (
 )
 from slackwater.lake.lake import LogLake
 from slackwater.owner.api.commits import Commit, CommitConflict, CommitRequest, CommitResponse, GetCommitsResponse
-from slackwater.owner.api.registry import OwnedTable
+from slackwater.owner.api.owners import OwnedTable
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.protocol.features import row_tracking
 from slackwater.scan.snapshot import Snapshot
@@ -50,7 +50,7 @@ def table(lake: LogLake) -> Snapshot:
 
 
 def begin(snapshot: Snapshot) -> TableTransaction:
-    return TableTransaction(snapshot.store, committer_for(snapshot.store, snapshot.configuration), snapshot)
+    return TableTransaction(snapshot.table, committer_for(snapshot.table, snapshot.configuration), snapshot)
 
 
 def append(snapshot: Snapshot, path: str, fresh: bool = True) -> Any:
@@ -139,7 +139,7 @@ def test_winners_are_read_from_the_log_and_from_the_owner(lake: LogLake, table: 
     for number in range(4):
         append(table, f"f{number}")
     lake.owner.backfill_to_version(lake.owner.table("t").table_id, 2)
-    committer = committer_for(table.store, table.configuration)
+    committer = committer_for(table.table, table.configuration)
     assert [commit.version for commit in committer.commits_after(0)] == [1, 2, 3, 4]
     assert [commit.version for commit in committer.commits_after(2)] == [3, 4]
     assert list(committer.commits_after(4)) == []
@@ -212,7 +212,7 @@ def test_winners_are_looked_for_again_where_a_backfill_came_in_between(lake: Log
     for number in range(2):
         append(table, f"f{number}")
     table_id = lake.owner.table("t").table_id
-    real = committer_for(table.store, table.configuration)
+    real = committer_for(table.table, table.configuration)
 
     class Racing:
         """Backfills just before it answers: the log was read already."""

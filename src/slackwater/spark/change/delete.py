@@ -11,23 +11,23 @@ from functools import partial
 import orjson
 from pyspark.sql import Column, SparkSession
 
+from slackwater.log.table import Table
 from slackwater.spark.change.metrics import file_metrics, known
 from slackwater.spark.change.row_change import DELETE, FileWork, RowChange
 from slackwater.spark.change.row_matches import Condition, RowMatches
 from slackwater.spark.session.progress import Progress
-from slackwater.storage.store import ObjectStore
 from slackwater.transaction.commit_result import CommitResult
 
 
 def delete(
-    spark: SparkSession, store: ObjectStore, condition: Column | str | None, alias: str | None = None
+    spark: SparkSession, table: Table, condition: Column | str | None, alias: str | None = None
 ) -> CommitResult | None:
     """Delete the rows for which `condition` is true, all without one; the commit, None where there were none.
 
     Raises InvalidArgument for what is no condition on one row, OperationNotAllowed for an append-only table, and the
     DeltaConcurrentModificationException that says which other writer was in the way: the table is unchanged then.
     """
-    change = RowChange(spark, store, "DELETE", alias)
+    change = RowChange(spark, table, "DELETE", alias)
     change.require_removal_allowed()
     with Progress.of(spark, "DELETE") as progress:
         return change.run(lambda: _deleted(change, Condition.of(change, condition), progress))

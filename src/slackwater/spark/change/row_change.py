@@ -25,6 +25,7 @@ from slackwater.errors import (
     TableNotFound,
 )
 from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.table import Table
 from slackwater.predicate.predicate import Predicate, not_true
 from slackwater.protocol.actions.files import AddCDCFile, num_records_of
 from slackwater.protocol.configuration import TableConfiguration
@@ -41,15 +42,13 @@ from slackwater.spark.session.modes import release_kept_rows, with_settings
 from slackwater.spark.session.names import quoted
 from slackwater.spark.write.data_files import WRITE_SETTINGS
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
-from slackwater.storage.store import ObjectStore
+from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.committers.choice import committer_for
 from slackwater.transaction.conflicts.row_reads import RowsRead
 from slackwater.transaction.preparation import validate_not_append_only
 from slackwater.transaction.rows.recommit import as_removes
 from slackwater.transaction.rows.row_deletion import RowDeletion
-from slackwater.transaction.transaction import TableTransaction
 
 INSERT, DELETE = "insert", "delete"
 UPDATE_PREIMAGE, UPDATE_POSTIMAGE = "update_preimage", "update_postimage"
@@ -66,18 +65,18 @@ class FileWork:
 
 
 class RowChange:
-    """A DELETE, UPDATE or MERGE on the newest version of the table in `store`.
+    """A DELETE, UPDATE or MERGE on the newest version of `table`.
 
     Files that it writes are taken away again unless its commit landed or may have landed. Raises TableNotFound, and
     UnsupportedFeature for a table that cannot be written.
     """
 
-    def __init__(self, spark: SparkSession, store: ObjectStore, operation: str, alias: str | None = None) -> None:
+    def __init__(self, spark: SparkSession, table: Table, operation: str, alias: str | None = None) -> None:
         try:
-            snapshot = Snapshot.open(store)
+            snapshot = Snapshot.open(table)
         except TableNotFound as error:
-            raise TableNotFound(f"{store.root_url} is not a Delta table, so it has no rows to change") from error
-        validate_writable(snapshot.protocol, store.root_url)
+            raise TableNotFound(f"{table.root_url} is not a Delta table, so it has no rows to change") from error
+        validate_writable(snapshot.protocol, table.root_url)
         self.settings = SessionSettings.of(spark)
         self.is_skipped = False
         self._application = self.settings.application
@@ -87,10 +86,8 @@ class RowChange:
         self.alias = alias or _ONLY_TARGET
         self.is_tracked = row_tracking.is_enabled(snapshot.configuration)
         self.scan = TableScan(spark, snapshot, ScanOptions(row_tracking=self.is_tracked))
-        self.transaction = TableTransaction(
-            store, committer_for(store, snapshot.configuration), snapshot, zone=self.scan.zone
-        )
-        self.rows = TableRows(store, snapshot.configuration, dict(snapshot.domain_metadata))
+        self.transaction = begin(snapshot, zone=self.scan.zone)
+        self.rows = TableRows(table, snapshot.configuration, dict(snapshot.domain_metadata))
         self.vectors = RowDeletion(0, 0, 0, 0, 0, 0)
         self.kept: list[DataFrame] = []
         self._written: list[RowsWritten] = []
@@ -114,7 +111,7 @@ class RowChange:
 
     def evolve(self, table: TableConfiguration) -> None:
         """Rows are written for, and the commit sets, this protocol and metadata."""
-        self.rows = TableRows(self.rows.store, table, self.rows.domains)
+        self.rows = TableRows(self.rows.table, table, self.rows.domains)
 
     def require_removal_allowed(self) -> None:
         """Raise OperationNotAllowed where the table is append-only."""
@@ -290,8 +287,8 @@ class RowChange:
         metadata = next((rows.metadata for rows in self._written if rows.metadata is not None), self.rows.metadata)
         if metadata != self.snapshot.metadata:
             self.transaction.set_metadata(metadata)
-        if self.rows.table.protocol != self.snapshot.protocol:
-            self.transaction.set_protocol(self.rows.table.protocol)
+        if self.rows.configuration.protocol != self.snapshot.protocol:
+            self.transaction.set_protocol(self.rows.configuration.protocol)
 
     def _discard(self) -> None:
         for rows in self._written:

@@ -14,6 +14,7 @@ import orjson
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from slackwater.log.table import Table
 from slackwater.protocol.schema.schema import StructField
 from slackwater.spark.change.assignments import assigned_columns, assignments_without_alias, parse_assignments
 from slackwater.spark.change.metrics import file_metrics, known
@@ -22,7 +23,6 @@ from slackwater.spark.change.row_matches import Condition, RowMatches
 from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.progress import Progress
-from slackwater.storage.store import ObjectStore
 from slackwater.transaction.commit_result import CommitResult
 
 _CHANGED = "__slackwater_changed"
@@ -30,7 +30,7 @@ _CHANGED = "__slackwater_changed"
 
 def update(
     spark: SparkSession,
-    store: ObjectStore,
+    table: Table,
     condition: Column | str | None,
     assignments: Mapping[str, Column | str],
     alias: str | None = None,
@@ -42,7 +42,7 @@ def update(
     afterwards; OperationNotAllowed; and the DeltaConcurrentModificationException that says which other writer was in
     the way: the table is unchanged then.
     """
-    change = RowChange(spark, store, "UPDATE", alias)
+    change = RowChange(spark, table, "UPDATE", alias)
     change.require_removal_allowed()
     with Progress.of(spark, "UPDATE") as progress:
         return change.run(lambda: _Update(change, Condition.of(change, condition), assignments).run(progress))

@@ -17,9 +17,7 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import DataFileNotFound, InvalidArgument, TimestampOutOfRange
 from slackwater.lake.time_slice import Instant, instant_ms
-from slackwater.log.branches import branch_of
 from slackwater.log.history import format_ms
-from slackwater.owner.api.registry import known_owner
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.file_lifetimes import FOREVER_MS, FileLifetime, file_lifetimes
@@ -151,7 +149,7 @@ class SystemTime:
 
     def _newest(self) -> Snapshot:
         snapshot = self._latest()
-        if branch_of(snapshot.store) is not None:
+        if snapshot.table.branch is not None:
             raise InvalidArgument(
                 f"{snapshot.store.root_url}: what a transaction does has no time before it commits: ask the table "
                 "itself, outside of the transaction"
@@ -169,7 +167,7 @@ class SystemTime:
             # The timestamps of a table only rise.
             if at is None or at < snapshot.timestamp_ms:
                 continue
-            owned = known_owner(snapshot.store.root_url)
+            owned = snapshot.table.owned
             try:
                 if owned is not None:
                     owned.owner.cut(at)

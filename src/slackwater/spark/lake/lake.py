@@ -87,13 +87,11 @@ class Lake(LogLake):
 
     def table(self, name: str) -> DeltaTable:
         """The table of that name. Raises TableNotFound."""
-        store = self._store(name)
-        return DeltaTable(self._session(), store.local_root or store.root_url, self._storage_options)
+        return DeltaTable(self._session(), self._table(name), self._storage_options)
 
     def location(self, name: str) -> str:
         """The path or URL of a table, for `load` and `save`. Raises TableNotFound."""
-        store = self._store(name)
-        return store.local_root or store.root_url
+        return self._table(name).location
 
     def create_table(
         self,

@@ -15,11 +15,11 @@ from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.lake.history import LakeCommit
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import LogTimeSlice
+from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.options import Options
 from slackwater.spark.table.table import DeltaTable
-from slackwater.storage.store import ObjectStore
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.table.alteration import Alteration
 
@@ -68,7 +68,7 @@ class TimeSliceTable(DeltaTable):
     """A table as it was at the instant of a time slice: it is read as any DeltaTable is, and cannot be changed."""
 
     def __init__(self, spark: SparkSession, name: str, snapshot: Snapshot) -> None:
-        super().__init__(spark, snapshot.store.local_root or snapshot.store.root_url)
+        super().__init__(spark, snapshot.table)
         self._name = name
         self._slice = snapshot
 
@@ -97,7 +97,7 @@ class TimeSliceTable(DeltaTable):
     def _snapshot_for_upkeep(self, what: str) -> Snapshot:
         raise self._refused(what)
 
-    def _store(self) -> ObjectStore:
+    def _changing(self) -> Table:
         raise self._refused("a change of rows")
 
     def _alter(self, change: Callable[[Snapshot], Alteration], reads_rows: bool = False) -> CommitResult | None:

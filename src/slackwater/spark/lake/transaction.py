@@ -14,6 +14,7 @@ from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
+from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.assignments import validate_set_argument
 from slackwater.spark.change.merge.builder import DeltaMergeBuilder
@@ -24,7 +25,6 @@ from slackwater.spark.session.options import Options
 from slackwater.spark.session.types import to_spark_schema
 from slackwater.spark.table.table import DeltaTable
 from slackwater.spark.write.save import save_to
-from slackwater.storage.store import ObjectStore
 from slackwater.transaction.commit_result import CommitResult
 
 
@@ -77,8 +77,7 @@ class TransactionTable(DeltaTable):
     """A table in a transaction: nothing that is done to it is seen by others before the transaction commits."""
 
     def __init__(self, transaction: LakeTransaction, name: str, alias: str | None = None) -> None:
-        snapshot = transaction.reading(name).snapshot
-        super().__init__(transaction.spark, snapshot.store.local_root or snapshot.store.root_url)
+        super().__init__(transaction.spark, transaction.reading(name).table)
         self._transaction = transaction
         self._name = name
         self._alias = alias
@@ -138,7 +137,7 @@ class TransactionTable(DeltaTable):
         self._time.require(frame, f"the rows to {mode}")
         timed = self._timed(table)
         found = {k: timed.condition(v) if k.lower() == "replacewhere" else v for k, v in options.items()}
-        save_to(frame, table.store, mode, found)
+        save_to(frame, table.table, mode, found)
 
     def _writing(self) -> TableBranch:
         return self._transaction.writing(self._name)
@@ -152,8 +151,8 @@ class TransactionTable(DeltaTable):
         given = Options(options)
         return TableScan(self._spark, snapshot, ScanOptions(row_tracking=given.flag("rowTracking")))
 
-    def _store(self) -> ObjectStore:
-        return self._writing().store
+    def _changing(self) -> Table:
+        return self._writing().table
 
     def _snapshot(self) -> Snapshot:
         return self._transaction.reading(self._name).snapshot

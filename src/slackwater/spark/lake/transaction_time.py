@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, TransactionEnded
 from slackwater.lake.transaction import LogTransaction
-from slackwater.log.branches import branch_of
+from slackwater.log.table import Table
 from slackwater.predicate.sql_text import asks_the_clock, plan_asks_the_clock
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.features.row_rules import RowRules
@@ -28,7 +28,6 @@ from slackwater.spark.change.merge.builder import MATCHED, NOT_MATCHED, DeltaMer
 from slackwater.spark.conditions.replaced_functions import replaced_in_column, replaced_in_text
 from slackwater.spark.session.modes import analysed_text
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
-from slackwater.storage.store import ObjectStore
 
 _MOMENTS = r"(?:now|today|tomorrow|yesterday)\b"
 _TYPED_MOMENT = re.compile(rf"(?i)\b(?:date|timestamp(?:_ltz|_ntz)?)\s*['\"]\s*{_MOMENTS}")
@@ -44,10 +43,9 @@ class TransactionTime:
         self._transaction = weakref.ref(transaction)
 
     @staticmethod
-    def of(store: ObjectStore) -> TransactionTime | None:
-        """That of the transaction which the table in `store` is part of; None for a table as everybody sees it."""
-        branch = branch_of(store)
-        transaction = None if branch is None else branch.transaction()
+    def of(table: Table) -> TransactionTime | None:
+        """That of the transaction which `table` is part of; None for a table as everybody sees it."""
+        transaction = None if table.branch is None else table.branch.transaction()
         return TransactionTime(transaction) if isinstance(transaction, LogTransaction) else None
 
     def answer(self, function: str, digits: int) -> str:

@@ -19,6 +19,7 @@ from pyspark.sql import types as spark_types
 from slackwater.errors import ChangeFeedNotEnabled, CorruptLog, InvalidArgument, VersionNotFound
 from slackwater.log.file_actions import STRING_MAP
 from slackwater.log.history import CommitHistory, to_ms
+from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.file_names import commit_name
 from slackwater.protocol.actions.time_zones import time_zone
@@ -72,7 +73,7 @@ class ChangeFeed:
 
     @staticmethod
     def of_options(
-        spark: SparkSession, path: str, options: Options, scan_options: ScanOptions, zone: str
+        spark: SparkSession, table: Table, options: Options, scan_options: ScanOptions, zone: str
     ) -> ChangeFeed:
         """The feed that the reader options ask for.
 
@@ -82,7 +83,7 @@ class ChangeFeed:
         """
         if scan_options.row_tracking:
             raise InvalidArgument("row ids cannot be read from a change feed")
-        latest = Snapshot.load(path, storage_options=options.storage_options())
+        latest = Snapshot.open(table)
         require_not_past_transaction(latest)
         history = latest.history()
         tolerant = options.after_last_commit_allowed or SessionSettings.of(spark).feed_may_leave_history
@@ -93,7 +94,7 @@ class ChangeFeed:
         end = _end(latest, history, options, zone, tolerant)
         if end < start:
             raise InvalidArgument(f"the change feed's end, version {end}, is before its start, version {start}")
-        at_end = latest if end == latest.version else Snapshot.open(latest.store, end)
+        at_end = latest if end == latest.version else Snapshot.open(latest.table, end)
         return ChangeFeed(spark, at_end, history, start, end, scan_options)
 
     def dataframe(self) -> DataFrame:
@@ -118,7 +119,7 @@ class ChangeFeed:
     def _changes(self) -> tuple[list[FileChange], list[FileChange]]:
         derived: list[FileChange] = []
         recorded: list[FileChange] = []
-        before = Snapshot.open(self.snapshot.store, self.start)
+        before = Snapshot.open(self.snapshot.table, self.start)
         table = before.configuration
         self._check_enabled(table, self.start)
         for version in range(self.start, self.end + 1):
@@ -194,7 +195,7 @@ class ChangeFeed:
         if node.get("partitionValues") is not None or not self.snapshot.metadata.partition_columns:
             return _values({"partitionValues": {}, **node}, where)
         # Without extended file metadata a removal does not say its partition values: the add before it does.
-        files = Snapshot.open(self.snapshot.store, version - 1).live_files(["path", "partitionValues"])
+        files = Snapshot.open(self.snapshot.table, version - 1).live_files(["path", "partitionValues"])
         for row in files.filter(pa.compute.equal(files["path"], path)).to_pylist():
             return list(row["partitionValues"])
         raise CorruptLog(f"{where}: removes {path!r} without partition values, and no add before it has them")

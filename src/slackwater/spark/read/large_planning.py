@@ -137,9 +137,9 @@ def _buckets(footers: Sequence[CheckpointFooter], bucket_files: int, fields: Seq
 
 def _commits_view(snapshot: Snapshot) -> Snapshot:
     """The live files that are on the driver already: those of the commits, and those within a JSON checkpoint."""
-    state, store = snapshot.state, snapshot.store
+    state, table = snapshot.state, snapshot.table
     checkpoint = None if state.checkpoint is None else replace(state.checkpoint, files=())
-    return Snapshot(store, snapshot.segment, state, CheckpointAdds(checkpoint, store))
+    return Snapshot(table, snapshot.segment, state, CheckpointAdds(checkpoint, table.store))
 
 
 def _bucket_views(
@@ -154,7 +154,7 @@ def _bucket_views(
     values = _partition_values(snapshot, predicate)
     for bucket in buckets:
         yield Snapshot(
-            snapshot.store, snapshot.segment, overriding, _BucketFiles(spark, snapshot.store, bucket, values)
+            snapshot.table, snapshot.segment, overriding, _BucketFiles(spark, snapshot.store, bucket, values)
         )
 
 

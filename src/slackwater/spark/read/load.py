@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument
+from slackwater.log.table import Table
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.change_feed import ChangeFeed
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.options import Options, TimeTravel, split_path, time_travel
-from slackwater.storage.open import open_store
 from slackwater.transaction.committers.choice import require_not_past_transaction
 
 _LOADED = "_slackwater_loaded"
@@ -33,8 +34,17 @@ def load(spark: SparkSession, path: str, options: Mapping[str, Any] | None = Non
     newer one. Raises TableNotFound and every other error of reading, and OperationNotAllowed for a table of the lake
     whose transaction is open here.
     """
-    frame = _load(spark, path, options)
-    frame.__dict__[_LOADED] = (spark, path, dict(options or {}))
+    given = Options(options or {})
+    table, named = _table_and_version(path, session_zone(spark), given)
+    frame = _frame(spark, table, given, named)
+    frame.__dict__[_LOADED] = partial(load, spark, path, dict(options or {}))
+    return frame
+
+
+def load_table(spark: SparkSession, table: Table, options: Mapping[str, Any] | None = None) -> DataFrame:
+    """As `load`, of a table that was found already."""
+    frame = _frame(spark, table, Options(options or {}))
+    frame.__dict__[_LOADED] = partial(load_table, spark, table, dict(options or {}))
     return frame
 
 
@@ -56,37 +66,34 @@ def refresh(frame: DataFrame) -> DataFrame:
             "refresh takes a frame as load or DeltaTable.toDF gave it, found one that was made of another (by filter, "
             "select, alias …) or of another source: refresh the table's frame, then make this one of it again"
         )
-    return load(*made)
+    remade: DataFrame = made()
+    return remade
 
 
-def _load(spark: SparkSession, path: str, options: Mapping[str, Any] | None) -> DataFrame:
-    opts = Options(options or {})
+def _frame(spark: SparkSession, table: Table, options: Options, named: TimeTravel = TimeTravel()) -> DataFrame:  # noqa: B008
     zone = session_zone(spark)
-    travel = time_travel(opts, zone)
-    table, named = _table_and_version(path, zone, opts)
+    travel = time_travel(options, zone)
     if named != TimeTravel():
         if travel != TimeTravel():
-            raise InvalidArgument(f"{path} names a version, and so do versionAsOf or timestampAsOf: give one")
+            raise InvalidArgument(
+                f"{table.location}: the path names a version, and so do versionAsOf or timestampAsOf: give one"
+            )
         travel = named
-    scan_options = ScanOptions.of(opts)
-    if opts.flag("readChangeFeed", "readChangeData"):
+    scan_options = ScanOptions.of(options)
+    if options.flag("readChangeFeed", "readChangeData"):
         if travel != TimeTravel():
             raise InvalidArgument("a change feed takes startingVersion and endingVersion, not a version to travel to")
-        return ChangeFeed.of_options(spark, table, opts, scan_options, zone).dataframe()
-    snapshot = Snapshot.load(
-        table,
-        travel.version,
-        travel.timestamp_ms,
-        opts.storage_options(),
-        allow_after_last_commit=opts.after_last_commit_allowed,
-    )
+        return ChangeFeed.of_options(spark, table, options, scan_options, zone).dataframe()
+    snapshot = Snapshot.open(table, travel.version, travel.timestamp_ms, options.after_last_commit_allowed)
     require_not_past_transaction(snapshot)
     return TableScan(spark, snapshot, scan_options).dataframe()
 
 
-def _table_and_version(path: str, zone: str, options: Options) -> tuple[str, TimeTravel]:
-    table, named = split_path(path, zone)
-    if named == TimeTravel() or open_store(path, options.storage_options()).list_from(LOG):
+def _table_and_version(path: str, zone: str, options: Options) -> tuple[Table, TimeTravel]:
+    storage_options = options.storage_options()
+    shorter, named = split_path(path, zone)
+    table = Table.at(path, storage_options)
+    if named == TimeTravel() or table.store.list_from(LOG):
         # A table whose own name ends in "@v3" goes before a version of another one.
-        return path, TimeTravel()
-    return table, named
+        return table, TimeTravel()
+    return Table.at(shorter, storage_options), named

@@ -44,12 +44,12 @@ from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.arguments import parsed_type, text_argument
 from slackwater.spark.write.row_checks import RowCheck, expressions_named, not_null_check, sql_check
 from slackwater.spark.write.table_expressions import validate_constraint, validate_default
+from slackwater.transaction.begin import begin
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.choice import committer_for
 from slackwater.transaction.table import alteration
 from slackwater.transaction.table.alteration import Alteration, change_table, clustering_columns
 from slackwater.transaction.table.feature_removal import drop_feature
-from slackwater.transaction.transaction import TableTransaction
 
 
 class TableAlterations:
@@ -246,7 +246,7 @@ class TableAlterations:
         snapshot = self._snapshot_for_upkeep("dropping a table feature")
         drop_feature(
             snapshot,
-            committer_for(snapshot.store, snapshot.configuration),
+            committer_for(snapshot.table, snapshot.configuration),
             featureName,
             bool(truncateHistory),
             user_metadata=SessionSettings.of(self._spark).user_metadata,
@@ -280,18 +280,17 @@ class TableAlterations:
 
     def _alter(self, change: Callable[[Snapshot], Alteration], reads_rows: bool = False) -> CommitResult | None:
         snapshot = self._snapshot()
-        committer = committer_for(snapshot.store, snapshot.configuration)
+        transaction = begin(snapshot)
         altered = change(snapshot)
         if altered.is_empty:
             return None
-        transaction = TableTransaction(snapshot.store, committer, snapshot)
         if reads_rows:
             transaction.read_where(Constant(True))
         return altered.commit(transaction, SessionSettings.of(self._spark).user_metadata)
 
     def _as_of_transaction(self, snapshot: Snapshot) -> Callable[[str], str]:
         """From SQL that rows are looked at by to that with the time of the transaction that this is part of."""
-        time = TransactionTime.of(snapshot.store)
+        time = TransactionTime.of(snapshot.table)
         return str if time is None else partial(time.in_text, columns=snapshot.schema.names)
 
     def _require_rows(self, snapshot: Snapshot, check: RowCheck) -> None:

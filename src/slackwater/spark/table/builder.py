@@ -12,11 +12,11 @@ from pyspark.sql import types as spark_types
 from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
+from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.features.identity_columns import IdentityColumn
 from slackwater.protocol.features.row_rules import checks
 from slackwater.protocol.properties.properties import split_properties
-from slackwater.protocol.schema.column_paths import parse_column_path
 from slackwater.protocol.schema.schema import COMMENT, GENERATION_EXPRESSION, LONG, StructField, StructType
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.defaults import SessionSettings
@@ -26,13 +26,11 @@ from slackwater.spark.table.arguments import parsed_type, text_argument
 from slackwater.spark.write.overwrite import whole_table
 from slackwater.spark.write.save import newest_snapshot
 from slackwater.spark.write.table_expressions import validate_constraint, validate_generation
-from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
+from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.committers.choice import committer_for
 from slackwater.transaction.rows.recommit import as_removes
 from slackwater.transaction.table.definition import TableDefinition, define_table
-from slackwater.transaction.transaction import TableTransaction
 
 T = TypeVar("T")
 
@@ -77,7 +75,7 @@ class DeltaTableBuilder(Generic[T]):
     ['day', 'carrier']
     """
 
-    def __init__(self, spark: SparkSession, mode: BuildMode, table: Callable[[SparkSession, str], T]) -> None:
+    def __init__(self, spark: SparkSession, mode: BuildMode, table: Callable[[SparkSession, Table], T]) -> None:
         self._spark = spark
         self._mode = mode
         self._table = table
@@ -164,38 +162,34 @@ class DeltaTableBuilder(Generic[T]):
         """
         if self._path is None:
             raise InvalidArgument("say where the table is to be: location(path), or tableName('delta.`path`')")
-        store = open_store(self._path)
-        existing = newest_snapshot(store)
+        table = Table.at(self._path)
+        existing = newest_snapshot(table)
         if existing is None and self._mode.if_missing == "error":
-            raise TableNotFound(f"{store.root_url} is not a Delta table, so it cannot be replaced: create it")
+            raise TableNotFound(f"{table.root_url} is not a Delta table, so it cannot be replaced: create it")
         if existing is not None and self._mode.if_exists == "error":
-            raise TableAlreadyExists(f"{store.root_url} is a Delta table already: replace it, or choose another place")
+            raise TableAlreadyExists(f"{table.root_url} is a Delta table already: replace it, or choose another place")
         if existing is None:
-            _require_empty(store)
+            _require_empty(table.store)
         if existing is None or self._mode.if_exists == "replace":
-            self._commit(store, existing)
-        return self._table(self._spark, self._path)
+            self._commit(table, existing)
+        return self._table(self._spark, table)
 
-    def _commit(self, store: ObjectStore, existing: Snapshot | None) -> None:
+    def _commit(self, table: Table, existing: Snapshot | None) -> None:
         schema = StructType(tuple(self._columns))
-        clustered = None if self._cluster_by is None else [parse_column_path(name) for name in self._cluster_by]
         settings = SessionSettings.of(self._spark)
         properties = {**settings.properties_beside(self._properties), **self._properties}
-        definition = TableDefinition(schema, self._partition_by, clustered, properties, description=self._comment)
+        definition = TableDefinition.of(schema, self._partition_by, self._cluster_by, properties, self._comment)
         clock = Clock()
         now_ms = clock.now_ms()
         replaces, domains = (existing.configuration, existing.domain_metadata) if existing else (None, {})
-        table = define_table(definition, now_ms, clock.new_id, replaces, domains)
+        defined = define_table(definition, now_ms, clock.new_id, replaces, domains)
         self._validate_expressions(schema)
-        transaction = TableTransaction(store, committer_for(store, table.configuration), existing)
-        transaction.set_table(table.configuration)
-        for domain in table.domains:
-            transaction.set_domain(domain)
+        transaction = begin_table(table, defined, existing)
         if existing is not None:
             rows = whole_table(existing)
             transaction.read_where(rows.predicate)
             transaction.remove(as_removes(rows.files, now_ms))
-        described = _described(table.configuration.metadata, self._cluster_by or ())
+        described = _described(defined.configuration.metadata, self._cluster_by or ())
         transaction.commit(self._mode.operation, described, user_metadata=settings.user_metadata)
 
     def _validate_expressions(self, schema: StructType) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from slackwater.log.table import Table
 from slackwater.spark.change.assignments import validate_set_argument
 from slackwater.spark.change.delete import delete
 from slackwater.spark.change.merge.builder import DeltaMergeBuilder, require_condition
 from slackwater.spark.change.merge.merge import merge
 from slackwater.spark.change.update import update
-from slackwater.spark.session.options import Options
-from slackwater.storage.open import open_store
-from slackwater.storage.store import ObjectStore
 
 MERGE_RESULT = "num_affected_rows long, num_updated_rows long, num_deleted_rows long, num_inserted_rows long"
 """The columns of what `DeltaMergeBuilder.execute` answers."""
@@ -24,8 +21,7 @@ class TableChanges:
     """What changes rows of a table; mixed into `DeltaTable`."""
 
     _spark: SparkSession
-    _path: str
-    _options: dict[str, Any]
+    _table: Table
     _alias: str | None
 
     def delete(self, condition: str | Column | None = None) -> None:
@@ -35,7 +31,7 @@ class TableChanges:
         DeltaConcurrentModificationException and its kinds: the table is unchanged then.
         """
         require_condition(condition)
-        delete(self._spark, self._store(), condition, self._alias)
+        delete(self._spark, self._changing(), condition, self._alias)
 
     def update(
         self,
@@ -50,7 +46,7 @@ class TableChanges:
         """
         validate_set_argument(set)
         require_condition(condition)
-        update(self._spark, self._store(), condition, dict(set or {}), self._alias)
+        update(self._spark, self._changing(), condition, dict(set or {}), self._alias)
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
         """A builder for a MERGE of `source` into this table; rows match where `condition`, over both, is true."""
@@ -64,9 +60,10 @@ class TableChanges:
         return DeltaMergeBuilder(self._merge, source, condition)
 
     def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
-        counts = merge(self._spark, self._store(), builder, self._alias)
+        counts = merge(self._spark, self._changing(), builder, self._alias)
         counted = [] if counts is None else [(counts.affected, counts.updated, counts.deleted, counts.inserted)]
         return self._spark.createDataFrame(counted, MERGE_RESULT)
 
-    def _store(self) -> ObjectStore:
-        return open_store(self._path, Options(self._options).storage_options())
+    def _changing(self) -> Table:
+        """The table, for a change of its rows."""
+        return self._table

@@ -14,10 +14,11 @@ from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.lake.time_slice import Instant
 from slackwater.log.describe import describe_detail, describe_history
 from slackwater.log.segment import list_log
+from slackwater.log.table import Table
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.history.system_time import SystemTime
-from slackwater.spark.read.load import load
+from slackwater.spark.read.load import load_table
 from slackwater.spark.session.names import table_path
 from slackwater.spark.session.options import Options
 from slackwater.spark.table.alter import TableAlterations
@@ -29,7 +30,6 @@ from slackwater.spark.table.builder import (
     DeltaTableBuilder,
 )
 from slackwater.spark.table.changes import TableChanges
-from slackwater.storage.open import open_store
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.committers.choice import require_not_past_transaction
 from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
@@ -94,9 +94,9 @@ class DeltaTable(TableChanges, TableAlterations):
     [(2, 'UPDATE'), (1, 'DELETE'), (0, 'WRITE')]
     """
 
-    def __init__(self, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, spark: SparkSession, table: Table, options: Mapping[str, Any] | None = None) -> None:
         self._spark = spark
-        self._path = path
+        self._table = table
         self._options = dict(options or {})
         self._alias: str | None = None
 
@@ -132,9 +132,10 @@ class DeltaTable(TableChanges, TableAlterations):
         wrong = [key for key in conf if not key.startswith(("fs.", "dfs."))]
         if wrong:
             raise InvalidArgument(f"hadoopConf takes keys that start with fs. or dfs., found {wrong}")
-        if not cls.isDeltaTable(sparkSession, path):
+        table = Table.at(path, Options(conf).storage_options())
+        if list_log(table.store).latest_version is None:
             raise TableNotFound(f"{path} is not a Delta table: it has no {LOG} directory with a commit")
-        return cls(sparkSession, path, conf)
+        return cls(sparkSession, table, conf)
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
@@ -150,8 +151,8 @@ class DeltaTable(TableChanges, TableAlterations):
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``."""
         del sparkSession
-        store = open_store(table_path(identifier) or identifier)
-        return list_log(store).latest_version is not None
+        table = Table.at(table_path(identifier) or identifier)
+        return list_log(table.store).latest_version is not None
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table, whose `toDF` is known as `aliasName`."""
@@ -164,7 +165,7 @@ class DeltaTable(TableChanges, TableAlterations):
 
         Raises as `spark.read.format("delta").load`.
         """
-        return self._framed(load(self._spark, self._path, {**self._options, **options}))
+        return self._framed(load_table(self._spark, self._table, {**self._options, **options}))
 
     def where(self, condition: str | Column, **options: Any) -> DataFrame:
         """The rows of `toDF` for which `condition`, SQL text or a Column, is true; reads what may have such rows."""
@@ -209,7 +210,7 @@ class DeltaTable(TableChanges, TableAlterations):
         return frame.alias(self._alias) if self._alias else frame
 
     def _snapshot(self) -> Snapshot:
-        return Snapshot.load(self._path, storage_options=Options(self._options).storage_options())
+        return Snapshot.open(self._table)
 
     def _snapshot_for_rows(self) -> Snapshot:
         snapshot = self._snapshot()

@@ -21,6 +21,7 @@ from slackwater.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
+from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, num_records_of
 from slackwater.protocol.changes.column_names import validate_partition_columns
@@ -44,11 +45,9 @@ from slackwater.spark.write.options import WriteOptions, write_options
 from slackwater.spark.write.overwrite import condition_check, partitions_of, rows_where, whole_table
 from slackwater.spark.write.schema_evolution import evolved_table
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
-from slackwater.storage.open import open_store
-from slackwater.storage.store import ObjectStore
+from slackwater.transaction.begin import begin, begin_table
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.committers.choice import committer_for
 from slackwater.transaction.preparation import validate_not_append_only
 from slackwater.transaction.rows.recommit import as_removes
 from slackwater.transaction.table.alteration import clustering_columns
@@ -85,47 +84,41 @@ def save(
     """
     settings = SessionSettings.of(frame.sparkSession)
     request = write_options(settings, mode, options or {}, partition_by, cluster_by)
-    return _done(frame, open_store(path, request.given.storage_options()), request, settings)
+    return _done(frame, Table.at(path, request.given.storage_options()), request, settings)
 
 
-def save_to(
-    frame: DataFrame, store: ObjectStore, mode: str, options: Mapping[str, Any] | None = None
-) -> CommitResult | None:
-    """As `save`, to the table in `store`."""
+def save_to(frame: DataFrame, table: Table, mode: str, options: Mapping[str, Any] | None = None) -> CommitResult | None:
+    """As `save`, to a table that was found already."""
     settings = SessionSettings.of(frame.sparkSession)
-    return _done(frame, store, write_options(settings, mode, options or {}), settings)
+    return _done(frame, table, write_options(settings, mode, options or {}), settings)
 
 
-def _done(
-    frame: DataFrame, store: ObjectStore, request: WriteOptions, settings: SessionSettings
-) -> CommitResult | None:
+def _done(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult | None:
     if not frame.columns:
         raise InvalidArgument(
-            f"{store.root_url}: the data has no columns, so there is nothing to write: give it at least one"
+            f"{table.root_url}: the data has no columns, so there is nothing to write: give it at least one"
         )
-    result = _saved(frame, store, request, settings)
+    result = _saved(frame, table, request, settings)
     if request.given.get("txnVersion") is None:
         settings.application_was_used(frame.sparkSession)
     return result
 
 
-def _saved(
-    frame: DataFrame, store: ObjectStore, request: WriteOptions, settings: SessionSettings
-) -> CommitResult | None:
+def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult | None:
     for attempt in range(1, _MOST_REWRITES + 1):
-        snapshot = newest_snapshot(store)
+        snapshot = newest_snapshot(table)
         if snapshot is not None and (request.mode == "ignore" or request.is_done(snapshot)):
             return None
         if snapshot is not None and request.mode == "error":
             raise TableAlreadyExists(
-                f"{store.root_url} is a Delta table already: write with mode append or overwrite, or elsewhere"
+                f"{table.root_url} is a Delta table already: write with mode append or overwrite, or elsewhere"
             )
         try:
             if snapshot is None:
-                return _create(frame, store, request, settings)
-            return _Write(frame, store, snapshot, request).run()
+                return _create(frame, table, request, settings)
+            return _Write(frame, snapshot, request).run()
         except DeltaConcurrentModificationException as error:
-            newest = newest_snapshot(store)
+            newest = newest_snapshot(table)
             # Where another did this very write, there is nothing left to be done.
             if newest is not None and request.is_done(newest):
                 return None
@@ -135,10 +128,10 @@ def _saved(
     raise AssertionError("the loop above returns or raises")
 
 
-def newest_snapshot(store: ObjectStore) -> Snapshot | None:
-    """The newest version of the table in `store`, None where there is no table."""
+def newest_snapshot(table: Table) -> Snapshot | None:
+    """The newest version of a table, None where there is none."""
     try:
-        return Snapshot.open(store)
+        return Snapshot.open(table)
     except TableNotFound:
         return None
 
@@ -147,28 +140,25 @@ def _only_identity_moved(snapshot: Snapshot | None, newest: Snapshot | None) -> 
     return bool(snapshot and newest and same_but_identity(snapshot.configuration, newest.configuration))
 
 
-def _create(frame: DataFrame, store: ObjectStore, request: WriteOptions, settings: SessionSettings) -> CommitResult:
+def _create(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult:
     schema = without_internal_metadata(as_nullable(from_spark_schema(frame.schema)))
     given = request.properties
     properties = {**settings.properties_beside(given), **given}
-    clustered = [parse_column_path(name) for name in request.cluster_by] or None
-    definition = TableDefinition(schema, request.partition_by, clustered, properties)
-    table = define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id)
-    rows = TableRows(store, table.configuration, {d.domain: d for d in table.domains})
-    transaction = TableTransaction(store, committer_for(store, table.configuration), None)
+    definition = TableDefinition.of(schema, request.partition_by, request.cluster_by or None, properties)
+    defined = define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id)
+    rows = TableRows(table, defined.configuration, {d.domain: d for d in defined.domains})
+    transaction = begin_table(table, defined)
     written = rows.write(frame, request.parquet)
-    transaction.set_table(table.configuration.changed(metadata=written.metadata))
-    for domain in table.domains:
-        transaction.set_domain(domain)
-    return _commit(transaction, request, [written], table.configuration.metadata)
+    transaction.set_table(defined.configuration.changed(metadata=written.metadata))
+    return _commit(transaction, request, [written], defined.configuration.metadata)
 
 
 class _Write:
     """One attempt to append to a table, or to overwrite it, as of `snapshot`."""
 
-    def __init__(self, frame: DataFrame, store: ObjectStore, snapshot: Snapshot, request: WriteOptions) -> None:
-        validate_writable(snapshot.protocol, store.root_url)
-        validate_parquet(snapshot.metadata, store.root_url)
+    def __init__(self, frame: DataFrame, snapshot: Snapshot, request: WriteOptions) -> None:
+        validate_writable(snapshot.protocol, snapshot.table.root_url)
+        validate_parquet(snapshot.metadata, snapshot.table.root_url)
         self._frame = frame
         self._spark = frame.sparkSession
         self._snapshot = snapshot
@@ -181,15 +171,15 @@ class _Write:
         if self._clustering is not None:
             table = table.changed(with_features(table.protocol, ["clustering"]))
             domains[clustering.DOMAIN] = self._clustering
-        self._rows = TableRows(store, table, domains)
-        self._transaction = TableTransaction(store, committer_for(store, table), snapshot, zone=self._zone)
+        self._rows = TableRows(snapshot.table, table, domains)
+        self._transaction = begin(snapshot, table, zone=self._zone)
 
     def run(self) -> CommitResult:
         request, transaction = self._request, self._transaction
         if request.application is not None:
             transaction.application_version(request.application.app_id)
         if request.mode == "overwrite" and request.data_change:
-            validate_not_append_only(self._rows.table)
+            validate_not_append_only(self._rows.configuration)
         written: list[RowsWritten] = []
         try:
             self._write(written)
@@ -203,8 +193,8 @@ class _Write:
         if metadata != self._snapshot.metadata:
             transaction.set_metadata(metadata)
         if self._clustering is not None:
-            if self._rows.table.protocol != self._snapshot.protocol:
-                transaction.set_protocol(self._rows.table.protocol)
+            if self._rows.configuration.protocol != self._snapshot.protocol:
+                transaction.set_protocol(self._rows.configuration.protocol)
             transaction.set_domain(self._clustering)
         return _commit(transaction, request, written, self._rows.metadata)
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile
 from slackwater.protocol.configuration import TableConfiguration
@@ -46,43 +47,43 @@ CHANGE_DATA = "_change_data"
 class TableRows:
     """The side of a table that rows see: where it is, and what its protocol, metadata and domains ask of them."""
 
-    store: ObjectStore
-    table: TableConfiguration
+    table: Table
+    configuration: TableConfiguration
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
 
     @property
     def metadata(self) -> Metadata:
         """The table's metadata."""
-        return self.table.metadata
+        return self.configuration.metadata
 
     @property
     def schema(self) -> StructType:
         """The table's schema, by display names."""
-        return self.table.schema
+        return self.configuration.schema
 
     @property
     def properties(self) -> TableProperties:
         """The table's properties."""
-        return self.table.properties
+        return self.configuration.properties
 
     @property
     def mode(self) -> str:
         """The column mapping mode."""
-        return self.table.column_mapping_mode
+        return self.configuration.column_mapping_mode
 
     @cached_property
     def rules(self) -> RowRules:
         """What every row must satisfy, and what the table generates."""
-        rules = row_rules(self.table)
+        rules = row_rules(self.configuration)
         return rules if self._time is None else self._time.of_rules(rules, self.schema)
 
     @property
     def _time(self) -> TransactionTime | None:
-        return TransactionTime.of(self.store)
+        return TransactionTime.of(self.table)
 
     def layout(self, hidden: Sequence[str] = ()) -> FileLayout:
         """How rows become files; `hidden` names columns that go into the files and are not in the schema."""
-        clustered = clustering.physical_columns(self.domains.get(clustering.DOMAIN), self.store.root_url)
+        clustered = clustering.physical_columns(self.domains.get(clustering.DOMAIN), self.table.root_url)
         identity = [(self._physical(i.name),) for i in self.rules.identity]
         leaves = stats_leaves(
             self.schema, self.mode, self.metadata.partition_columns, self.properties, [*clustered, *identity]
@@ -92,7 +93,8 @@ class TableRows:
             self.metadata.partition_columns,
             self.mode,
             leaves,
-            iceberg_compat.materializes_partition_values(self.table) or self.properties.flag(WRITE_PARTITION_COLUMNS),
+            iceberg_compat.materializes_partition_values(self.configuration)
+            or self.properties.flag(WRITE_PARTITION_COLUMNS),
             hidden,
             self._finish(),
         )
@@ -113,8 +115,8 @@ class TableRows:
         self._require_own_time(frame.sparkSession)
         ready = ready_rows(frame, self.schema, self.rules, extra_checks)
         rows, hidden = _with_change_type(ready.frame, change_type)
-        with violations_named(ready.token, self.store.root_url):
-            files = write_data_files(rows, self.store, self.layout(hidden), self._parquet(parquet), data_change)
+        with violations_named(ready.token, self.table.root_url):
+            files = write_data_files(rows, self.table.store, self.layout(hidden), self._parquet(parquet), data_change)
         return RowsWritten(files, self._with_marks(ready.generated, files.adds))
 
     def write_changed(
@@ -130,7 +132,7 @@ class TableRows:
         """
         self._require_own_time(frame.sparkSession)
         ready = changed_rows(frame, self.schema, self.rules, changed, recomputed)
-        with violations_named(ready.token, self.store.root_url):
+        with violations_named(ready.token, self.table.root_url):
             return self.rewrite(ready.frame, {}, hidden=hidden)
 
     def with_kept_ids(self, frame: DataFrame) -> tuple[DataFrame, list[str]]:
@@ -150,14 +152,14 @@ class TableRows:
         self, frame: DataFrame, parquet: Mapping[str, str], data_change: bool = True, hidden: Sequence[str] = ()
     ) -> RowsWritten:
         """Write rows that the table holds already into new files, as they are."""
-        files = write_data_files(frame, self.store, self.layout(hidden), self._parquet(parquet), data_change)
+        files = write_data_files(frame, self.table.store, self.layout(hidden), self._parquet(parquet), data_change)
         return RowsWritten(files)
 
     def write_changes(self, frame: DataFrame, change_type: str | None, parquet: Mapping[str, str]) -> RowsWritten:
         """Write rows of the table as change data files; without `change_type` they bring their own."""
         rows, _ = _with_change_type(frame, change_type)
         layout = self.layout([CHANGE_TYPE])
-        files = write_data_files(rows, self.store, layout, self._parquet(parquet), directory=CHANGE_DATA)
+        files = write_data_files(rows, self.table.store, layout, self._parquet(parquet), directory=CHANGE_DATA)
         return RowsWritten(files, None, is_change_data=True)
 
     def _require_own_time(self, spark: SparkSession) -> None:
@@ -181,7 +183,7 @@ class TableRows:
 
     def _finish(self) -> Callable[[ObjectStore, str], None] | None:
         """Parquet ids for what arrays and maps hold, which Spark's writer cannot give."""
-        if iceberg_compat.active_version(self.table) != 2:
+        if iceberg_compat.active_version(self.configuration) != 2:
             return None
         return with_nested_field_ids(self.schema, self.mode)
 

@@ -12,13 +12,12 @@ from typing import Any
 import orjson
 
 from slackwater.errors import UnsupportedFeature
-from slackwater.log.branches import Branch
 from slackwater.log.commits import ParsedCommit, parsed_commit
+from slackwater.log.table import Branch
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.features import row_tracking
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.work import TableWork
 
@@ -34,8 +33,7 @@ class JoinedCommit:
 class BranchCommitter:
     """Commits to the branch of one table; what they were made by is kept with the branch, as JoinedCommits."""
 
-    def __init__(self, store: ObjectStore, branch: Branch) -> None:
-        self._store = store
+    def __init__(self, branch: Branch) -> None:
         self._branch = branch
         self._next: JoinedCommit | None = None
 
@@ -65,7 +63,7 @@ class BranchCommitter:
             return Conflict(newest)
         # As it would be read back.
         data = b"\n".join(orjson.dumps(action) for action in actions)
-        commit = parsed_commit(self._store, version, data)
+        commit = parsed_commit(self._branch.table.store, version, data)
         self._branch.add(commit)
         if self._next is not None:
             self._branch.joined.append(self._next)

@@ -32,9 +32,9 @@ from slackwater.protocol.features.table_features import supported_features, vali
 from slackwater.scan.scan import plan
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.conflicts.isolation import IsolationLevel
+from slackwater.transaction.conflicts.metadata_changes import is_tolerated
 from slackwater.transaction.conflicts.row_reads import Reading
 from slackwater.transaction.conflicts.winner import VectorChange, Winner
-from slackwater.transaction.metadata_changes import is_tolerated
 from slackwater.transaction.rows.row_deletion import FileDeletion
 from slackwater.transaction.rows.vector_files import LoadedVectors
 from slackwater.transaction.staged import ReadSet, StagedActions

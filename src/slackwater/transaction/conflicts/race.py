@@ -119,7 +119,7 @@ class CommitRace:
         """The result of the attempt that landed, after the upkeep that is due."""
         transaction, before, commit = self.transaction, self.before, outcome.commit
         stamp = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
-        result = CommitResult(transaction.store, commit.version, int(stamp) if stamp is not None else 0, attempts)
+        result = CommitResult(transaction.table, commit.version, int(stamp) if stamp is not None else 0, attempts)
         left_behind = self._delete_superseded_vectors(commit)
         upkeep, committer, now_ms = transaction.post_commit, transaction.committer, transaction.clock.now_ms()
         if before is not None and commit.version != before.version + 1:
@@ -127,7 +127,7 @@ class CommitRace:
             done, failed = upkeep.run_behind(before, commit.version, committer, now_ms)
             return self._kept_up(result, done, [*left_behind, *failed])
         try:
-            after = Snapshot.of_first_commit(transaction.store, commit) if before is None else before.after([commit])
+            after = Snapshot.of_first_commit(transaction.table, commit) if before is None else before.after([commit])
         except Exception as error:  # noqa: BLE001  (the commit stands, even if what it made could not be read)
             return replace(result, upkeep_errors=(*left_behind, f"reading the version back failed: {error}"))
         done, failed = upkeep.run(before, after, commit, committer, not transaction.staged.restates, now_ms)

@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptTable, SlackwaterError
-from slackwater.log.owned_log import list_whole_log, read_commits
+from slackwater.log.owned_log import read_commits
 from slackwater.log.segment import CommitFile
+from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, parse_actions
 from slackwater.protocol.actions.files import num_records_of
 from slackwater.protocol.features import row_tracking
@@ -44,7 +45,7 @@ def highest_row_id(before: Snapshot | None) -> int:
         highest_base = before.highest_base_row_id()
         if highest_base is None or highest_base <= mark:
             return mark
-    return max(mark, _highest_of_files(before), _highest_in_log(before.store))
+    return max(mark, _highest_of_files(before), _highest_in_log(before.table))
 
 
 def _highest_of_files(before: Snapshot) -> int:
@@ -66,9 +67,10 @@ def _highest_of_files(before: Snapshot) -> int:
     return max(ends, default=row_tracking.NO_ROW_IDS)
 
 
-def _highest_in_log(store: ObjectStore) -> int:
+def _highest_in_log(table: Table) -> int:
     """The highest id that the commits in the log speak of, by files or by the domain, whatever became of either."""
-    commits = [file for _, file in sorted(list_whole_log(store).commits.items())]
+    store = table.store
+    commits = [file for _, file in sorted(table.list_log().commits.items())]
     highest = row_tracking.NO_ROW_IDS
     for start in range(0, len(commits), _COMMITS_AT_ONCE):
         for file, data in _speaking_of_ids(store, commits[start : start + _COMMITS_AT_ONCE]):

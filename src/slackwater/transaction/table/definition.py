@@ -42,8 +42,8 @@ from slackwater.protocol.properties.properties import (
     split_properties,
     validate_properties,
 )
-from slackwater.protocol.schema.column_paths import format_column_path
-from slackwater.protocol.schema.schema import GENERATION_EXPRESSION, StructType, schema_to_json
+from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
+from slackwater.protocol.schema.schema import GENERATION_EXPRESSION, StructType, parse_schema, schema_to_json
 
 ColumnName = tuple[str, ...]
 
@@ -61,6 +61,23 @@ class TableDefinition:
     properties: Mapping[str, str] = field(default_factory=dict)
     name: str | None = None
     description: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        schema: StructType | str,
+        partition_by: Sequence[str],
+        cluster_by: Sequence[str] | None,
+        properties: Mapping[str, str] | None = None,
+        description: str | None = None,
+    ) -> TableDefinition:
+        """The definition as public methods take it: a schema or `schemaString`, columns by their dotted names.
+
+        Raises InvalidArgument and InvalidSchema.
+        """
+        parsed = parse_schema(schema) if isinstance(schema, str) else schema
+        clustered = None if cluster_by is None else [parse_column_path(name) for name in cluster_by]
+        return cls(parsed, partition_by, clustered, properties or {}, description=description)
 
 
 @dataclass(frozen=True)

@@ -78,13 +78,13 @@ def drop_feature(
     clock = Clock() if clock_ms is None else Clock(now_ms=clock_ms)
     if known.reader:
         if metadata != snapshot.metadata:
-            transaction = TableTransaction(snapshot.store, committer, snapshot, clock)
+            transaction = TableTransaction(snapshot.table, committer, snapshot, clock)
             transaction.set_metadata(metadata)
             keys = sorted(set(snapshot.metadata.configuration) - set(metadata.configuration))
             parameters = {"properties": _json(keys)}
             snapshot = transaction.commit("UNSET TBLPROPERTIES", parameters, user_metadata=user_metadata).snapshot
         _forget_history(snapshot, feature, truncate_history, clock.now_ms())
-    transaction = TableTransaction(snapshot.store, committer, snapshot, clock)
+    transaction = TableTransaction(snapshot.table, committer, snapshot, clock)
     transaction.set_protocol(protocol)
     if metadata != snapshot.metadata:
         transaction.set_metadata(metadata)

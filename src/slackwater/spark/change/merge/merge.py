@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 
 from slackwater.errors import MergeCardinalityViolation
+from slackwater.log.table import Table
 from slackwater.predicate.predicate import And, Constant, Or, Predicate
 from slackwater.protocol.schema.schema import StructField
 from slackwater.scan.snapshot import Snapshot
@@ -39,7 +40,6 @@ from slackwater.spark.session.modes import alias_of
 from slackwater.spark.session.progress import Progress
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
 from slackwater.spark.write.schema_evolution import evolved_table
-from slackwater.storage.store import ObjectStore
 from slackwater.transaction.conflicts.row_reads import RowsRead
 
 
@@ -58,7 +58,7 @@ class MergeCounts:
 
 
 def merge(
-    spark: SparkSession, store: ObjectStore, builder: DeltaMergeBuilder, alias: str | None = None
+    spark: SparkSession, table: Table, builder: DeltaMergeBuilder, alias: str | None = None
 ) -> MergeCounts | None:
     """Run the MERGE of `builder` on the newest version of the table; no commit is made where nothing changes.
 
@@ -67,7 +67,7 @@ def merge(
 
     Raises as `DeltaMergeBuilder.execute`.
     """
-    change = RowChange(spark, store, "MERGE", alias)
+    change = RowChange(spark, table, "MERGE", alias)
     if any(clause.kind != NOT_MATCHED for clause in builder.clauses):
         change.require_removal_allowed()
     if change.settings.merges_schema:
