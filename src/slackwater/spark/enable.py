@@ -302,17 +302,10 @@ def _save(
     partitionBy: Any = None,  # noqa: N803  (the name PySpark has)
     **options: Any,
 ) -> None:
-    request = _request(self)
     if not _wants_delta(self, format):
         original(path, format, mode, partitionBy, **options)
-        return
-    if request.buckets is not None:
-        raise InvalidArgument(f"Delta tables have no buckets: leave {request.buckets} out, or use clusterBy")
-    if partitionBy is not None:
-        request.partition_by = [partitionBy] if isinstance(partitionBy, str) else list(partitionBy)
-    given = {**request.options, **options}
-    frame, target = frame_of_writer(self), _path(path, given)
-    save(frame, target, mode or request.mode, request.partition_by, given, request.cluster_by)
+    else:
+        _save_delta(self, path, mode, partitionBy, options)
 
 
 def _save_as_table(
@@ -332,7 +325,20 @@ def _save_as_table(
         raise UnsupportedFeature(
             f"{name}: tables are written by path in this version: use save(path), or the name delta.`/path`"
         )
-    self.save(path, format, mode, partitionBy, **options)
+    _save_delta(self, path, mode, partitionBy, options, assigns=True)
+
+
+def _save_delta(
+    writer: Any, path: str | None, mode: str | None, partition_by: Any, options: dict[str, Any], assigns: bool = False
+) -> None:
+    request = _request(writer)
+    if request.buckets is not None:
+        raise InvalidArgument(f"Delta tables have no buckets: leave {request.buckets} out, or use clusterBy")
+    if partition_by is not None:
+        request.partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    given = {**request.options, **options}
+    frame, target = frame_of_writer(writer), _path(path, given)
+    save(frame, target, mode or request.mode, request.partition_by, given, request.cluster_by, assigns)
 
 
 def _buckets(method: str, original: Callable[..., Any], self: Any, *args: Any) -> Any:

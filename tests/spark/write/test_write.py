@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater import Snapshot, errors
@@ -91,6 +93,25 @@ def test_a_table_may_be_named_by_its_path_and_a_catalog_is_refused(spark: SparkS
     with pytest.raises(errors.UnsupportedFeature, match="in_the_catalog"):
         spark.range(2).write.format("delta").saveAsTable("in_the_catalog")
     assert not spark.catalog.tableExists("in_the_catalog")
+
+
+def test_a_table_named_by_its_path_casts_what_is_appended_and_a_save_does_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "t")
+    spark.sql("SELECT 1 AS id, named_struct('day', DATE'2026-01-01', 'n', 1L) AS at").write.format("delta").save(path)
+    text = spark.sql("SELECT named_struct('N', '3', 'DAY', '2026-02-02') AS at, '2' AS ID").write.format("delta")
+    with pytest.raises(errors.InvalidArgument, match="of type integer in the table and of type string in the data"):
+        text.mode("append").save(path)
+    text.mode("append").saveAsTable(f"delta.`{path}`")
+    assert rows(read(spark, path))[1] == (2, (dt.date(2026, 2, 2), 3))
+    with pytest.raises(PySparkException, match=r"INVALID_INPUT|does not fit"):
+        spark.sql("SELECT 'two' AS id").write.format("delta").mode("append").saveAsTable(f"delta.`{path}`")
+    with pytest.raises(errors.InvalidArgument, match="column id is of type int, and a value of type date"):
+        spark.sql("SELECT DATE'2026-02-02' AS id").write.format("delta").mode("append").saveAsTable(f"delta.`{path}`")
+    with pytest.raises(errors.InvalidArgument, match="of type string in the data"):
+        text.mode("overwrite").saveAsTable(f"delta.`{path}`")
+    assert len(actions(tmp_path / "t", 1, "add")) == len(read(spark, path).collect()) - 1 == 1
 
 
 def test_buckets_are_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:

@@ -28,7 +28,10 @@ _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """One write as it was asked for; `given` are the options as they came."""
+    """One write as it was asked for; `given` are the options as they came.
+
+    `assigns`: appended values are cast as the session's store assignment says.
+    """
 
     mode: str
     given: Options
@@ -43,6 +46,7 @@ class WriteOptions:
     application: ApplicationVersion | None = None
     user_metadata: str | None = None
     data_change: bool = True
+    assigns: bool = False
 
     def is_done(self, snapshot: Snapshot) -> bool:
         """Whether the log says that the application has done this write before."""

@@ -40,10 +40,11 @@ from slackwater.protocol.schema.column_paths import format_column_path, parse_co
 from slackwater.protocol.schema.schema import ColumnPath, as_nullable
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.defaults import SessionSettings, session_zone
-from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.session.types import from_spark_schema, to_spark_schema
 from slackwater.spark.write.options import WriteOptions, write_options
 from slackwater.spark.write.overwrite import condition_check, partitions_of, rows_where, whole_table
 from slackwater.spark.write.schema_evolution import evolved_table
+from slackwater.spark.write.store_types import stored_columns
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
 from slackwater.transaction.begin import begin, begin_table
 from slackwater.transaction.clock import Clock
@@ -72,18 +73,21 @@ def save(
     partition_by: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     cluster_by: Sequence[str] = (),
+    assigns: bool = False,
 ) -> CommitResult | None:
     """Write `frame` to the Delta table at `path`; the commit, None where nothing was to be done.
 
     `mode`: `error` (the default), `append`, `overwrite`, `ignore`. Columns are matched by name in any case. Options
     (any case): `mergeSchema`, `overwriteSchema`, `replaceWhere`, `partitionOverwriteMode`, `txnAppId` with
     `txnVersion`, `userMetadata`, `dataChange`, `maxRecordsPerFile`, `compression`, and `delta.…` properties of a table
-    that is created. Raises TableAlreadyExists, InvalidArgument where columns, partitioning or options do not fit,
-    InvariantViolationException for a row that breaks a rule, OperationNotAllowed, UnsupportedFeature, and
-    DeltaConcurrentModificationException and its kinds: the table is unchanged then. After CommitUnknown it may not be.
+    that is created. With `assigns`, values that are appended are cast to the types of the table's columns by the
+    session's store assignment, as `saveAsTable` does it. Raises TableAlreadyExists, InvalidArgument where columns,
+    partitioning or options do not fit, InvariantViolationException for a row that breaks a rule, OperationNotAllowed,
+    UnsupportedFeature, and DeltaConcurrentModificationException and its kinds: the table is unchanged then. After
+    CommitUnknown it may not be.
     """
     settings = SessionSettings.of(frame.sparkSession)
-    request = write_options(settings, mode, options or {}, partition_by, cluster_by)
+    request = replace(write_options(settings, mode, options or {}, partition_by, cluster_by), assigns=assigns)
     return _done(frame, Table.at(path, request.given.storage_options()), request, settings)
 
 
@@ -116,7 +120,9 @@ def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: Sess
         try:
             if snapshot is None:
                 return _create(frame, table, request, settings)
-            return _Write(frame, snapshot, request).run()
+            assigns = request.assigns and request.mode == "append"
+            rows = stored_columns(frame, to_spark_schema(snapshot.schema)) if assigns else frame
+            return _Write(rows, snapshot, request).run()
         except DeltaConcurrentModificationException as error:
             newest = newest_snapshot(table)
             # Where another did this very write, there is nothing left to be done.

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
+from slackwater.spark.session.names import quoted
 
 _INTEGRAL_DIGITS: dict[type[spark_types.DataType], int] = {
     spark_types.ByteType: 3,
@@ -22,6 +23,8 @@ _INTEGRAL_DIGITS: dict[type[spark_types.DataType], int] = {
     spark_types.IntegerType: 10,
     spark_types.LongType: 19,
 }
+_DECIMAL_DIGITS = _INTEGRAL_DIGITS | {spark_types.LongType: 20}
+"""Of the decimals that Spark takes for integers in rules about types."""
 _FRACTIONAL = (spark_types.FloatType, spark_types.DoubleType)
 _DATETIMES = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
 _PARSED = (spark_types.BooleanType, spark_types.NumericType, *_DATETIMES)
@@ -82,6 +85,40 @@ def stored(
     conversion = _Conversion(column, guarded)
     # Inside of a lambda the value is evaluated once, however often it is named.
     return F.transform(F.array(value), lambda one: conversion.of(one, source, target)).getItem(0)
+
+
+def stored_columns(frame: DataFrame, table: spark_types.StructType) -> DataFrame:
+    """`frame` with the values that `table` has a column for in that column's type, by the session's store assignment.
+
+    Columns, and fields at every depth, are found by name in any case, and keep their names and order here; those that
+    only one of both has are left to whoever writes the rows. Raises InvalidArgument as `stored`.
+    """
+    assignment = StoreAssignment(frame.sparkSession)
+    names = [name.lower() for name in frame.columns]
+    changed = {}
+    for column in frame.schema.fields:
+        target = _find(table, column.name)
+        # Of two columns of one name neither can be told from the other: who writes them refuses them.
+        if target is None or names.count(column.name.lower()) > 1:
+            continue
+        given, wanted = _plain(column.dataType), _retyped(_plain(column.dataType), _plain(target.dataType))
+        if given != wanted:
+            changed[column.name] = stored(F.col(quoted(column.name)), given, wanted, target.name, assignment)
+    return frame.withColumns(changed) if changed else frame
+
+
+def _retyped(given: spark_types.DataType, table: spark_types.DataType) -> spark_types.DataType:
+    """`given` with the types of `table` for its parts, as far as both have the same."""
+    if isinstance(given, spark_types.ArrayType) and isinstance(table, spark_types.ArrayType):
+        return spark_types.ArrayType(_retyped(given.elementType, table.elementType))
+    if isinstance(given, spark_types.MapType) and isinstance(table, spark_types.MapType):
+        return spark_types.MapType(_retyped(given.keyType, table.keyType), _retyped(given.valueType, table.valueType))
+    if not (isinstance(given, spark_types.StructType) and isinstance(table, spark_types.StructType)):
+        return given if isinstance(given, spark_types.NullType) else table
+    targets = [(field, _find(table, field.name)) for field in given.fields]
+    return spark_types.StructType(
+        [spark_types.StructField(f.name, _retyped(f.dataType, t.dataType) if t else f.dataType) for f, t in targets]
+    )
 
 
 @dataclass(frozen=True)
@@ -146,15 +183,27 @@ def _is_upcast(given: spark_types.DataType, wanted: spark_types.DataType) -> boo
     if isinstance(wanted, spark_types.StringType):
         return not isinstance(given, (spark_types.ArrayType, spark_types.MapType, spark_types.StructType))
     if isinstance(given, spark_types.NumericType) and isinstance(wanted, spark_types.NumericType):
-        if isinstance(wanted, spark_types.DecimalType):
-            scale = given.scale if isinstance(given, spark_types.DecimalType) else 0
-            return wanted.scale >= scale and _whole_digits(given, wanted) <= _room(wanted)
-        if isinstance(given, spark_types.DecimalType):
-            return False
-        return _BY_WIDTH.index(type(given)) <= _BY_WIDTH.index(type(wanted))
+        if isinstance(given, _FRACTIONAL) or isinstance(wanted, _FRACTIONAL):
+            widths = [_BY_WIDTH.index(type(one)) for one in (given, wanted) if type(one) in _BY_WIDTH]
+            return len(widths) == 2 and widths[0] <= widths[1]
+        (whole, scale), (room, places) = _decimal_digits(given), _decimal_digits(wanted)
+        if isinstance(given, spark_types.DecimalType) and not isinstance(wanted, spark_types.DecimalType):
+            # Not every number of so many digits is one of the integers.
+            room -= 1
+        return whole <= room and scale <= places
+    if {type(given), type(wanted)} == {spark_types.LongType, spark_types.TimestampType}:
+        # Spark counts both ways, although the fractions of seconds get lost in one.
+        return True
     return isinstance(given, _DATETIMES) and isinstance(
         wanted, (spark_types.TimestampType, spark_types.TimestampNTZType)
     )
+
+
+def _decimal_digits(exact: spark_types.DataType) -> tuple[int, int]:
+    """How many digits the decimal has, before and after the point, that Spark takes for an exact type."""
+    if isinstance(exact, spark_types.DecimalType):
+        return exact.precision - exact.scale, exact.scale
+    return _DECIMAL_DIGITS[type(exact)], 0
 
 
 def _may_fail(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
@@ -260,6 +309,10 @@ class _Conversion:
 
 def _field(struct: spark_types.StructType, name: str) -> spark_types.StructField:
     return next(field for field in struct.fields if field.name.lower() == name.lower())
+
+
+def _find(struct: spark_types.StructType, name: str) -> spark_types.StructField | None:
+    return next((field for field in struct.fields if field.name.lower() == name.lower()), None)
 
 
 def _plain(data_type: spark_types.DataType) -> spark_types.DataType:
