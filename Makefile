@@ -7,10 +7,10 @@ WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest -q --durations=12 --durations-min=5 $(LONG)
 # Processes of tests start many others: those need not compile all modules each.
 unexport PYTHONDONTWRITEBYTECODE
-SUITE = --ignore=tests/interop --ignore=tests/benchmarks
+SUITE = --ignore=tests/interop --ignore=tests/benchmarks --ignore=tests/stores
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test test-long test-kernel test-classic test-connect interop bench-smoke check bench environment clean
+.PHONY: demo test test-long test-kernel test-classic test-connect interop stores bench-smoke check bench environment clean
 
 environment: $(STAMP)
 
@@ -47,6 +47,12 @@ test-connect: environment
 interop: environment
 	$(BIN)/python -m tests.interop.install_delta_spark
 	$(PYTEST) tests/interop
+
+# Tables in S3 with Spark's own connector, in both modes; Maven fetches it once.
+stores: environment
+	$(BIN)/python -m tests.stores.install_connector
+	SLACKWATER_CONNECTOR=$$($(BIN)/python -m tests.stores.install_connector) $(PYTEST) tests/stores
+	SLACKWATER_CONNECTOR=$$($(BIN)/python -m tests.stores.install_connector) $(PYTEST) tests/stores --connect
 
 # The benchmarks run, on little data, and both sides of each agree.
 bench-smoke: environment

@@ -92,6 +92,8 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         builder = builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
     settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
+    if connector := os.environ.get("SLACKWATER_CONNECTOR"):
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-class-path {connector}/* pyspark-shell"
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

@@ -101,13 +101,13 @@ def _fetch_jars(maven: str, spark: str, jars: Path, bundled: Path) -> None:
         (Path(scratch) / "pom.xml").write_text(pom)
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={jars}", "-DincludeScope=runtime"]
         subprocess.run([maven, "--batch-mode", "--quiet", *goal], cwd=scratch, check=True)
-    theirs = {_artifact(jar.name) for jar in bundled.glob("*.jar")}
+    theirs = {artifact_of(jar.name) for jar in bundled.glob("*.jar")}
     for jar in jars.glob("*.jar"):
-        if _artifact(jar.name) in theirs:
+        if artifact_of(jar.name) in theirs:
             jar.unlink()
 
 
-def _artifact(jar: str) -> str:
+def artifact_of(jar: str) -> str:
     """`delta-storage` of `delta-storage-4.4.0.jar`: what stands before the part that starts with a digit."""
     parts = jar.split("-")
     return "-".join(parts[: next((i for i, part in enumerate(parts) if part[:1].isdigit()), len(parts))])

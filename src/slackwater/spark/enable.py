@@ -27,8 +27,8 @@ from slackwater.spark.session.sessions import (
     opts_out,
     take_back_catalog,
 )
+from slackwater.spark.session.stores import table_at
 from slackwater.spark.write.save import save
-from slackwater.storage.open import open_store
 
 _REQUEST = "_slackwater_request"
 _EXTENDED = "_slackwater_extended"
@@ -149,7 +149,7 @@ def _table_exists(
     session = self.__dict__.get("_sparkSession")
     if path is None or session is None or not answers_for(session):
         return bool(original(tableName, dbName))
-    return bool(open_store(path).list_from(LOG))
+    return bool(table_at(session, path).store.list_from(LOG))
 
 
 def _foreach_batch(original: Callable[..., Any], self: Any, func: Callable[..., None]) -> Any:

@@ -20,6 +20,7 @@ from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.lake.time_slice import TimeSlice, history_frame
 from slackwater.spark.lake.transaction import LakeTransaction
+from slackwater.spark.session import stores
 from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.table import DeltaTable
@@ -64,7 +65,10 @@ class Lake(LogLake):
         group: str | None = None,
         read_slots: int | None = None,
     ) -> Self:
-        """As `LogLake.open`, for the session `spark`."""
+        """As `LogLake.open`, for the session `spark`, whose Hadoop settings reach the root's store as well."""
+        session = spark or SparkSession.getActiveSession()
+        if session is not None:
+            storage_options = {**stores.storage_options(session, str(root)), **(storage_options or {})}
         lake = super().open(root, database, storage_options, recover=recover, group=group, read_slots=read_slots)
         lake._spark = spark
         return lake

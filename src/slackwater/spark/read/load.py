@@ -16,6 +16,7 @@ from slackwater.spark.read.change_feed import ChangeFeed
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.options import Options, TimeTravel, split_path, time_travel
+from slackwater.spark.session.stores import table_at
 from slackwater.transaction.committers.choice import require_not_past_transaction
 
 _LOADED = "_slackwater_loaded"
@@ -35,7 +36,7 @@ def load(spark: SparkSession, path: str, options: Mapping[str, Any] | None = Non
     whose transaction is open here.
     """
     given = Options(options or {})
-    table, named = _table_and_version(path, session_zone(spark), given)
+    table, named = _table_and_version(spark, path, session_zone(spark), given)
     frame = _frame(spark, table, given, named)
     frame.__dict__[_LOADED] = partial(load, spark, path, dict(options or {}))
     return frame
@@ -89,11 +90,10 @@ def _frame(spark: SparkSession, table: Table, options: Options, named: TimeTrave
     return TableScan(spark, snapshot, scan_options).dataframe()
 
 
-def _table_and_version(path: str, zone: str, options: Options) -> tuple[Table, TimeTravel]:
-    storage_options = options.storage_options()
+def _table_and_version(spark: SparkSession, path: str, zone: str, options: Options) -> tuple[Table, TimeTravel]:
     shorter, named = split_path(path, zone)
-    table = Table.at(path, storage_options)
+    table = table_at(spark, path, options)
     if named == TimeTravel() or table.store.list_from(LOG):
         # A table whose own name ends in "@v3" goes before a version of another one.
         return table, TimeTravel()
-    return Table.at(shorter, storage_options), named
+    return table_at(spark, shorter, options), named

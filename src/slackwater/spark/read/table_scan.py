@@ -63,6 +63,7 @@ from slackwater.spark.session.modes import (
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
+from slackwater.spark.session.stores import require_connector
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
 
 ROW_ID = "_row_id"
@@ -320,6 +321,7 @@ class TableScan:
 
     def _relation(self, paths: Sequence[str], schema: spark_types.StructType, partitioned: bool) -> DataFrame:
         store, segment = self.snapshot.store, self.snapshot.segment
+        require_connector(self.spark, store)
         require_shared(self.spark, store, lambda: log_sample(segment))
         reader = self.spark.read.schema(schema)
         if partitioned:

@@ -26,6 +26,7 @@ _WRITE_FAILED = "TASK_WRITE_FAILED"
 # The first line lists the columns, with names that may look like anything.
 _ANALYSED = re.compile(r"(?s)== Analyzed Logical Plan ==\n[^\n]*\n(.*?)\n== Optimized Logical Plan ==")
 _ALL_FIELDS = 2**31 - 1
+_NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|Class [\w.$]*FileSystem not found")
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 # Listeners hear of the end of a job a moment after the job itself; they may never, where their queue overflows.
 _OBSERVED_POLL_S, _OBSERVED_POLLS = 0.002, 5_000
@@ -194,6 +195,28 @@ def all_settings(spark: SparkSession) -> dict[str, str]:
     text = str(spark._jsparkSession.conf().getAll().mkString("\0"))
     pairs = (line.partition(" -> ") for line in text.split("\0") if line)
     return {key: value for key, _, value in pairs}
+
+
+def hadoop_setting(spark: SparkSession, key: str) -> str | None:
+    """What Hadoop's own configuration says of `key`; of a Connect server only its Spark settings are known."""
+    if is_connect(spark):
+        return None
+    found: str | None = spark._jsc.hadoopConfiguration().get(key)
+    return found
+
+
+def knows_scheme(spark: SparkSession, scheme: str, root: str) -> bool:
+    """Whether Spark has a Hadoop file system for `scheme`; a Connect server is asked to look at `root`."""
+    try:
+        if is_connect(spark):
+            spark.read.format("binaryFile").load(root).schema  # noqa: B018  (it is analysed by that)
+        else:
+            jvm: Any = spark._jvm
+            configuration = spark._jsc.hadoopConfiguration()
+            jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
+    except Exception as error:  # noqa: BLE001  (whatever else is wrong there is told by who reads)
+        return _NO_FILE_SYSTEM.search(str(error)) is None
+    return True
 
 
 @contextmanager

@@ -62,6 +62,10 @@ class Options(Mapping[str, str]):
             raise InvalidArgument(f"option {key} must be a whole number from 0, found {text!r}")
         return int(text)
 
+    def hadoop_settings(self) -> dict[str, str]:
+        """The options that are settings of Hadoop's file systems."""
+        return {name: self[name] for name in self if name.lower().startswith("fs.")}
+
     def storage_options(self) -> dict[str, str]:
         """The options that are credentials and settings of an object store."""
         return {name: self[name] for name in self if name.lower().startswith(_STORAGE_PREFIXES)}

@@ -21,6 +21,7 @@ from slackwater.protocol.schema.schema import COMMENT, GENERATION_EXPRESSION, LO
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.names import table_path
+from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.arguments import parsed_type, text_argument
 from slackwater.spark.write.overwrite import whole_table
@@ -162,7 +163,7 @@ class DeltaTableBuilder(Generic[T]):
         """
         if self._path is None:
             raise InvalidArgument("say where the table is to be: location(path), or tableName('delta.`path`')")
-        table = Table.at(self._path)
+        table = table_at(self._spark, self._path)
         existing = newest_snapshot(table)
         if existing is None and self._mode.if_missing == "error":
             raise TableNotFound(f"{table.root_url} is not a Delta table, so it cannot be replaced: create it")

@@ -21,6 +21,7 @@ from slackwater.spark.history.system_time import SystemTime
 from slackwater.spark.read.load import load_table
 from slackwater.spark.session.names import table_path
 from slackwater.spark.session.options import Options
+from slackwater.spark.session.stores import table_at
 from slackwater.spark.table.alter import TableAlterations
 from slackwater.spark.table.builder import (
     CREATE,
@@ -132,7 +133,7 @@ class DeltaTable(TableChanges, TableAlterations):
         wrong = [key for key in conf if not key.startswith(("fs.", "dfs."))]
         if wrong:
             raise InvalidArgument(f"hadoopConf takes keys that start with fs. or dfs., found {wrong}")
-        table = Table.at(path, Options(conf).storage_options())
+        table = table_at(sparkSession, path, Options(conf))
         if list_log(table.store).latest_version is None:
             raise TableNotFound(f"{path} is not a Delta table: it has no {LOG} directory with a commit")
         return cls(sparkSession, table, conf)
@@ -150,8 +151,7 @@ class DeltaTable(TableChanges, TableAlterations):
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``."""
-        del sparkSession
-        table = Table.at(table_path(identifier) or identifier)
+        table = table_at(sparkSession, table_path(identifier) or identifier)
         return list_log(table.store).latest_version is not None
 
     def alias(self, aliasName: str) -> DeltaTable:

@@ -1,27 +1,23 @@
 """Data files written by Spark's own Parquet writer, and the `add` action of each.
 
-Spark writes into a hidden directory of the table; the files get their final, unique names when all are written, and
-their statistics come from their footers. Source: delta-protocol.md "Data Files", "Per-file Statistics", "Column
-Mapping" (physical names and field ids), "Partition Value Serialization".
+Spark writes into a directory of its own; what it wrote is counted, and named and described by the files' footers.
+Source: delta-protocol.md "Data Files", "Per-file Statistics", "Column Mapping" (physical names and field ids),
+"Partition Value Serialization".
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import shutil
-import time
-import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import StorageError, StorageRefused, UnsupportedFeature
+from slackwater.errors import StorageError, UnsupportedFeature
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.partition_values import (
     HIVE_DEFAULT_PARTITION,
@@ -37,14 +33,13 @@ from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import with_settings, writer_failure
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.shared_storage import require_shared
+from slackwater.spark.session.stores import require_connector
 from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_type
 from slackwater.spark.write.counted_rows import CountedRows
+from slackwater.spark.write.staging import Staging, staging_for
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_of_footer
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
-STAGING = ".slackwater-"
-_MAX_REMOVALS = 8
-_FIRST_WAIT_S = 0.02
 _PARTITION = "__slackwater_partition_"
 # Ends the directory name of a text that begins like the one for null.
 _NOT_NULL = "_"
@@ -101,68 +96,28 @@ def write_data_files(
 
     `options` go to Spark's Parquet writer; the files get into `directory`, by default into the table's root, in
     directories named after partition values. Files without rows are left out. Nothing stays behind where it raises.
-    Raises StorageRefused where the table's directory cannot be written to, or is another one for Spark than for this
-    process; StorageError where a file in it cannot be written, or the files do not hold as many rows as Spark wrote.
+    Raises UnsupportedFeature where Spark has no file system for the place; StorageRefused where the table's directory
+    cannot be written to, or is another one for Spark than for this process; StorageError where a file in it cannot be
+    written, or the files do not hold as many rows as Spark wrote.
     """
-    if store.local_root is None:
-        raise UnsupportedFeature(f"{store.root_url}: rows are written to tables on local disks only in this version")
+    require_connector(frame.sparkSession, store)
     written = WrittenFiles(store)
     rows, directories = _projected(frame, layout)
     counted = CountedRows(rows)
     writer = counted.frame.write.options(**dict(options or {}))
-    with _staging(store) as staging:
-        require_shared(frame.sparkSession, store, lambda: _token(store, staging))
+    with staging_for(store, directory) as staging:
+        require_shared(frame.sparkSession, store, staging.token)
         try:
             with with_settings(frame.sparkSession, WRITE_SETTINGS), _failures_named(store.root_url):
-                writer.partitionBy(*directories).parquet(f"{DataLocations(store).root}/{staging}")
-            left = store.list_from(staging, recursive=True)
+                writer.partitionBy(*directories).parquet(f"{DataLocations(store).root}/{staging.rows}")
+            left = store.list_from(staging.rows, recursive=True)
             files = [meta for meta in left if meta.path.endswith(".parquet")]
-            found = sum(_finish(store, meta, staging, layout, data_change, directory, written) for meta in files)
+            found = sum(_finish(store, meta, staging, layout, data_change, written) for meta in files)
             counted.require(found, store.root_url, bool(left))
         except BaseException:
             written.discard()
             raise
     return written
-
-
-@contextlib.contextmanager
-def _staging(store: ObjectStore) -> Iterator[str]:
-    """A directory of the table, by its path in `store`, that is gone with all that is in it after the block."""
-    root = Path(DataLocations(store).root)
-    is_new = not root.exists()
-    hidden = f"{STAGING}{uuid.uuid4()}"
-    try:
-        (root / hidden).mkdir(parents=True)
-    except OSError as error:
-        raise StorageRefused(
-            f"{store.root_url}: no files can be written there, nothing was changed: {error}; check the path, its "
-            "permissions and the disk"
-        ) from error
-    try:
-        yield f"{hidden}/rows"
-    except BaseException:
-        _remove(root / hidden)
-        if is_new:
-            with contextlib.suppress(OSError):
-                root.rmdir()
-        raise
-    shutil.rmtree(root / hidden, ignore_errors=True)
-
-
-def _remove(directory: Path) -> None:
-    """Take `directory` away after a job that failed, some of whose tasks may write for a moment yet."""
-    for attempt in range(_MAX_REMOVALS):
-        shutil.rmtree(directory, ignore_errors=True)
-        time.sleep(_FIRST_WAIT_S * 2**attempt)
-        if not directory.exists():
-            return
-
-
-def _token(store: ObjectStore, staging: str) -> str:
-    """A file beside the rows, with content of its own, for Spark to look at."""
-    path = f"{staging.rpartition('/')[0]}/token"
-    store.put_if_absent(path, uuid.uuid4().bytes, durable=False)
-    return path
 
 
 @contextlib.contextmanager
@@ -271,10 +226,9 @@ def _moment(micros: int) -> dt.datetime:
 def _finish(
     store: ObjectStore,
     meta: ObjectMeta,
-    staging: str,
+    staging: Staging,
     layout: FileLayout,
     data_change: bool,
-    directory: str,
     written: WrittenFiles,
 ) -> int:
     """Give a file of Spark its place and its `add`; the number of its rows."""
@@ -285,7 +239,7 @@ def _finish(
     if not footer.num_rows:
         return 0
     stats = stats_of_footer(footer, layout.leaves)
-    *parts, name = meta.path.removeprefix(f"{staging}/").split("/")
+    *parts, name = meta.path.removeprefix(f"{staging.rows}/").split("/")
     values: dict[str, str | None] = {}
     directories: list[tuple[str, str | None]] = []
     for column_name, part in zip(layout.partition_columns, parts, strict=True):
@@ -294,8 +248,8 @@ def _finish(
         values[physical] = None if text == HIVE_DEFAULT_PARTITION else _log_text(text, column.type)
         # Files of one task have one name in every directory, so distinct values need distinct ones.
         directories.append((physical, text if str(column.type) == "string" else values[physical]))
-    path = (f"{directory}/" if directory else "") + hive_directory(directories) + name
+    path = staging.final_path(meta.path, hive_directory(directories) + name)
     add = AddFile(encode_path(path), values, meta.size_bytes, meta.modified_ms, data_change, stats)
-    store.move(meta.path, path)
+    staging.keep(meta.path, path)
     written.adds.append(add)
     return int(footer.num_rows)

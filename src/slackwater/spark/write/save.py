@@ -40,6 +40,7 @@ from slackwater.protocol.schema.column_paths import format_column_path, parse_co
 from slackwater.protocol.schema.schema import ColumnPath, as_nullable
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.defaults import SessionSettings, session_zone
+from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
 from slackwater.spark.write.options import WriteOptions, write_options
 from slackwater.spark.write.overwrite import condition_check, partitions_of, rows_where, whole_table
@@ -88,7 +89,7 @@ def save(
     """
     settings = SessionSettings.of(frame.sparkSession)
     request = replace(write_options(settings, mode, options or {}, partition_by, cluster_by), assigns=assigns)
-    return _done(frame, Table.at(path, request.given.storage_options()), request, settings)
+    return _done(frame, table_at(frame.sparkSession, path, request.given), request, settings)
 
 
 def save_to(frame: DataFrame, table: Table, mode: str, options: Mapping[str, Any] | None = None) -> CommitResult | None:

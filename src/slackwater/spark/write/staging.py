@@ -1,0 +1,115 @@
+"""Where Spark writes the rows of one job, and what becomes of its files.
+
+On a local disk that is a hidden directory of the table, whose files get their final names when all are written. In an
+object store a move is a copy: there the files stay where Spark wrote them, in a directory with a unique name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slackwater.errors import StorageError, StorageRefused
+from slackwater.storage.store import ObjectStore
+
+STAGING = ".slackwater-"
+_MAX_REMOVALS = 8
+_FIRST_WAIT_S = 0.02
+
+
+@dataclass
+class Staging:
+    """The directory `rows` of a table, by its path in `store`; the files get into `directory`, or into the root."""
+
+    store: ObjectStore
+    rows: str
+    directory: str
+    stays: bool = False
+    kept: set[str] = field(default_factory=set)
+
+    def token(self) -> str:
+        """A file beside the rows, with content of its own, for Spark to look at."""
+        path = f"{self.rows.rpartition('/')[0]}/token"
+        self.store.put_if_absent(path, uuid.uuid4().bytes, durable=False)
+        return path
+
+    def final_path(self, path: str, name: str) -> str:
+        """Where the file at `path` is to be: under `name`, or where it is."""
+        if self.stays:
+            return path
+        return f"{self.directory}/{name}" if self.directory else name
+
+    def keep(self, path: str, final_path: str) -> None:
+        """Let the file at `path` be that of the table at `final_path`."""
+        self.kept.add(path)
+        if path != final_path:
+            self.store.move(path, final_path)
+
+
+@contextlib.contextmanager
+def staging_for(store: ObjectStore, directory: str = "") -> Iterator[Staging]:
+    """A place for the rows of one job; after the block only what was kept is left, where it raised nothing.
+
+    Raises StorageRefused where nothing can be written.
+    """
+    if store.local_root is not None:
+        with _hidden(store, Path(store.local_root)) as hidden:
+            yield Staging(store, f"{hidden}/rows", directory)
+        return
+    name = str(uuid.uuid4())
+    staging = Staging(store, f"{directory}/{name}" if directory else name, directory, stays=True)
+    try:
+        yield staging
+    except BaseException:
+        _remove_objects(staging)
+        raise
+    with contextlib.suppress(StorageError):
+        left = [meta.path for meta in store.list_from(staging.rows, recursive=True)]
+        store.delete([path for path in left if path not in staging.kept])
+
+
+@contextlib.contextmanager
+def _hidden(store: ObjectStore, root: Path) -> Iterator[str]:
+    is_new = not root.exists()
+    hidden = f"{STAGING}{uuid.uuid4()}"
+    try:
+        (root / hidden).mkdir(parents=True)
+    except OSError as error:
+        raise StorageRefused(
+            f"{store.root_url}: no files can be written there, nothing was changed: {error}; check the path, its "
+            "permissions and the disk"
+        ) from error
+    try:
+        yield hidden
+    except BaseException:
+        _remove(root / hidden)
+        if is_new:
+            with contextlib.suppress(OSError):
+                root.rmdir()
+        raise
+    shutil.rmtree(root / hidden, ignore_errors=True)
+
+
+def _remove(directory: Path) -> None:
+    """Take `directory` away after a job that failed, some of whose tasks may write for a moment yet."""
+    for attempt in range(_MAX_REMOVALS):
+        shutil.rmtree(directory, ignore_errors=True)
+        time.sleep(_FIRST_WAIT_S * 2**attempt)
+        if not directory.exists():
+            return
+
+
+def _remove_objects(staging: Staging) -> None:
+    """As `_remove`; what cannot be deleted stays, under a name that nobody else uses."""
+    with contextlib.suppress(StorageError):
+        for attempt in range(_MAX_REMOVALS):
+            left = [meta.path for meta in staging.store.list_from(staging.rows, recursive=True)]
+            if attempt and not left:
+                return
+            staging.store.delete(left)
+            time.sleep(_FIRST_WAIT_S * 2**attempt)

@@ -1,0 +1,110 @@
+"""Hadoop's settings of object stores as options of ours: credentials that a Spark session has serve the log too.
+
+Source: the public documentation of Hadoop's connectors (hadoop-aws "S3A", hadoop-azure "ABFS", the GCS connector).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, S3_SCHEMES, Location
+
+_S3 = {
+    "access.key": "aws_access_key_id",
+    "secret.key": "aws_secret_access_key",
+    "session.token": "aws_session_token",
+    "endpoint.region": "aws_region",
+}
+_GCS = {
+    "auth.service.account.json.keyfile": "google_service_account",
+    "storage.root.url": "google_base_url",
+}
+_AZURE = {
+    "account.key": "azure_storage_account_key",
+    "sas.fixed.token": "azure_storage_sas_token",
+    "account.oauth2.client.id": "azure_storage_client_id",
+    "account.oauth2.client.secret": "azure_storage_client_secret",
+}
+_SAME = {
+    "endpoint_url": "endpoint",
+    "default_region": "region",
+    "token": "session_token",
+    "service_account_path": "service_account",
+    "sas_key": "sas_token",
+    "access_key": "account_key",
+    "master_key": "account_key",
+}
+
+Setting: TypeAlias = Callable[[str], str | None]
+"""What is set under a key, None or nothing where that is not set."""
+
+_ANONYMOUS = "AnonymousAWSCredentialsProvider"
+_AWS_ENDPOINT = "s3.amazonaws.com"
+
+
+def storage_options_of(setting: Setting, location: Location) -> dict[str, str]:
+    """What `setting` (`fs.s3a.…`, `fs.gs.…`, `fs.azure.…`) says of the store of `location`, as `open_store` takes it.
+
+    Settings of one bucket or account go before those of all. What has no meaning for the log is left out.
+    """
+    if location.scheme in S3_SCHEMES:
+        return dict(_of_s3(setting, location.authority))
+    if location.scheme in GCS_SCHEMES:
+        return dict(_of_gcs(setting))
+    if location.scheme in AZURE_SCHEMES:
+        return dict(_of_azure(setting, location.authority))
+    return {}
+
+
+def merged_options(options: Mapping[str, str], first: Mapping[str, str]) -> dict[str, str]:
+    """`options` and those that go `first`; stores refuse two names for one thing, such as `region` and `aws_region`."""
+    given = {_plain(key) for key in first}
+    return {**{key: value for key, value in options.items() if _plain(key) not in given}, **first}
+
+
+def _plain(option: str) -> str:
+    name = option.lower()
+    for prefix in ("aws_", "google_", "azure_storage_", "azure_"):
+        name = name.removeprefix(prefix)
+    return _SAME.get(name, name)
+
+
+def _of_s3(setting: Setting, bucket: str) -> Iterator[tuple[str, str]]:
+    def told(name: str, default: str = "") -> str:
+        return setting(f"fs.s3a.bucket.{bucket}.{name}") or setting(f"fs.s3a.{name}") or default
+
+    yield from ((option, told(name)) for name, option in _S3.items() if told(name))
+    if _ANONYMOUS in told("aws.credentials.provider"):
+        yield "aws_skip_signature", "true"
+    endpoint = told("endpoint", _AWS_ENDPOINT)
+    if endpoint == _AWS_ENDPOINT:
+        return
+    scheme, _, host = endpoint.rpartition("://")
+    scheme = scheme or ("http" if told("connection.ssl.enabled").lower() == "false" else "https")
+    if told("path.style.access").lower() != "true":
+        # obstore asks the endpoint as it is given: that of the bucket.
+        host = f"{bucket}.{host}"
+        yield "aws_virtual_hosted_style_request", "true"
+    yield "aws_endpoint", f"{scheme}://{host}"
+    if scheme == "http":
+        yield "aws_allow_http", "true"
+
+
+def _of_gcs(setting: Setting) -> Iterator[tuple[str, str]]:
+    yield from ((option, value) for name, option in _GCS.items() if (value := setting(f"fs.gs.{name}")))
+    if (setting("fs.gs.auth.type") or "").upper() == "UNAUTHENTICATED":
+        yield "google_skip_signature", "true"
+
+
+def _of_azure(setting: Setting, authority: str) -> Iterator[tuple[str, str]]:
+    account = authority.rpartition("@")[2]
+
+    def told(name: str) -> str | None:
+        return setting(f"fs.azure.{name}.{account}") or setting(f"fs.azure.{name}")
+
+    yield from ((option, value) for name, option in _AZURE.items() if (value := told(name)))
+    # https://login.microsoftonline.com/<tenant>/oauth2/token
+    login = (told("account.oauth2.client.endpoint") or "").partition("://")[2].split("/")
+    if len(login) > 1:
+        yield "azure_storage_tenant_id", login[1]
