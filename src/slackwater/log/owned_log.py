@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from slackwater.errors import CorruptTable, MissingCommit, ObjectNotFound, TableNotFound, UnratifiedCommit
+from slackwater.errors import CorruptTable, MissingCommit, ObjectNotFound, UnratifiedCommit
 from slackwater.log.segment import CommitFile, LogListing, list_log
 from slackwater.owner.api.commits import Commit, GetCommitsResponse
 from slackwater.owner.api.foreign_commits import explained
@@ -43,14 +43,16 @@ def list_owned_log(store: ObjectStore, owned: OwnedTable, start_version: int = 0
 
 
 def owner_of(store: ObjectStore, configuration: TableConfiguration) -> OwnedTable | None:
-    """The owner that a version of the table names, where this process has it open and it has the table."""
+    """The owner that a version of the table names, where this process has it open; it may not have the table now."""
     try:
         found = ownership(configuration, store.root_url)
     except CorruptTable:
         # Only writers must not go on with a table in an invalid state.
         return None
     owned = None if found is None else find_owner(found)
-    return owned if owned is not None and _is_owned(owned, store) else None
+    if owned is None or (store.local_root is not None and _is_copy(owned, Path(store.local_root))):
+        return None
+    return owned
 
 
 def read_commits(store: ObjectStore, files: Sequence[CommitFile]) -> list[bytes]:
@@ -81,14 +83,6 @@ def _read_either(store: ObjectStore, file: CommitFile) -> bytes:
         if not file.is_staged:
             raise
         return store.read(f"{LOG}/{commit_name(file.version)}")
-
-
-def _is_owned(owned: OwnedTable, store: ObjectStore) -> bool:
-    try:
-        owned.owner.get_commits(owned.table_id, 0, 0)
-    except TableNotFound:
-        return False
-    return store.local_root is None or not _is_copy(owned, Path(store.local_root))
 
 
 def _is_copy(owned: OwnedTable, root: Path) -> bool:

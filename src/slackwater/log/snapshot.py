@@ -29,7 +29,7 @@ from slackwater.log.files.version_checksum import VersionChecksum, contradiction
 from slackwater.log.history import CommitHistory, after_last_commit_allowed, to_ms
 from slackwater.log.live_files import CheckpointAdds, LiveFiles, tombstones
 from slackwater.log.replay import LogState, advance, advance_by, replay, replay_first
-from slackwater.log.segment import CheckpointFiles, LogSegment, load_segment
+from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment, load_segment
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
@@ -370,10 +370,28 @@ def _load(table: Table, version: int | None, without: frozenset[CheckpointFiles]
             damage.append(error)
             continue
         if table.find_owner(state.configuration):
-            continue
+            continued = _continued(table, version, without, segment, state)
+            if continued is None:
+                continue
+            segment, state = continued
         for found in damage:
             _warn(found)
         return segment, state, without
+
+
+def _continued(
+    table: Table, version: int | None, without: frozenset[CheckpointFiles], segment: LogSegment, state: LogState
+) -> tuple[LogSegment, LogState] | None:
+    """What was read of the file system, with what the owner has beyond; None where it has other files than these."""
+    whole = load_segment(table.store, version, without, table.list_log)
+    count = len(segment.commits)
+    if whole.checkpoint != segment.checkpoint or _contents(whole.commits[:count]) != _contents(segment.commits):
+        return None
+    return whole, advance(state, whole.commits[count:], table.store) if whole.commits[count:] else state
+
+
+def _contents(commits: Sequence[CommitFile]) -> list[tuple[int, int, int]]:
+    return [(commit.version, commit.end_version, commit.size_bytes) for commit in commits]
 
 
 def _finds_owner(table: Table) -> bool:
