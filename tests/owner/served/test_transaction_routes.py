@@ -216,7 +216,10 @@ def test_a_timeout_that_is_no_number_is_refused(value: bytes) -> None:
     assert (answer.status_code, answer.json()["error"]) == (422, "InvalidArgument")
 
 
-@pytest.mark.parametrize("query", ["timestampMs=-1", "timestampMs=", "timestampMs=x", "timestampMs=1.5", "at=1"])
+@pytest.mark.parametrize(
+    "query",
+    ["timestampMs=-1", "timestampMs=", "timestampMs=x", "timestampMs=1.5", "at=1", "timestampMs=1&timestampMs=1"],
+)
 def test_an_instant_that_is_none_is_refused(query: str) -> None:
     answer = AppClient(create_app(MemoryOwner(), None)).get(f"/v1/cut?{query}")
     assert (answer.status_code, answer.json()["error"]) == (422, "InvalidArgument")

@@ -68,6 +68,7 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
                 if scope is not None:
                     granted = request.scope[_GRANTED] = await gate.admit(request, scope)
                     observation(request.scope).caller = granted.name
+                    _require_once(request)
                 if kind is None:
                     return await answer(request)
                 async with gate.bodies.body(request) as body:
@@ -84,6 +85,14 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
             return handle
 
     return GuardedRoute
+
+
+def _require_once(request: Request) -> None:
+    """Let pass a query that says each thing once: of two the last would count. Raises InvalidArgument."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidArgument(f"the query has {twice[:60]!r} more than once: say it once")
 
 
 def granted_to(request: Request) -> Granted:
