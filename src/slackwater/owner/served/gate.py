@@ -88,11 +88,11 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
 
 
 def _require_once(request: Request) -> None:
-    """Let pass a query that says each thing once: of two the last would count. Raises InvalidArgument."""
+    """Let pass a query that says each thing once: of two the last would count. Raises Refusal."""
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidArgument(f"the query has {twice[:60]!r} more than once: say it once")
+        raise Refusal(422, InvalidArgument(f"the query has {twice[:60]!r} more than once: say it once"))
 
 
 def granted_to(request: Request) -> Granted:
