@@ -31,8 +31,14 @@ class LakeTables:
 
     def table_of(self, at: TableVersion | ManagedTable) -> Table:
         """A table as the owner names it."""
-        return Table(open_store(at.location, self._storage_options), OwnedTable(self._owner, at.table_id))
+        store = open_store(at.location, self._options_at(at.location))
+        return Table(store, OwnedTable(self._owner, at.table_id))
 
     def table_at(self, location: str | os.PathLike[str]) -> Table:
         """The table at `location`, which may be anybody's, with the lake's storage options."""
-        return Table.at(location, self._storage_options)
+        return Table.at(location, self._options_at(location))
+
+    def _options_at(self, location: str | os.PathLike[str]) -> Mapping[str, str]:
+        """The storage options for a place."""
+        del location
+        return self._storage_options

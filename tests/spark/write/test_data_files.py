@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.protocol.properties.properties import WRITE_PARTITION_COLUMNS
-from slackwater.spark.write import data_files as files_of_data
-from slackwater.spark.write.data_files import _remove
+from slackwater.spark.write import staging
+from slackwater.spark.write.staging import _remove
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]
@@ -419,7 +419,7 @@ def test_what_a_task_writes_after_its_job_failed_is_taken_away_too(
             (left / "rows").mkdir(parents=True, exist_ok=True)
             (left / "rows" / str(late.pop())).write_text("x")
 
-    monkeypatch.setattr(files_of_data, "time", SimpleNamespace(sleep=late_task))
+    monkeypatch.setattr(staging, "time", SimpleNamespace(sleep=late_task))
     _remove(left)
     assert not late
     assert not left.exists()

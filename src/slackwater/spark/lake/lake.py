@@ -24,6 +24,7 @@ from slackwater.spark.session import stores
 from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.table import DeltaTable
+from slackwater.storage.hadoop_settings import merged_options
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class Lake(LogLake):
         """As `LogLake.open`, for the session `spark`, whose Hadoop settings reach the root's store as well."""
         session = spark or SparkSession.getActiveSession()
         if session is not None:
-            storage_options = {**stores.storage_options(session, str(root)), **(storage_options or {})}
+            storage_options = merged_options(stores.storage_options(session, str(root)), storage_options or {})
         lake = super().open(root, database, storage_options, recover=recover, group=group, read_slots=read_slots)
         lake._spark = spark
         return lake
@@ -158,6 +159,11 @@ class Lake(LogLake):
     def history(self, limit: int | None = None) -> DataFrame:  # type: ignore[override]  # as tables are DataFrames here
         """The transactions of all tables in one order of time, newest first: LAKE_HISTORY_SCHEMA, at most `limit`."""
         return history_frame(self._session(), super().history(limit))
+
+    def _options_at(self, location: str | os.PathLike[str]) -> Mapping[str, str]:
+        session = self._spark or SparkSession.getActiveSession()
+        known = {} if session is None else stores.storage_options(session, str(location))
+        return merged_options(known, self._storage_options)
 
     def _session(self) -> SparkSession:
         session = self._spark or SparkSession.getActiveSession()
