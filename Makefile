@@ -8,6 +8,7 @@ PYTEST = $(BIN)/python -m pytest -q --durations=12 --durations-min=5 $(LONG)
 # Processes of tests start many others: those need not compile all modules each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITE = --ignore=tests/interop --ignore=tests/benchmarks --ignore=tests/stores
+COLLECT = $(BIN)/python -m pytest -qqq --collect-only tests
 STAMP = $(VENV)/.installed
 
 .PHONY: demo test test-long test-kernel test-classic test-connect interop stores bench-smoke check bench environment clean
@@ -58,10 +59,12 @@ stores: environment
 bench-smoke: environment
 	$(PYTEST) tests/benchmarks
 
+# Style, types, and that every test module can be read: a name that moved is found before the tests run.
 check: environment
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(COLLECT) > /dev/null || { $(COLLECT) | grep -A 12 ERROR; false; }
 
 bench: environment
 	$(BIN)/python -m benchmarks
