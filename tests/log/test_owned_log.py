@@ -189,21 +189,24 @@ def test_what_was_read_before_the_owner_was_found_is_not_read_again(log: TableLo
     assert sorted(path for path in store.reads if path.endswith(".json")) == [
         f"_delta_log/{commit_name(version)}" for version in (0, 1)
     ]
-    assert len(owner.asked) == 1
+    assert (store.listings, len(owner.asked)) == (1, 1)
 
 
 def test_what_was_read_before_the_owner_was_found_is_not_kept_where_the_owner_has_another(
     log: TableLog, owner: ScriptedOwner
 ) -> None:
-    # A checkpoint and a cleanup came in between.
-    def checkpointed(number: int) -> None:
+    # A backfill and a checkpoint came in between.
+    def backfilled(number: int) -> None:
         if number == 1:
+            owner.backfill(2)
             log.classic(1, FEATURES, metadata(MANAGED), add("f0"), add("f1"))
 
-    owner.ratify(2)
-    snapshot = LogSnapshot.open(CountedStore(log.store, checkpointed))  # type: ignore[arg-type]
-    assert (snapshot.version, paths(snapshot)) == (2, ["f0", "f1", "f2"])
+    owner.ratify(2, 3)
+    store = CountedStore(log.store, backfilled)
+    snapshot = LogSnapshot.open(store)  # type: ignore[arg-type]
+    assert (snapshot.version, paths(snapshot)) == (3, ["f0", "f1", "f2", "f3"])
     assert snapshot.segment.checkpoint is not None
+    assert store.listings > 1
 
 
 def test_contents_that_did_not_come_with_the_answer_are_read(log: TableLog, owner: ScriptedOwner) -> None:

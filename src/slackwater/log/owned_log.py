@@ -24,18 +24,21 @@ from slackwater.storage.store import ObjectStore
 _MOST_LISTINGS = 20
 
 
-def list_owned_log(store: ObjectStore, owned: OwnedTable, start_version: int = 0) -> LogListing:
-    """As `list_log`, with the commits of the table's owner that are not backfilled.
+def list_owned_log(
+    store: ObjectStore, owned: OwnedTable, start_version: int = 0, listed: LogListing | None = None
+) -> LogListing:
+    """As `list_log`, with the commits of the table's owner that are not backfilled; `listed` is the log as just listed.
 
     The owner is asked after the log is listed, and the log is listed again where a backfill came in between. Raises
     UnratifiedCommit where the log holds what the owner did not ratify, TableNotFound, CommitOwnerUnavailable.
     """
     for _ in range(_MOST_LISTINGS):
-        listing = list_log(store, start_version)
+        listing = listed or list_log(store, start_version)
         response = owned.recent_commits(start_version)
         merged = _merged(store, listing, response, start_version)
         if merged is not None:
             return merged
+        listed = None
     raise MissingCommit(
         f"{store.root_url}: the commit owner has ratified version {response.latest_version}, but the log ends before "
         "it, and the owner does not say where the commits between are: run `slackwater lake repair`"

@@ -32,6 +32,8 @@ class Table:
         self._store = store
         self._owned = owned
         self._branch = branch
+        # What was listed, from which version on, before the owner was known.
+        self._listed: tuple[int, LogListing] | None = None
 
     @classmethod
     def at(cls, path: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Table:
@@ -75,9 +77,13 @@ class Table:
         """
         owned = self.owned
         if owned is None:
-            return list_log(self._store, start_version)
+            listing = list_log(self._store, start_version)
+            self._listed = (start_version, listing)
+            return listing
+        start, listed = self._listed or (-1, None)
+        self._listed = None
         try:
-            return list_owned_log(self._store, owned, start_version)
+            return list_owned_log(self._store, owned, start_version, listed if start == start_version else None)
         except TableNotFound:
             # Handed back, which backfills all of it; or the owner has lost its state: the file system is what is left.
             self._owned = None
@@ -88,6 +94,9 @@ class Table:
         if self.owned is not None:
             return False
         self._owned = owner_of(self._store, configuration)
+        if self._owned is None:
+            # Only what was listed this moment may be looked at together with what the owner says.
+            self._listed = None
         return self._owned is not None
 
 
