@@ -68,9 +68,11 @@ class Lake(LogLake):
     ) -> Self:
         """As `LogLake.open`, for the session `spark`, whose Hadoop settings reach the root's store as well."""
         session = spark or SparkSession.getActiveSession()
-        if session is not None:
-            storage_options = merged_options(stores.storage_options(session, str(root)), storage_options or {})
-        lake = super().open(root, database, storage_options, recover=recover, group=group, read_slots=read_slots)
+        known = {} if session is None else stores.storage_options(session, str(root))
+        at_root = merged_options(known, storage_options or {})
+        lake = super().open(root, database, at_root, recover=recover, group=group, read_slots=read_slots)
+        # What the session knows of the root's bucket is not for tables in others: they are asked for one by one.
+        lake._storage_options = dict(storage_options or {})
         lake._spark = spark
         return lake
 
