@@ -25,6 +25,7 @@ from slackwater.spark.session.types import to_spark_type
 
 FILE, ROW = "__slackwater_file", "__slackwater_row"
 _JOIN_FILE = "__slackwater_join_file"
+_NUMBERS = 1 << 32
 # Types whose text Spark reads from a directory name exactly as it is read from the log.
 _NATIVE_TEXT = {
     "string": re.compile(r"(?s).+"),
@@ -135,6 +136,33 @@ def file_numbers(urls: Sequence[str]) -> list[int] | None:
     """
     numbers = [zlib.crc32(url.encode()) for url in urls]
     return numbers if len(set(numbers)) == len(numbers) else None
+
+
+class FileNumbers:
+    """Numbers of 32 bits for the files of one scan: a file has the same one in every frame, whichever others are in it.
+
+    Rows of one frame are joined to those of another by what is made of them.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._taken: set[int] = set()
+
+    def of(self, urls: Sequence[str]) -> list[int]:
+        """The numbers of files: what `file_number` is, but for a file whose number another one had before."""
+        for url in urls:
+            if url not in self._numbers:
+                number = zlib.crc32(url.encode())
+                while number in self._taken:
+                    number = (number + 1) % _NUMBERS
+                self._numbers[url] = number
+                self._taken.add(number)
+        return [self._numbers[url] for url in urls]
+
+
+def are_by_url(numbers: Sequence[int], urls: Sequence[str]) -> bool:
+    """Whether these numbers are what `file_number` is for the files."""
+    return all(number == zlib.crc32(url.encode()) for number, url in zip(numbers, urls, strict=True))
 
 
 def file_number() -> Column:

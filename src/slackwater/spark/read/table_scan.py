@@ -35,6 +35,8 @@ from slackwater.spark.read.deleted_rows import deleted_rows, without_deleted_row
 from slackwater.spark.read.file_columns import (
     FILE,
     ROW,
+    FileNumbers,
+    are_by_url,
     file_constants,
     file_number,
     file_numbers,
@@ -152,13 +154,20 @@ class TableScan:
     def located(self, files: pa.Table) -> LocatedRows:
         """All live rows of `files` with their ADDRESS; with row tracking also KEPT_ROW_ID and KEPT_COMMIT_VERSION."""
         paths = self.locations.relatives(files["path"].to_pylist())
-        numbers = file_numbers(self.locations.metadata_urls(paths))
-        by_path = dict(zip(paths, numbers or range(len(paths)), strict=True))
-        parts = [self._part(part, by_path, numbers is None) for part in _by_vector(files)]
+        urls = self.locations.metadata_urls(paths)
+        numbers = self._numbers.of(urls)
+        by_url = are_by_url(numbers, urls)
+        by_path = dict(zip(paths, numbers, strict=True))
+        parts = [self._part(part, by_path, by_url) for part in _by_vector(files)]
         if not parts:
             parts = [self.spark.createDataFrame([], located_schema(self.columns, self.options.row_tracking))]
         frame = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
-        return LocatedRows(frame, files, list(by_path.values()), numbers is not None)
+        return LocatedRows(frame, files, numbers, by_url)
+
+    @cached_property
+    def _numbers(self) -> FileNumbers:
+        """The files' numbers for ADDRESS."""
+        return FileNumbers()
 
     @cached_property
     def _distributed(self) -> bool:
@@ -231,13 +240,13 @@ class TableScan:
         plain = all((conf.get(switch) or "false").lower() == "false" for switch in switches)
         return plain and conf.get("spark.sql.timestampType") in (None, "TIMESTAMP_LTZ")
 
-    def _part(self, files: pa.Table, located: Mapping[str, int] | None = None, by_ordinal: bool = False) -> DataFrame:
+    def _part(self, files: pa.Table, located: Mapping[str, int] | None = None, by_url: bool = True) -> DataFrame:
         """Files that all have a deletion vector, or none of which has.
 
-        `located`: the numbers of the files for ADDRESS, which are not those of `file_number` with `by_ordinal`.
+        `located`: the numbers of the files for ADDRESS, which with `by_url` are those of `file_number`.
         """
         paths = self.locations.relatives(files["path"].to_pylist())
-        ordinals = [located[path] for path in paths] if located and by_ordinal else None
+        ordinals = [located[path] for path in paths] if located and not by_url else None
         tracking = (ROW_ID, ROW_COMMIT_VERSION) if located is None else (KEPT_ROW_ID, KEPT_COMMIT_VERSION)
         raw = self.raw_frame(paths, files, needs_row=located is not None, ordinals=ordinals, tracking=tracking)
         frame = raw.frame
