@@ -7,7 +7,7 @@ WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest -q --durations=12 --durations-min=5 $(LONG)
 # Processes of tests start many others: those need not compile all modules each.
 unexport PYTHONDONTWRITEBYTECODE
-SUITE = --ignore=tests/interop --ignore=tests/benchmarks --ignore=tests/stores
+SUITE = --ignore=tests/interop --ignore=tests/benchmarks
 COLLECT = $(BIN)/python -m pytest -qqq --collect-only tests
 STAMP = $(VENV)/.installed
 
@@ -49,7 +49,7 @@ interop: environment
 	$(BIN)/python -m tests.interop.install_delta_spark
 	$(PYTEST) tests/interop
 
-# Tables in S3 with Spark's own connector, in both modes; Maven fetches it once.
+# Tables in S3 with Spark's own connector, in both modes; Maven fetches it once. Without it they are in the suite.
 stores: environment
 	$(BIN)/python -m tests.stores.install_connector
 	SLACKWATER_CONNECTOR=$$($(BIN)/python -m tests.stores.install_connector) $(PYTEST) tests/stores

@@ -31,6 +31,7 @@ _VARIATIONS = 20
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run the Spark tests in a Connect session")
     parser.addoption("--long", action="store_true", help="run the long tests too")
+    parser.addoption("--rows", choices=["spark", "arrow"], help="how rows travel in the Spark tests, unless they say")
     parser.addoption("--seed", type=int, help="run one schedule of tests/simulation, again")
 
 
@@ -88,10 +89,14 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     builder = sql.SparkSession.builder
     if request.config.getoption("--connect"):
         builder = builder.remote("local[2]")
+        # A server tells its clients no secrets: those of a store are in the environment of both.
+        os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     else:
         builder = builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
     settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
+    if rows := request.config.getoption("--rows"):
+        settings["spark.slackwater.rows"] = rows
     if connector := os.environ.get("SLACKWATER_CONNECTOR"):
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-class-path {connector}/* pyspark-shell"
     for key, value in settings.items():

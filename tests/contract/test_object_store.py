@@ -240,6 +240,16 @@ def test_a_range_below_zero_is_refused(store: ObjectStore, start: int, length: i
         store.read_range("a", start, length)
 
 
+def test_ranges_that_are_read_together_are_those_that_are_read_alone(store: ObjectStore) -> None:
+    store.put("a", b"0123456789")
+    ranges = [(7, 2), (0, 3), (9, 5), (10, 1), (40, 2), (3, 0)]
+    assert store.read_ranges("a", ranges) == [b"78", b"012", b"9", b"", b"", b""]
+    assert store.read_ranges("a", ranges[:2]) == [b"78", b"012"]
+    assert store.read_ranges("a", []) == []
+    with pytest.raises(ObjectNotFound):
+        store.read_ranges("no/such", ranges)
+
+
 def test_parquet_reads_an_open_file_in_pieces(store: ObjectStore) -> None:
     table = pa.table({"id": list(range(50_000)), "text": [str(n) * 5 for n in range(50_000)]})
     sink = pa.BufferOutputStream()

@@ -1,4 +1,4 @@
-"""A bucket that the session's Spark reaches by Hadoop's connector, and nothing but the session is told of it."""
+"""A bucket that the session is told of: its Spark reaches it by Hadoop's connector, or executors do in Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater
-from slackwater.spark.session.modes import is_connect
 from tests.contract.s3_server import BUCKET, s3_server
 
 
@@ -16,7 +15,7 @@ from tests.contract.s3_server import BUCKET, s3_server
 def bucket(spark: SparkSession) -> Iterator[str]:
     """Its URL; the session has the credentials, under the names that Hadoop has for them."""
     slackwater.enable(spark)
-    with s3_server() as options, pytest.MonkeyPatch.context() as patch:
+    with s3_server() as options:
         found = {key.lower(): value for key, value in options.items()}
         settings = {
             "fs.s3a.endpoint": found["aws_endpoint_url"],
@@ -27,10 +26,6 @@ def bucket(spark: SparkSession) -> Iterator[str]:
         }
         for key, value in settings.items():
             spark.conf.set(key, value)
-        if is_connect(spark):
-            # The server keeps the secrets of a session to itself.
-            patch.setenv("AWS_ACCESS_KEY_ID", found["aws_access_key_id"])
-            patch.setenv("AWS_SECRET_ACCESS_KEY", found["aws_secret_access_key"])
         yield f"s3a://{BUCKET}"
 
 

@@ -18,7 +18,7 @@ from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType
 from slackwater.stats.collected import StatsLeaf, StatsLeaves, stats_leaves
 from slackwater.stats.footer_bounds import Writer, json_bounds
-from slackwater.storage.parquet_footer import ParquetFooter, RowGroup, read_footer
+from slackwater.storage.parquet_footer import ParquetFooter, RowGroup, leaf_count, read_footer
 from slackwater.storage.store import ObjectStore
 
 __all__ = ["StatsLeaves", "parquet_footer", "stats_leaves", "stats_of_footer"]
@@ -91,7 +91,7 @@ def _visit(column: pa.Field, parent: ColumnPath, index: int, content: _Content) 
     content.folded.add(folded)
     number = (column.metadata or {}).get(_FIELD_ID)
     arrow = column.type.storage_type if isinstance(column.type, pa.BaseExtensionType) else column.type
-    end = index + _leaf_count(arrow)
+    end = index + leaf_count(arrow)
     if pa.types.is_struct(arrow):
         content.structs.add(folded)
         at = index
@@ -102,16 +102,6 @@ def _visit(column: pa.Field, parent: ColumnPath, index: int, content: _Content) 
     if number is not None:
         content.ids.setdefault(int(number), []).append(-1 if pa.types.is_nested(arrow) else index)
     return end
-
-
-def _leaf_count(arrow: pa.DataType) -> int:
-    if isinstance(arrow, pa.BaseExtensionType):
-        return _leaf_count(arrow.storage_type)
-    if not pa.types.is_nested(arrow):
-        return 1
-    if pa.types.is_map(arrow):
-        return _leaf_count(arrow.key_type) + _leaf_count(arrow.item_type)
-    return sum(_leaf_count(arrow.field(i).type) for i in range(arrow.num_fields))
 
 
 def _describe(

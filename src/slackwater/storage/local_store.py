@@ -82,6 +82,9 @@ class LocalObjectStore:
             # Room is made for as much as is asked for, and a log may ask for anything.
             return file.read(min(length, max(0, os.fstat(file.fileno()).st_size - start)))
 
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self.read_range(path, start, length) for start, length in ranges]
+
     def open_file(self, path: str) -> Any:
         with self._explained("open", path):
             target = self._os_path(path)

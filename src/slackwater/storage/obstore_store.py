@@ -22,6 +22,7 @@ from slackwater.errors import (
     StorageRefused,
 )
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
+from slackwater.storage.range_reader import RangeReader
 from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, open_local
 
 _READERS = 32
@@ -40,6 +41,12 @@ class ObstoreStore:
         self._location = location
         self._prefix = location.key + "/" if location.key else ""
         self._open_at = open_at
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes, which open the place anew: with the options that were given, else their own."""
+        if self._location.scheme == MEMORY:
+            raise StorageRefused(f"{self.root_url} is in the memory of one process, others do not see it")
+        return _reopened, (self._open_at, self._location)
 
     @property
     def root_url(self) -> str:
@@ -88,11 +95,21 @@ class ObstoreStore:
                     raise
             return b""
 
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        if len(ranges) > 1 and all(length > 0 for _, length in ranges):
+            starts, lengths = zip(*ranges, strict=True)
+            # One that is not in the object spoils all of them: read alone, it is told or cut.
+            with self._explained("read", path), contextlib.suppress(exceptions.BaseError):
+                return [
+                    bytes(part) for part in self._backend.get_ranges(self._key(path), starts=starts, lengths=lengths)
+                ]
+        return [self.read_range(path, start, length) for start, length in ranges]
+
     def open_file(self, path: str) -> Any:
         meta = self.head(path)
         if meta is None:
             raise self._not_found("open", path)
-        return pa.PythonFile(io.BufferedReader(_RangeReader(self, meta), _READ_AHEAD_BYTES), mode="r")
+        return pa.PythonFile(io.BufferedReader(RangeReader(self, path, meta.size_bytes), _READ_AHEAD_BYTES), mode="r")
 
     def head(self, path: str) -> ObjectMeta | None:
         key = self._key(path)
@@ -226,34 +243,9 @@ class ObstoreStore:
             raise StorageError(f"{operation} {url} failed: {_first_part(error)}") from error
 
 
-class _RangeReader(io.RawIOBase):
-    """A seekable file over ranged reads."""
-
-    def __init__(self, store: ObstoreStore, meta: ObjectMeta) -> None:
-        self._store = store
-        self._meta = meta
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._meta.size_bytes}[whence]
-        self._position = max(0, start + offset)
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        length = min(len(buffer), max(0, self._meta.size_bytes - self._position))
-        data = self._store.read_range(self._meta.path, self._position, length) if length else b""
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+def _reopened(open_at: Callable[[str], tuple[ObjectStore, str]], location: Location) -> ObstoreStore:
+    bucket: Any = open_at(f"{location.url}/_")[0]
+    return ObstoreStore(bucket._backend, location, open_at)
 
 
 def _object_meta(meta: Any, path: str) -> ObjectMeta:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Mapping
@@ -74,6 +75,12 @@ def open_store(table: str | os.PathLike[str], storage_options: Mapping[str, str]
     return _Opener(storage_options or {}).open(parse_location(table))
 
 
+@functools.cache
+def _opener(options: tuple[tuple[str, str], ...]) -> _Opener:
+    """One for all stores that come to this process with the same options: its connections serve the next task too."""
+    return _Opener(dict(options))
+
+
 class _Opener:
     """Opens stores with one set of credentials; stores of one bucket share its connections."""
 
@@ -81,6 +88,9 @@ class _Opener:
         self._options = {key.lower(): str(value) for key, value in storage_options.items()}
         self._backends: dict[str, Any] = {}
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opener, (tuple(sorted(self._options.items())),)
 
     def open(self, location: Location) -> ObjectStore:
         if location.scheme == LOCAL:

@@ -25,7 +25,7 @@ _SCHEMA, _ROWS, _ROW_GROUPS, _CREATED_BY, _ORDERS, _ENCRYPTION = 2, 3, 4, 6, 7, 
 _TYPE, _NUM_CHILDREN, _FIELD_ID = 1, 5, 9
 _COLUMNS, _NUM_ROWS = 1, 3
 _META_DATA = 3
-_CHUNK_TYPE, _CODEC, _UNCOMPRESSED_SIZE, _STATISTICS = 1, 4, 6, 12
+_CHUNK_TYPE, _CODEC, _UNCOMPRESSED_SIZE, _STORED_SIZE, _DATA_PAGES, _DICTIONARY, _STATISTICS = 1, 4, 6, 7, 9, 11, 12
 _NULL_COUNT, _MAX_VALUE, _MIN_VALUE = 3, 5, 6
 _TYPE_ORDER = 1
 _CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4")
@@ -39,7 +39,7 @@ class ColumnChunk:
     """One leaf column of a row group: its size before compression in bytes, its null slots, and bounds of its values.
 
     The bounds are of the column's physical type; both are None where the footer does not tell them in the order of the
-    type.
+    type. `start` and `stored_bytes` say where its pages are in the file.
     """
 
     uncompressed_bytes: int
@@ -47,6 +47,8 @@ class ColumnChunk:
     low: Any = None
     high: Any = None
     codec: str = "none"
+    start: int = 0
+    stored_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,17 @@ def read_footer(source: Any) -> ParquetFooter:
     )
 
 
+def leaf_count(arrow: pa.DataType) -> int:
+    """How many leaf columns of a Parquet file a column of this Arrow type is."""
+    if isinstance(arrow, pa.BaseExtensionType):
+        return leaf_count(arrow.storage_type)
+    if not pa.types.is_nested(arrow):
+        return 1
+    if pa.types.is_map(arrow):
+        return leaf_count(arrow.key_type) + leaf_count(arrow.item_type)
+    return sum(leaf_count(arrow.field(at).type) for at in range(arrow.num_fields))
+
+
 def _footer_bytes(source: Any) -> bytes:
     size = source.size()
     source.seek(max(0, size - _TAIL_BYTES))
@@ -173,14 +186,26 @@ def _column(node: Any, leaf: Any, is_ordered: bool) -> ColumnChunk:
         raise ValueError(f"a column is of type {str(described.get(_CHUNK_TYPE))[:40]}, in the schema of type {leaf}")
     size, codec = _count_in(described, _UNCOMPRESSED_SIZE), _count_in(described, _CODEC)
     name = _CODECS[codec] if codec < len(_CODECS) else str(codec)
+    place = _place(described)
     statistics = described.get(_STATISTICS)
     if not isinstance(statistics, dict):
-        return ColumnChunk(size, None, codec=name)
+        return ColumnChunk(size, None, None, None, name, *place)
     nulls = statistics.get(_NULL_COUNT)
     low, high = (_bound(statistics.get(field), leaf) if is_ordered else None for field in (_MIN_VALUE, _MAX_VALUE))
     if low is None or high is None:
         low = high = None
-    return ColumnChunk(size, nulls if isinstance(nulls, int) and nulls >= 0 else None, low, high, name)
+    return ColumnChunk(size, nulls if isinstance(nulls, int) and nulls >= 0 else None, low, high, name, *place)
+
+
+def _place(described: Any) -> tuple[int, int]:
+    """Where a column's pages begin, its dictionary's first, and how many bytes they are: a hint of what to fetch."""
+    starts = [found for field in (_DICTIONARY, _DATA_PAGES) if _is_count(found := described.get(field)) and found]
+    size = described.get(_STORED_SIZE)
+    return min(starts, default=0), size if _is_count(size) else 0
+
+
+def _is_count(found: Any) -> bool:
+    return isinstance(found, int) and found >= 0
 
 
 def _bound(stored: Any, leaf: Any) -> Any:

@@ -62,6 +62,10 @@ class ObjectStore(Protocol):
         """`length` bytes from byte `start`; fewer, or none, where the object ends before. Raises ObjectNotFound."""
         ...
 
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """`read_range` of each (start, length) of `ranges`, together: near ones by one request, others side by side."""
+        ...
+
     def open_file(self, path: str) -> Any:
         """A seekable pyarrow file over the object, to be closed by the caller. Raises ObjectNotFound."""
         ...

@@ -25,7 +25,7 @@ from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.session import shared_storage
 from slackwater.spark.session.modes import is_connect, new_observation, observed
 from slackwater.spark.session.shared_storage import require_shared
-from slackwater.spark.write import counted_rows
+from slackwater.spark.write.files import counted_rows
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectMeta, ObjectStore

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.protocol.properties.properties import WRITE_PARTITION_COLUMNS
-from slackwater.spark.write import staging
-from slackwater.spark.write.staging import _remove
+from slackwater.spark.write.files import staging
+from slackwater.spark.write.files.staging import _remove
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.spark.write.staging import STAGING, staging_for
+from slackwater.spark.write.files.staging import STAGING, staging_for
 from slackwater.storage import ObjectStore, open_store
 
 

@@ -40,7 +40,7 @@ from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import release_kept_rows, with_settings
 from slackwater.spark.session.names import quoted
-from slackwater.spark.write.data_files import WRITE_SETTINGS
+from slackwater.spark.write.files.data_files import WRITE_SETTINGS
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
 from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock

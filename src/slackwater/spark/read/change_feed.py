@@ -212,7 +212,7 @@ class ChangeFeed:
                 "deletionVector": pa.nulls(len(by_path)),
             }
         )
-        raw = scan.raw_frame(list(by_path), files, [CHANGE_TYPE] if recorded else [], needs_row=True)
+        raw = scan.raw_frame(list(by_path), files, [CHANGE_TYPE] if recorded else [], needs_row=True, needs_file=True)
         frame = raw.frame
         frame = frame.join(F.broadcast(self._events(scan, by_path)), F.xxhash64(FILE) == F.col(_EVENT_KEY), "inner")
         frame = frame.where(same_text(FILE, _EVENT_FILE))

@@ -24,6 +24,9 @@ from slackwater.protocol.schema.schema import StructField
 from slackwater.spark.session.types import to_spark_type
 
 FILE, ROW = "__slackwater_file", "__slackwater_row"
+Constants = Mapping[str, tuple[spark_types.DataType, pa.Array]]
+"""Columns that are constant within a file, by name: the type, and one value a file."""
+
 _JOIN_FILE = "__slackwater_join_file"
 _NUMBERS = 1 << 32
 # Types whose text Spark reads from a directory name exactly as it is read from the log.
@@ -99,7 +102,7 @@ def with_file_constants(
     spark: SparkSession,
     frame: DataFrame,
     urls: Sequence[str],
-    constants: Mapping[str, tuple[spark_types.DataType, pa.Array]],
+    constants: Constants,
     needs_row: bool,
 ) -> tuple[DataFrame, dict[str, Column]]:
     """`frame` with FILE and ROW where needed, and for each of `constants` the expression that gives its value.
@@ -110,9 +113,7 @@ def with_file_constants(
         return frame, {}
     if needs_row:
         frame = frame.select("*", F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(ROW))
-    varying = {name: c for name, c in constants.items() if not _uniform(c[1])}
-    # A literal is never null by its type; what a column may be must not depend on how many values it has.
-    values = {name: F.nullif(_literal(*c), F.lit(None)) for name, c in constants.items() if name not in varying}
+    values, varying = uniform_constants(constants)
     if not varying:
         return frame, values
     keys = {name: f"__slackwater_constant_{i}" for i, name in enumerate(varying)}
@@ -126,6 +127,14 @@ def with_file_constants(
         frame = frame.select("*", F.col("_metadata.file_path").alias(FILE))
     joined = frame.join(side, (file_number() if numbers else F.col(FILE)) == F.col(_JOIN_FILE), "inner")
     return joined, values | {name: F.col(key) for name, key in keys.items()}
+
+
+def uniform_constants(constants: Constants) -> tuple[dict[str, Column], Constants]:
+    """The literals of constants that are the same in all files, and the other constants."""
+    varying = {name: c for name, c in constants.items() if not _uniform(c[1])}
+    # A literal is never null by its type; what a column may be must not depend on how many values it has.
+    values = {name: F.nullif(_literal(*c), F.lit(None)) for name, c in constants.items() if name not in varying}
+    return values, varying
 
 
 def file_numbers(urls: Sequence[str]) -> list[int] | None:

@@ -49,7 +49,7 @@ def read_files(
             raise
         listed = listed_urls(frame)
     if source == "parquet":
-        _require_content(locations, paths)
+        require_content(locations, paths)
     _require_same(locations, paths, listed)
     return frame
 
@@ -63,7 +63,7 @@ def is_hidden(path: str) -> bool:
     return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
 
 
-def _require_content(locations: DataLocations, paths: Sequence[str]) -> None:
+def require_content(locations: DataLocations, paths: Sequence[str]) -> None:
     """That what is on a local disk are files with bytes: Parquet has some, and Spark leaves out what has none.
 
     In a remote store an object is whole, or is not there.

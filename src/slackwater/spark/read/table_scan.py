@@ -6,8 +6,9 @@ Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Del
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import DataFileNotFound, InvalidArgument
-from slackwater.predicate.predicate import And, Constant, Predicate, Unknown, columns_of
+from slackwater.predicate.predicate import Predicate, Unknown
 from slackwater.protocol.features.column_mapping import ID, NONE, physical_name, physical_schema
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.properties.properties import (
@@ -27,23 +28,27 @@ from slackwater.protocol.properties.properties import (
     MATERIALIZED_ROW_ID,
 )
 from slackwater.protocol.schema.schema import VOID, StructField, StructType
+from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.read import field_ids
+from slackwater.spark.read.arrow_rows import ArrowFiles, arrow_rows
 from slackwater.spark.read.deleted_rows import deleted_rows, without_deleted_rows
 from slackwater.spark.read.file_columns import (
     FILE,
     ROW,
+    Constants,
     FileNumbers,
     are_by_url,
     file_constants,
     file_number,
     file_numbers,
     hive_columns,
+    uniform_constants,
     with_file_constants,
 )
-from slackwater.spark.read.file_relations import read_files
+from slackwater.spark.read.file_relations import read_files, require_content
 from slackwater.spark.read.large_planning import plan_distributed, should_distribute
 from slackwater.spark.read.located_rows import (
     KEPT_COMMIT_VERSION,
@@ -52,20 +57,17 @@ from slackwater.spark.read.located_rows import (
     address_of,
     located_schema,
 )
+from slackwater.spark.read.narrowing import narrowing_frame
 from slackwater.spark.read.readable_types import validate_types
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.locations import DataLocations, verify_urls
 from slackwater.spark.session.modes import (
     is_connect,
-    plain_filter,
-    same_columns,
-    same_plan,
-    with_filter,
 )
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.options import Options
+from slackwater.spark.session.row_way import RowWay, require_connector, row_way
 from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
-from slackwater.spark.session.stores import require_connector
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
 
 ROW_ID = "_row_id"
@@ -79,17 +81,20 @@ _BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwate
 class ScanOptions:
     """What a reader may be asked for besides the version.
 
-    `row_tracking` adds `_row_id` and `_row_commit_version`; `replay` is `spark`, `driver` or None (by the log's size).
+    `row_tracking` adds `_row_id` and `_row_commit_version`; `replay` is `spark`, `driver` or None (by the log's size);
+    `rows` is how rows travel, as `row_way` takes it.
     """
 
     row_tracking: bool = False
     allow_paths_outside_root: bool = False
     replay: str | None = None
+    rows: str | None = None
 
     @staticmethod
     def of(options: Options) -> ScanOptions:
         """What a reader's options ask for."""
-        return ScanOptions(options.flag("rowTracking"), options.flag("allowPathsOutsideRoot"), options.get("replay"))
+        outside = options.flag("allowPathsOutsideRoot")
+        return ScanOptions(options.flag("rowTracking"), outside, options.get("replay"), options.get("rows"))
 
 
 @dataclass(frozen=True)
@@ -107,20 +112,13 @@ class RawFrame:
 
 
 @dataclass(frozen=True)
-class _Stage:
-    """A frame and the condition that made it of the one before."""
-
-    frame: DataFrame
-    condition: Any
-
-
-@dataclass(frozen=True)
 class TableScan:
     """A read of one snapshot by one Spark session."""
 
     spark: SparkSession
     snapshot: Snapshot
     options: ScanOptions = field(default_factory=ScanOptions)
+    needed: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         validate_parquet(self.snapshot.metadata, self.snapshot.store.root_url)
@@ -135,17 +133,18 @@ class TableScan:
 
         Raises DataFileNotFound, CorruptDeletionVector, PathNotAllowed, UnsupportedFeature.
         """
-        files = self._files(None)
-        return self._narrowing((_Stage(self.frame_of(files), None),), Constant(True), files.num_rows)
+        return narrowing_frame(self)
 
-    def _files(self, predicate: Predicate | None) -> pa.Table:
+    def files_for(self, predicate: Predicate | None) -> pa.Table:
         """The files that may hold a match for `predicate`; found by a Spark job where the log is too large for one."""
         if self._distributed:
             return plan_distributed(self.spark, self.snapshot, predicate, self._columns, self.zone)
         return self.snapshot.files(predicate, self._columns, self.zone)
 
-    def frame_of(self, files: pa.Table) -> DataFrame:
-        """All live rows of `files`."""
+    def frame_of(self, files: pa.Table, needed: frozenset[str] | None = None) -> DataFrame:
+        """All live rows of `files`; with `needed`, the other columns are not read, and an error where they are used."""
+        if needed is not None and needed != self.needed:
+            return replace(self, needed=needed).frame_of(files)
         parts = [self._part(part) for part in _by_vector(files)]
         if not parts:
             return self.spark.createDataFrame([], self.output_schema).select("*")
@@ -156,7 +155,7 @@ class TableScan:
         paths = self.locations.relatives(files["path"].to_pylist())
         urls = self.locations.metadata_urls(paths)
         numbers = self._numbers.of(urls)
-        by_url = are_by_url(numbers, urls)
+        by_url = not self.by_arrow and are_by_url(numbers, urls)
         by_path = dict(zip(paths, numbers, strict=True))
         parts = [self._part(part, by_path, by_url) for part in _by_vector(files)]
         if not parts:
@@ -171,7 +170,13 @@ class TableScan:
 
     @cached_property
     def _distributed(self) -> bool:
-        return should_distribute(self.snapshot, self.options.replay)
+        # Executors that read rows in Python do not read logs.
+        return not self.by_arrow and should_distribute(self.snapshot, self.options.replay)
+
+    @cached_property
+    def by_arrow(self) -> bool:
+        """Whether executors read the rows in Python, where Spark has no connector for the table's store."""
+        return row_way(self.spark, self.snapshot.store, self.options.rows) == RowWay.ARROW
 
     @cached_property
     def zone(self) -> str:
@@ -199,26 +204,7 @@ class TableScan:
     @property
     def _columns(self) -> list[str]:
         tracking = ["baseRowId", "defaultRowCommitVersion"] if self.options.row_tracking else []
-        return ["path", "partitionValues", "deletionVector", *tracking]
-
-    def _narrowing(self, stages: tuple[_Stage, ...], predicate: Predicate, file_count: int) -> DataFrame:
-        """The frame of the last stage, whose `where` plans the scan anew for everything that was asked so far."""
-
-        def narrow(condition: Any) -> DataFrame:
-            found = self.predicate(condition)
-            both = And((predicate, found))
-            files = self._files(both) if columns_of(found) else None
-            if files is None or files.num_rows == file_count:
-                stage = _Stage(plain_filter(stages[-1].frame, condition), condition)
-                return self._narrowing((*stages, stage), both, file_count)
-            renewed = [_Stage(same_columns(stages[0].frame, self.frame_of(files)), None)]
-            for stage in stages[1:]:
-                filtered = plain_filter(renewed[-1].frame, stage.condition)
-                renewed.append(_Stage(same_plan(stage.frame, filtered), stage.condition))
-            renewed.append(_Stage(plain_filter(renewed[-1].frame, condition), condition))
-            return self._narrowing(tuple(renewed), both, files.num_rows)
-
-        return with_filter(stages[-1].frame, narrow)
+        return ["path", "partitionValues", "deletionVector", *tracking, *(["size"] if self.by_arrow else [])]
 
     def predicate(self, condition: Any, alias: str | None = None) -> Predicate:
         """What `condition`, a Column or SQL text, says about files; it may name the table by `alias`."""
@@ -250,12 +236,13 @@ class TableScan:
         tracking = (ROW_ID, ROW_COMMIT_VERSION) if located is None else (KEPT_ROW_ID, KEPT_COMMIT_VERSION)
         raw = self.raw_frame(paths, files, needs_row=located is not None, ordinals=ordinals, tracking=tracking)
         frame = raw.frame
-        if files["deletionVector"].null_count == 0:
+        if files["deletionVector"].null_count == 0 and not self.by_arrow:
             allowed = self.options.allow_paths_outside_root
             words = deleted_rows(self.snapshot.store, raw.numbers, files["deletionVector"].to_pylist(), allowed)
             frame = without_deleted_rows(self.spark, frame, words, raw.number)
         if located is not None:
-            return frame.select(*raw.columns, address_of(raw.number), FILE, ROW)
+            file = F.lit(None).cast("string").alias(FILE) if self.by_arrow else FILE
+            return frame.select(*raw.columns, address_of(raw.number), file, ROW)
         # Every column that is named costs a call into the JVM.
         names = [column for column in raw.columns if isinstance(column, str)]
         unchanged = len(names) == len(raw.columns) and names == [quoted(name) for name in frame.columns]
@@ -270,20 +257,22 @@ class TableScan:
         needs_row: bool = False,
         ordinals: Sequence[int] | None = None,
         tracking: tuple[str, str] = (ROW_ID, ROW_COMMIT_VERSION),
+        needs_file: bool = False,
     ) -> RawFrame:
-        """All rows of the files, deleted ones too.
+        """All rows of the files, deleted ones too; but those that executors read in Python are without these.
 
         `hidden`: further text columns to read from the files. The frame has FILE and ROW where a deletion vector or
-        row tracking needs them, and with `needs_row`. `ordinals`: numbers for the files that are not made of their
-        URLs; `tracking`: what to call the columns of row tracking.
+        row tracking needs them, and with `needs_row`; read in Python, FILE with `needs_file` alone. `ordinals`: numbers
+        for the files that are not made of their URLs; `tracking`: what to call the columns of row tracking.
         """
         mode = self.snapshot.column_mapping_mode
         partition_columns = self.snapshot.metadata.partition_columns
-        data = tuple(c for c in self.columns if c.name not in partition_columns and c.type != VOID)
+        data = tuple(c for c in self.columns if c.name not in partition_columns and self._is_read(c))
         read_schema = self._read_schema(data, hidden)
-        partitions = [self._partition_field(name) for name in partition_columns]
-        native = hive_columns(paths, files["partitionValues"], partitions, mode)
-        needs_row = needs_row or self.options.row_tracking or files["deletionVector"].null_count < len(files)
+        partitions = [c for name in partition_columns if self._is_read(c := self._partition_field(name))]
+        native = None if self.by_arrow else hive_columns(paths, files["partitionValues"], partitions, mode)
+        has_vectors = files["deletionVector"].null_count < len(files)
+        needs_row = needs_row or self.options.row_tracking or (has_vectors and not self.by_arrow)
         constants: dict[str, tuple[spark_types.DataType, pa.Array]] = {}
         if native is not None:
             for name, column in zip(native, partitions, strict=True):
@@ -295,15 +284,22 @@ class TableScan:
             long = spark_types.LongType()
             constants[_BASE_ROW_ID] = (long, files["baseRowId"].combine_chunks())
             constants[_DEFAULT_COMMIT_VERSION] = (long, files["defaultRowCommitVersion"].combine_chunks())
-        frame = self._relation(paths, read_schema, native is not None)
-        urls = self.locations.metadata_urls(paths) if constants or needs_row else []
-        if urls:
-            verify_urls(self.spark, frame, urls)
-        numbers = file_numbers(urls) if needs_row and ordinals is None else None
+        urls = (
+            self.locations.metadata_urls(paths)
+            if needs_file or ((constants or needs_row) and not self.by_arrow)
+            else []
+        )
+        numbers = file_numbers(urls) if needs_row and ordinals is None and not self.by_arrow else None
         if needs_row and numbers is None:
             ordinals = range(len(paths)) if ordinals is None else ordinals
             constants[_ORDINAL] = (spark_types.LongType(), pa.array(ordinals, pa.int64()))
-        frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row)
+        if self.by_arrow:
+            frame, values = self._arrow_frame(paths, files, read_schema, constants, needs_row, urls)
+        else:
+            frame = self._relation(paths, read_schema, native is not None)
+            if urls:
+                verify_urls(self.spark, frame, urls)
+            frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row)
         names = dict(zip(partition_columns, native or [], strict=False))
         expressions = [self._expression(c, mode, names, values) for c in self.columns]
         columns = [*expressions, *self._row_tracking_columns(values, tracking)]
@@ -311,6 +307,9 @@ class TableScan:
             return RawFrame(frame, columns)
         number = values[_ORDINAL] if numbers is None else file_number()
         return RawFrame(frame, columns, numbers or ordinals or (), number)
+
+    def _is_read(self, column: StructField) -> bool:
+        return column.type != VOID and (self.needed is None or column.name in self.needed)
 
     def _partition_field(self, name: str) -> StructField:
         column = self.snapshot.schema.get(name)
@@ -335,8 +334,18 @@ class TableScan:
         reader = self.spark.read.schema(schema)
         if partitioned:
             reader = reader.option("basePath", self.locations.root)
-        try:
+        with self._files_named(paths):
             frame = read_files(self.spark, reader, "parquet", self.locations, paths)
+        if self.snapshot.column_mapping_mode == ID:
+            field_ids.require_field_ids(store, paths)
+        return frame
+
+    @contextmanager
+    def _files_named(self, paths: Sequence[str]) -> Iterator[None]:
+        """Within the block, a file that is gone is one of this version, or Spark sees another disk."""
+        store = self.snapshot.store
+        try:
+            yield
         except DataFileNotFound as error:
             if all_here(store, paths):
                 raise not_shared(store.root_url, "no data file of the table") from error
@@ -344,9 +353,38 @@ class TableScan:
                 f"{store.root_url}: version {self.snapshot.version} names a data file that is gone: {error}; it may "
                 "have been vacuumed: restore it, or read a version that does not need it"
             ) from error
-        if self.snapshot.column_mapping_mode == ID:
-            field_ids.require_field_ids(store, paths)
-        return frame
+
+    def _arrow_frame(
+        self,
+        paths: Sequence[str],
+        files: pa.Table,
+        schema: spark_types.StructType,
+        constants: Constants,
+        needs_row: bool,
+        urls: Sequence[str],
+    ) -> tuple[DataFrame, dict[str, Column]]:
+        """As `with_file_constants`, of files that executors read in Python."""
+        store = self.snapshot.store
+        with self._files_named(paths):
+            # In a remote store, to ask for each file costs a request: there a file that is gone fails the job.
+            require_content(self.locations, paths)
+        values, varying = uniform_constants(constants)
+        keys = {name: f"__slackwater_constant_{at}" for at, name in enumerate(varying)}
+        deleted = None
+        if files["deletionVector"].null_count == 0:
+            vectors = files["deletionVector"].to_pylist()
+            deleted = list(load_deletion_vectors(store, vectors, self.options.allow_paths_outside_root))
+        sizes = files["size"].to_pylist() if "size" in files.column_names else None
+        frame = arrow_rows(
+            self.spark,
+            store,
+            ArrowFiles(paths, sizes, deleted, urls or None),
+            schema,
+            {keys[name]: constant for name, constant in varying.items()},
+            self.snapshot.column_mapping_mode == ID,
+            needs_row,
+        )
+        return frame, values | {name: F.col(key) for name, key in keys.items()}
 
     def _expression(
         self, column: StructField, mode: str, native: dict[str, str], constants: dict[str, Column]
@@ -355,6 +393,10 @@ class TableScan:
         spark_type = to_spark_type(column.type)
         if column.type == VOID:
             source = F.lit(None)
+        elif not self._is_read(column):
+            # Never a null in silence: where Spark uses it all the same, the job fails.
+            told = f"column {column.name} was not read, as select did not name it: name it there, and drop it later"
+            source = F.raise_error(F.lit(told)).cast(spark_type)
         elif column.name in constants:
             source = constants[column.name]
         else:

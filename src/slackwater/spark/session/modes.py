@@ -5,6 +5,7 @@ Everything that touches the JVM or a Connect plan is here (and at the foot of `c
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ _WRITE_FAILED = "TASK_WRITE_FAILED"
 _ANALYSED = re.compile(r"(?s)== Analyzed Logical Plan ==\n[^\n]*\n(.*?)\n== Optimized Logical Plan ==")
 _ALL_FIELDS = 2**31 - 1
 _NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|Class [\w.$]*FileSystem not found")
+_GUESSED_PARALLELISM = 16
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 # Listeners hear of the end of a job a moment after the job itself; they may never, where their queue overflows.
 _OBSERVED_POLL_S, _OBSERVED_POLLS = 0.002, 5_000
@@ -43,6 +45,14 @@ def is_one_process(spark: SparkSession) -> bool:
         return False
     master = str(spark.sparkContext.master)
     return master == "local" or master.startswith("local[")
+
+
+def default_parallelism(spark: SparkSession) -> int:
+    """In how many tasks Spark runs what is given to it; of a Connect server that says nothing, a guess."""
+    told = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)
+    if told is None and is_connect(spark):
+        told = spark.conf.get("spark.default.parallelism", None) or str(_GUESSED_PARALLELISM)
+    return max(1, int(told)) if told is not None else int(spark.sparkContext.defaultParallelism)
 
 
 def new_observation(spark: SparkSession) -> Any:
@@ -112,27 +122,40 @@ def _scala_object(package: Any, name: str) -> Any:
     return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
-def with_filter(frame: DataFrame, narrow: Callable[[Any], DataFrame]) -> DataFrame:
-    """`frame`, whose `filter` and `where` ask `narrow(condition)` for their result."""
+def with_methods(frame: DataFrame, methods: Mapping[str, Callable[..., Any]]) -> DataFrame:
+    """`frame`, whose methods of these names ask these functions for their result."""
     if is_connect(frame.sparkSession):
         from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 
-        connect: DataFrame = _filtering(ConnectDataFrame)(frame._plan, frame.sparkSession)
-        connect._slackwater_narrow = narrow  # type: ignore[attr-defined]
+        connect: DataFrame = _overriding(ConnectDataFrame, tuple(methods))(frame._plan, frame.sparkSession)
+        connect._slackwater_methods = methods  # type: ignore[attr-defined]
         return connect
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-    classic: DataFrame = _filtering(ClassicDataFrame)(frame._jdf, frame.sparkSession)
-    classic._slackwater_narrow = narrow  # type: ignore[attr-defined]
+    classic: DataFrame = _overriding(ClassicDataFrame, tuple(methods))(frame._jdf, frame.sparkSession)
+    classic._slackwater_methods = methods  # type: ignore[attr-defined]
     return classic
 
 
 def plain_filter(frame: DataFrame, condition: Any) -> DataFrame:
     """`frame.filter(condition)` as Spark does it."""
+    return _plain(frame).filter(frame, condition)  # type: ignore[no-any-return]
+
+
+def plain_select(frame: DataFrame, columns: Sequence[Any]) -> DataFrame:
+    """`frame.select(*columns)` as Spark does it."""
+    return _plain(frame).select(frame, *columns)  # type: ignore[no-any-return]
+
+
+def plain_method(frame: DataFrame, name: str) -> Callable[..., DataFrame]:
+    """The method `name` of `frame` as Spark has it."""
+    return functools.partial(getattr(_plain(frame), name), frame)
+
+
+def _plain(frame: DataFrame) -> Any:
     from pyspark.sql import DataFrame as AnyDataFrame
 
-    base = next(c for c in type(frame).__mro__ if c.__module__.startswith("pyspark.") and c is not AnyDataFrame)
-    return base.filter(frame, condition)  # type: ignore[no-any-return,attr-defined]
+    return next(c for c in type(frame).__mro__ if c.__module__.startswith("pyspark.") and c is not AnyDataFrame)
 
 
 def read_paths(spark: SparkSession, reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
@@ -173,18 +196,21 @@ def frame_of_writer(writer: Any) -> DataFrame:
     return ConnectDataFrame(writer._df, writer._spark)
 
 
-_classes: dict[type, type] = {}
+_classes: dict[tuple[type, tuple[str, ...]], type] = {}
 
 
-def _filtering(base: type) -> type:
-    """A subclass of the mode's DataFrame; its `filter` plans the scan anew."""
-    if base not in _classes:
+def _overriding(base: type, names: tuple[str, ...]) -> type:
+    """A subclass of the mode's DataFrame, whose methods of these names are those of the object."""
+    if (base, names) not in _classes:
 
-        def narrowed(self: Any, condition: Any) -> Any:
-            return self._slackwater_narrow(condition)
+        def method(name: str) -> Callable[..., Any]:
+            def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+                return self._slackwater_methods[name](*args, **kwargs)
 
-        _classes[base] = type("DataFrame", (base,), {"filter": narrowed, "where": narrowed, "__doc__": base.__doc__})
-    return _classes[base]
+            return functools.wraps(getattr(base, name))(call)
+
+        _classes[base, names] = type("DataFrame", (base,), {n: method(n) for n in names} | {"__doc__": base.__doc__})
+    return _classes[base, names]
 
 
 def all_settings(spark: SparkSession) -> dict[str, str]:

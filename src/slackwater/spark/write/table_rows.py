@@ -31,7 +31,7 @@ from slackwater.protocol.schema.schema import StructType, schema_to_json
 from slackwater.spark.lake.transaction_time import TransactionTime
 from slackwater.spark.read.change_feed import CHANGE_TYPE
 from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
-from slackwater.spark.write.data_files import FileLayout, WrittenFiles, write_data_files
+from slackwater.spark.write.files.data_files import FileLayout, WrittenFiles, write_data_files
 from slackwater.spark.write.identity_values import generated_extremes
 from slackwater.spark.write.ready_rows import changed_rows, ready_rows
 from slackwater.spark.write.row_checks import RowCheck, violations_named

@@ -1,6 +1,7 @@
-"""Data files written by Spark's own Parquet writer, and the `add` action of each.
+"""Data files of a DataFrame's rows, and the `add` action of each.
 
-Spark writes into a directory of its own; what it wrote is counted, and named and described by the files' footers.
+Spark's own Parquet writer, or its executors in Python, write into a directory of their own; what they wrote is counted,
+and named and described by the files' footers.
 Source: delta-protocol.md "Data Files", "Per-file Statistics", "Column Mapping" (physical names and field ids),
 "Partition Value Serialization".
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
+from slackwater.data_files.writing import FileWritten, footer_source
 from slackwater.errors import StorageError, UnsupportedFeature
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.partition_values import (
@@ -32,12 +34,14 @@ from slackwater.protocol.schema.schema import VOID, DataType, StructField, Struc
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import with_settings, writer_failure
 from slackwater.spark.session.names import quoted
+from slackwater.spark.session.row_way import RowWay, row_way
 from slackwater.spark.session.shared_storage import require_shared
-from slackwater.spark.session.stores import require_connector
 from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_type
-from slackwater.spark.write.counted_rows import CountedRows
-from slackwater.spark.write.staging import Staging, staging_for
+from slackwater.spark.write.files.arrow_files import write_arrow_files
+from slackwater.spark.write.files.counted_rows import CountedRows
+from slackwater.spark.write.files.staging import Staging, staging_for
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_of_footer
+from slackwater.storage.parquet_footer import ParquetFooter, read_footer
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _PARTITION = "__slackwater_partition_"
@@ -94,30 +98,76 @@ def write_data_files(
 ) -> WrittenFiles:
     """Write the rows of `frame`, whose columns are those of the schema, as files of the table.
 
-    `options` go to Spark's Parquet writer; the files get into `directory`, by default into the table's root, in
+    `options` are those of Spark's Parquet writer; the files get into `directory`, by default into the table's root, in
     directories named after partition values. Files without rows are left out. Nothing stays behind where it raises.
-    Raises UnsupportedFeature where Spark has no file system for the place; StorageRefused where the table's directory
-    cannot be written to, or is another one for Spark than for this process; StorageError where a file in it cannot be
-    written, or the files do not hold as many rows as Spark wrote.
+    Raises UnsupportedFeature where neither Spark nor its executors can write there; StorageRefused where the table's
+    directory cannot be written to, or is another one for Spark than for this process; StorageError where a file in it
+    cannot be written, or the files do not hold as many rows as Spark wrote.
     """
-    require_connector(frame.sparkSession, store)
+    by_arrow = row_way(frame.sparkSession, store) == RowWay.ARROW
     written = WrittenFiles(store)
-    rows, directories = _projected(frame, layout)
+    rows, directories = _projected(frame, layout, by_arrow)
     counted = CountedRows(rows)
-    writer = counted.frame.write.options(**dict(options or {}))
     with staging_for(store, directory) as staging:
         require_shared(frame.sparkSession, store, staging.token)
         try:
-            with with_settings(frame.sparkSession, WRITE_SETTINGS), _failures_named(store.root_url):
-                writer.partitionBy(*directories).parquet(f"{DataLocations(store).root}/{staging.rows}")
-            left = store.list_from(staging.rows, recursive=True)
-            files = [meta for meta in left if meta.path.endswith(".parquet")]
-            found = sum(_finish(store, meta, staging, layout, data_change, written) for meta in files)
-            counted.require(found, store.root_url, bool(left))
+            files: Iterable[_Staged]
+            with _failures_named(store.root_url):
+                if by_arrow:
+                    partitions = [_physical_name(layout, name) for name in layout.partition_columns]
+                    by_tasks = write_arrow_files(
+                        counted.frame, store, staging.rows, directories, partitions, options or {}
+                    )
+                    files, left_anything = _told(by_tasks, layout), True
+                else:
+                    files, left_anything = _write_by_spark(counted.frame, store, staging, directories, options or {})
+            found = sum(_finish(store, file, staging, layout, data_change, written) for file in files)
+            counted.require(found, store.root_url, left_anything)
         except BaseException:
             written.discard()
             raise
     return written
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """A file where it was written; `texts` name its partition. Without its footer it is to be read."""
+
+    meta: ObjectMeta
+    texts: Sequence[str | None]
+    footer: ParquetFooter | None = None
+
+
+def _write_by_spark(
+    frame: DataFrame,
+    store: ObjectStore,
+    staging: Staging,
+    directories: Sequence[str],
+    options: Mapping[str, Any],
+) -> tuple[Iterable[_Staged], bool]:
+    """The files that Spark's own writer left, and whether it left anything at all."""
+    writer = frame.write.options(**dict(options))
+    with with_settings(frame.sparkSession, WRITE_SETTINGS):
+        writer.partitionBy(*directories).parquet(f"{DataLocations(store).root}/{staging.rows}")
+    left = store.list_from(staging.rows, recursive=True)
+    return (_staged(meta, staging) for meta in left if meta.path.endswith(".parquet")), bool(left)
+
+
+def _staged(meta: ObjectMeta, staging: Staging) -> _Staged:
+    *parts, _ = meta.path.removeprefix(f"{staging.rows}/").split("/")
+    texts = [hive_unescape(part.partition("=")[2]) for part in parts]
+    return _Staged(meta, [None if text == HIVE_DEFAULT_PARTITION else text for text in texts])
+
+
+def _told(files: Iterable[FileWritten], layout: FileLayout) -> Iterator[_Staged]:
+    """The files that executors wrote, whose footers need not be read again, unless they are changed."""
+    for file in files:
+        footer = read_footer(footer_source(file.footer)) if layout.finish is None else None
+        yield _Staged(ObjectMeta(file.path, file.size_bytes, file.modified_ms), file.texts, footer)
+
+
+def _physical_name(layout: FileLayout, name: str) -> str:
+    return physical_name(_field(layout.schema, name), layout.mode)
 
 
 @contextlib.contextmanager
@@ -135,8 +185,8 @@ def _failures_named(where: str) -> Iterator[None]:
         ) from error
 
 
-def _projected(frame: DataFrame, layout: FileLayout) -> tuple[DataFrame, list[str]]:
-    """The rows as they go to files, and the names of the columns that become directories.
+def _projected(frame: DataFrame, layout: FileLayout, as_texts: bool) -> tuple[DataFrame, list[str]]:
+    """The rows as they go to files, and the names of the columns that become directories, with `as_texts` texts.
 
     Columns that are right as they are stay names: a select that changes nothing still costs calls into the JVM.
     """
@@ -149,7 +199,8 @@ def _projected(frame: DataFrame, layout: FileLayout) -> tuple[DataFrame, list[st
         columns += [_physical(c, layout.mode, annotated) for c in partitioned]
     directories = []
     for number, column in enumerate(partitioned):
-        if str(column.type) in _PLAIN_TEXT and not layout.materialize_partitions and layout.mode == NONE:
+        is_plain = str(column.type) in _PLAIN_TEXT and not layout.materialize_partitions and layout.mode == NONE
+        if is_plain and not as_texts:
             columns.append(column.name)
             directories.append(column.name)
         else:
@@ -225,29 +276,31 @@ def _moment(micros: int) -> dt.datetime:
 
 def _finish(
     store: ObjectStore,
-    meta: ObjectMeta,
+    file: _Staged,
     staging: Staging,
     layout: FileLayout,
     data_change: bool,
     written: WrittenFiles,
 ) -> int:
-    """Give a file of Spark its place and its `add`; the number of its rows."""
+    """Give a file its place and its `add`; the number of its rows."""
+    meta = file.meta
     if layout.finish is not None:
         layout.finish(store, meta.path)
         meta = store.head(meta.path) or meta
-    footer, _ = parquet_footer(store, meta.path)
+    footer = file.footer or parquet_footer(store, meta.path)[0]
     if not footer.num_rows:
         return 0
     stats = stats_of_footer(footer, layout.leaves)
-    *parts, name = meta.path.removeprefix(f"{staging.rows}/").split("/")
     values: dict[str, str | None] = {}
     directories: list[tuple[str, str | None]] = []
-    for column_name, part in zip(layout.partition_columns, parts, strict=True):
+    for column_name, text in zip(layout.partition_columns, file.texts, strict=True):
         column = _field(layout.schema, column_name)
-        physical, text = physical_name(column, layout.mode), hive_unescape(part.partition("=")[2])
-        values[physical] = None if text == HIVE_DEFAULT_PARTITION else _log_text(text, column.type)
+        physical = physical_name(column, layout.mode)
+        values[physical] = None if text is None else _log_text(text, column.type)
         # Files of one task have one name in every directory, so distinct values need distinct ones.
-        directories.append((physical, text if str(column.type) == "string" else values[physical]))
+        is_text = str(column.type) == "string" and text is not None
+        directories.append((physical, text if is_text else values[physical]))
+    name = meta.path.rpartition("/")[2]
     path = staging.final_path(meta.path, hive_directory(directories) + name)
     add = AddFile(encode_path(path), values, meta.size_bytes, meta.modified_ms, data_change, stats)
     staging.keep(meta.path, path)

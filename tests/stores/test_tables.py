@@ -1,4 +1,4 @@
-"""Tables in S3 whose rows go by Spark's own connector: `make stores`."""
+"""Tables in S3, whose rows executors read and write in Python; by `make stores` Spark's own connector does."""
 
 from __future__ import annotations
 

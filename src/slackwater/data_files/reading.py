@@ -1,0 +1,174 @@
+"""Rows of data files as Arrow batches, a range of bytes of a file at a time.
+
+A file of many row groups is read by several tasks: each reads the groups that begin in its range, as Spark and Hadoop
+split Parquet files. Source: delta-protocol.md "Data Files", "Reader Requirements for Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from slackwater.data_files.calendars import OLD_CALENDAR, require_one_calendar
+from slackwater.data_files.conversion import Matched, matched
+from slackwater.data_files.fetched_file import FetchedFile, ranges_of
+from slackwater.errors import CorruptTable, DataFileNotFound
+from slackwater.storage.gate import opened_place
+from slackwater.storage.parquet_footer import RowGroup, leaf_count, open_parquet
+from slackwater.storage.store import ObjectStore
+
+_BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The row groups of the file at `place` that begin in bytes `start` to `end`; None is the file's end.
+
+    `place` is as `file_place` gives it. `deleted`: the indexes of rows in the file that are left out. `constants`: the
+    values of further columns, one of each for all rows.
+    """
+
+    place: str
+    start: int = 0
+    end: int | None = None
+    deleted: BitMap64 | None = None
+    constants: Mapping[str, pa.Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsWanted:
+    """The columns to read: physical names with their types, by field id where they have one and `by_id` is set.
+
+    `constants`: the columns whose values each split has. `row`: the name of a column for the index of each row in its
+    file, if it is wanted.
+    """
+
+    columns: pa.Schema
+    by_id: bool = False
+    constants: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    row: str | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches: the columns, then the constants, then the row index."""
+        row = [] if self.row is None else [pa.field(self.row, pa.int64())]
+        return pa.schema([*self.columns, *self.constants, *row])
+
+
+def read_split(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator[pa.RecordBatch]:
+    """The rows of `split`, in their order. Only the columns that are wanted are read.
+
+    Raises DataFileNotFound, CorruptTable for a file that is damaged or has other columns than the table,
+    UnsupportedFeature for old dates of another calendar, StorageError.
+    """
+    opened, path = opened_place(store, split.place)
+    where = f"{store.root_url}: {split.place}"
+    meta = opened.head(path)
+    if meta is None:
+        raise DataFileNotFound(
+            f"{where} does not exist: it may have been vacuumed; restore it, or read a version without"
+        )
+    source = FetchedFile(opened, path, meta.size_bytes)
+    try:
+        file, groups = open_parquet(source)
+    except (ValueError, pa.ArrowException, OSError) as error:
+        raise CorruptTable(f"{where} is not a Parquet file that can be read: {error}") from error
+    if wanted.by_id and file.metadata.num_columns and not _has_field_ids(file.schema_arrow):
+        raise CorruptTable(f"{where} has no field ids, and the table finds columns by them: its columns cannot be told")
+    told = file.metadata.metadata or {}
+    is_old = any(key in told for key in OLD_CALENDAR)
+    columns = matched(file.schema_arrow, wanted.columns, wanted.by_id, where)
+    deleted = np.array(split.deleted or [], np.uint64)
+    first = 0
+    for number, group in enumerate(groups):
+        if _begins_in(group, split, number):
+            for batch in _explained(_group(file, number, group, source, columns, wanted), where):
+                if is_old:
+                    require_one_calendar(batch, where)
+                yield from _finished(batch, first, split, wanted, deleted)
+                first += batch.num_rows
+        else:
+            first += group.num_rows
+
+
+def _begins_in(group: RowGroup, split: Split, number: int) -> bool:
+    # A group without columns is nowhere; the first split reads those.
+    begin = min((column.start for column in group.columns), default=number)
+    return split.start <= begin and (split.end is None or begin < split.end)
+
+
+def _group(
+    file: pq.ParquetFile,
+    number: int,
+    group: RowGroup,
+    source: FetchedFile,
+    columns: Sequence[Matched],
+    wanted: RowsWanted,
+) -> Iterator[pa.RecordBatch]:
+    names = list(dict.fromkeys(column.name for column in columns if column.name is not None))
+    if not names:
+        for at in range(0, group.num_rows, _BATCH_ROWS):
+            nothing = pa.nulls(min(_BATCH_ROWS, group.num_rows - at))
+            arrays = [c.convert(nothing) for c in columns] or [nothing]
+            yield pa.RecordBatch.from_arrays(arrays, schema=_schema_or_one(wanted))
+        return
+    source.fetch(ranges_of(group, _leaves(file.schema_arrow, names), source.size()))
+    for batch in file.iter_batches(_BATCH_ROWS, row_groups=[number], columns=names, use_threads=False):
+        found = {name: batch.column(batch.schema.get_field_index(name)) for name in names}
+        nothing = pa.nulls(batch.num_rows)
+        arrays = [c.convert(nothing if c.name is None else found[c.name]) for c in columns]
+        yield pa.RecordBatch.from_arrays(arrays, schema=wanted.columns)
+
+
+def _explained(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptTable(f"{where} cannot be read: its pages are damaged: {error}") from error
+
+
+def _finished(
+    batch: pa.RecordBatch, first: int, split: Split, wanted: RowsWanted, deleted: npt.NDArray[np.uint64]
+) -> Iterator[pa.RecordBatch]:
+    """The batch, whose first row has the index `first`, with its other columns and without deleted rows."""
+    arrays = batch.columns[: len(wanted.columns)]
+    arrays += [pa.repeat(split.constants[name], batch.num_rows) for name in wanted.constants.names]
+    if wanted.row is not None:
+        arrays.append(pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64)))
+    arrays = arrays or batch.columns
+    whole = pa.RecordBatch.from_arrays(arrays, schema=wanted.schema if wanted.schema.names else batch.schema)
+    low, high = np.searchsorted(deleted, np.array([first, first + batch.num_rows], np.uint64))
+    if high > low:
+        keep = np.ones(batch.num_rows, bool)
+        keep[(deleted[low:high] - np.uint64(first)).astype(np.int64)] = False
+        whole = whole.filter(pa.array(keep))
+    if whole.num_rows:
+        yield whole
+
+
+def _schema_or_one(wanted: RowsWanted) -> pa.Schema:
+    """A batch has as many rows as its columns: where none is wanted it has one of nulls."""
+    return wanted.columns if wanted.columns.names else pa.schema([("", pa.null())])
+
+
+def _leaves(schema: pa.Schema, names: Sequence[str]) -> list[int]:
+    """The indexes of the leaf columns below the top-level columns `names`."""
+    chosen, at = set(names), 0
+    found: list[int] = []
+    for column in schema:
+        count = leaf_count(column.type)
+        if column.name in chosen:
+            found += range(at, at + count)
+        at += count
+    return found
+
+
+def _has_field_ids(schema: Any) -> bool:
+    return any((column.metadata or {}).get(b"PARQUET:field_id") is not None for column in schema)

@@ -1,0 +1,234 @@
+"""Rows as Parquet files in a store: one open file at a time, put there when it is whole.
+
+Source: delta-protocol.md "Data Files"; the public Parquet format, types as Spark writes them.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.data_files.conversion import Matched, matched
+from slackwater.errors import InvalidArgument, StorageError
+from slackwater.protocol.actions.partition_values import hive_directory
+from slackwater.storage.store import ObjectStore
+
+# In memory as Arrow; what is in a file is a fraction of it.
+_GROUP_BYTES = 128 * 1024**2
+_FOOTER_TAIL = 8
+_NO_LIMIT = 2**31
+_CODECS = {
+    "none": ("none", ""),
+    "uncompressed": ("none", ""),
+    "snappy": ("snappy", ".snappy"),
+    "gzip": ("gzip", ".gz"),
+    "zstd": ("zstd", ".zstd"),
+    "lz4": ("lz4", ".lz4"),
+    "lz4_raw": ("lz4", ".lz4raw"),
+    "brotli": ("brotli", ".br"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """How rows become files: the columns, under physical names, with field ids where they have some.
+
+    `directories`: names of further columns of the rows, texts that name a partition; files of each go to a directory
+    named after them by `partitions`, the columns' names in the table. Rows with equal ones come one after the other.
+    """
+
+    columns: pa.Schema
+    directories: Sequence[str] = ()
+    partitions: Sequence[str] = ()
+    codec: str = "snappy"
+    max_rows: int = 0
+
+    @staticmethod
+    def codec_of(name: str) -> str:
+        """The codec that Spark knows by `name`. Raises InvalidArgument for one that cannot be written."""
+        if name.lower() not in _CODECS:
+            raise InvalidArgument(f"compression must be one of {', '.join(_CODECS)}, found {name!r}")
+        return name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class FileWritten:
+    """A file in its place: size in bytes, time in ms since the epoch, the partition's texts, and its Parquet footer."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+    num_rows: int
+    texts: tuple[str | None, ...]
+    footer: bytes
+
+
+FILES_SCHEMA = pa.schema(
+    {
+        "path": pa.string(),
+        "size_bytes": pa.int64(),
+        "modified_ms": pa.int64(),
+        "num_rows": pa.int64(),
+        "texts": pa.list_(pa.string()),
+        "footer": pa.binary(),
+    }
+)
+"""The fields of `FileWritten` as the columns of a batch."""
+
+
+def files_batch(files: Iterable[FileWritten]) -> pa.RecordBatch:
+    """Files that were written, as a batch with FILES_SCHEMA."""
+    rows = [{name: getattr(file, name) for name in FILES_SCHEMA.names} for file in files]
+    return pa.RecordBatch.from_pylist(rows, FILES_SCHEMA)
+
+
+def files_of(table: pa.Table) -> list[FileWritten]:
+    """Files that were written, from batches that `files_batch` made."""
+    return [FileWritten(**{**row, "texts": tuple(row["texts"])}) for row in table.to_pylist()]
+
+
+def write_rows(
+    batches: Iterable[pa.RecordBatch], store: ObjectStore, directory: str, form: FileFormat
+) -> Iterator[FileWritten]:
+    """Write all rows as files below `directory`, each with a name of its own, and tell of each when it is in place.
+
+    Where it raises, files may be left. Raises StorageError.
+    """
+    current: _OpenFile | None = None
+    try:
+        for batch in batches:
+            for texts, rows in _runs(batch, form.directories):
+                rest = rows
+                while rest.num_rows:
+                    if current is not None and (current.texts != texts or not current.room):
+                        yield current.put()
+                        current = None
+                    current = current or _OpenFile(store, directory, form, texts)
+                    part = rest.slice(0, current.room)
+                    current.add(part)
+                    rest = rest.slice(part.num_rows)
+        if current is not None:
+            yield current.put()
+            current = None
+    finally:
+        if current is not None:
+            current.discard()
+
+
+def _runs(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+    """The parts of `batch` with the same texts in the columns `names`, and these: nothing is written as null."""
+    if not batch.num_rows:
+        return
+    if not names:
+        yield (), batch
+        return
+    columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
+    changes = np.zeros(batch.num_rows - 1, bool)
+    for column in columns:
+        codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        changes |= codes[1:] != codes[:-1]
+    bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), batch.num_rows]
+    for start, end in pairwise(bounds):
+        yield tuple(column[start].as_py() or None for column in columns), batch.slice(start, end - start)
+
+
+@dataclass
+class _OpenFile:
+    """A file that grows on this machine's disk, until it is put in its place."""
+
+    store: ObjectStore
+    directory: str
+    form: FileFormat
+    texts: tuple[str | None, ...]
+    num_rows: int = 0
+    _held: list[pa.RecordBatch] = field(default_factory=list)
+    _held_bytes: int = 0
+    _columns: list[Matched] | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            with NamedTemporaryFile(prefix="slackwater-", suffix=".parquet", delete=False) as file:
+                self._local = Path(file.name)
+            self._writer = pq.ParquetWriter(
+                self._local,
+                self.form.columns,
+                compression=_CODECS[self.form.codec][0],
+                store_schema=False,
+                store_decimal_as_integer=True,
+            )
+        except OSError as error:
+            raise StorageError(f"a file cannot be begun on the disk of a machine that writes: {error}") from error
+
+    @property
+    def room(self) -> int:
+        """How many rows more may go into the file."""
+        return self.form.max_rows - self.num_rows if self.form.max_rows else _NO_LIMIT
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        if self._columns is None:
+            self._columns = matched(rows.schema, self.form.columns, by_id=False, where="the rows to write")
+        columns = [rows.column(rows.schema.get_field_index(str(c.name))) for c in self._columns]
+        arrays = [c.convert(column) for c, column in zip(self._columns, columns, strict=True)]
+        converted = pa.RecordBatch.from_arrays(arrays, schema=self.form.columns)
+        self._held.append(converted)
+        self._held_bytes += converted.nbytes
+        self.num_rows += rows.num_rows
+        if self._held_bytes >= _GROUP_BYTES:
+            self._write()
+
+    def put(self) -> FileWritten:
+        try:
+            self._write()
+            self._writer.close()
+            size_bytes = self._local.stat().st_size
+            partitions = list(zip(self.form.partitions, self.texts, strict=True))
+            name = f"part-{uuid.uuid4()}-c000{_CODECS[self.form.codec][1]}.parquet"
+            path = f"{self.directory}/{hive_directory(partitions)}{name}"
+            self.store.put_file(path, self._local)
+            footer = self._footer(size_bytes)
+        except OSError as error:
+            raise StorageError(f"{self.store.root_url}: a data file cannot be written: {error}") from error
+        finally:
+            self.discard()
+        return FileWritten(path, size_bytes, time.time_ns() // 1_000_000, self.num_rows, self.texts, footer)
+
+    def discard(self) -> None:
+        self._writer.close()
+        self._local.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        if self._held:
+            table = pa.Table.from_batches(self._held)
+            self._writer.write_table(table, row_group_size=table.num_rows)
+        self._held, self._held_bytes = [], 0
+
+    def _footer(self, size_bytes: int) -> bytes:
+        with self._local.open("rb") as file:
+            file.seek(size_bytes - _FOOTER_TAIL)
+            length = int.from_bytes(file.read(4), "little") + _FOOTER_TAIL
+            file.seek(size_bytes - length)
+            return file.read(length)
+
+
+def footer_source(footer: bytes) -> pa.BufferReader:
+    """A file of nothing but `footer`, for whoever reads no more of it."""
+    return pa.BufferReader(b"PAR1" + footer)
+
+
+def options_of(given: Mapping[str, Any], default_codec: str) -> tuple[str, int]:
+    """The codec and the most rows of a file that a writer's options name. Raises InvalidArgument."""
+    folded = {key.lower(): str(value) for key, value in given.items()}
+    most = folded.get("maxrecordsperfile", "0")
+    if not most.lstrip("-").isdigit():
+        raise InvalidArgument(f"maxRecordsPerFile must be a whole number, found {most!r}")
+    return FileFormat.codec_of(folded.get("compression", default_codec)), max(0, int(most))

@@ -1,0 +1,113 @@
+"""Rows of data files that executors read themselves, in Python: where Spark has no connector for the table's store.
+
+Each task gets ranges of bytes of files and reads the row groups that begin there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from slackwater.data_files.reading import RowsWanted, Split, read_split
+from slackwater.spark.read.file_columns import FILE, ROW, Constants
+from slackwater.spark.session.arrow_types import to_arrow_schema
+from slackwater.spark.session.modes import default_parallelism
+from slackwater.storage.store import ObjectStore
+
+_PLACE, _START, _END, _DELETED = (f"__slackwater_{part}" for part in ("place", "start", "end", "deleted"))
+# As Spark's own defaults: spark.sql.files.maxPartitionBytes and openCostInBytes.
+_MOST_SPLIT_BYTES, _LEAST_SPLIT_BYTES = 128 * 1024**2, 4 * 1024**2
+
+
+@dataclass(frozen=True)
+class ArrowFiles:
+    """Files to read: places as `file_place` gives them, sizes in bytes where they are known, rows to leave out.
+
+    `constants`: the values of further columns, one a file; `urls`: those of a column FILE, where it is wanted.
+    """
+
+    places: Sequence[str]
+    sizes: Sequence[int] | None = None
+    deleted: Sequence[BitMap64 | None] | None = None
+    urls: Sequence[str] | None = None
+
+
+def arrow_rows(
+    spark: SparkSession,
+    store: ObjectStore,
+    files: ArrowFiles,
+    schema: spark_types.StructType,
+    constants: Constants,
+    by_id: bool,
+    needs_row: bool,
+) -> DataFrame:
+    """The rows of the files: the columns of `schema`, then the constants, then FILE and ROW where they are wanted.
+
+    Raises nothing of the files: what is wrong with one fails the job that reads it.
+    """
+    typed = {**constants}
+    if files.urls is not None:
+        typed[FILE] = (spark_types.StringType(), pa.array(files.urls, pa.string()))
+    of_constants = spark_types.StructType([spark_types.StructField(name, kind) for name, (kind, _) in typed.items()])
+    row = [spark_types.StructField(ROW, spark_types.LongType())] if needs_row else []
+    found = spark_types.StructType([*schema.fields, *of_constants.fields, *row])
+    wanted = RowsWanted(to_arrow_schema(schema), by_id, to_arrow_schema(of_constants), ROW if needs_row else None)
+    tasks = _tasks(spark, files, typed)
+    own = spark_types.StructType().add(_PLACE, "string").add(_START, "long").add(_END, "long").add(_DELETED, "binary")
+    sent = spark.createDataFrame(tasks, schema=spark_types.StructType([*own.fields, *of_constants.fields]))
+    return sent.mapInArrow(_reader(store, wanted), found)
+
+
+def _reader(store: ObjectStore, wanted: RowsWanted) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def read_files(tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in tasks:
+            for split in _splits(batch, wanted):
+                yield from read_split(store, split, wanted)
+
+    return read_files
+
+
+def _splits(batch: pa.RecordBatch, wanted: RowsWanted) -> Iterator[Split]:
+    columns = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
+    typed = {field.name: columns[field.name].cast(field.type) for field in wanted.constants}
+    for at in range(batch.num_rows):
+        deleted = columns[_DELETED][at].as_py()
+        yield Split(
+            columns[_PLACE][at].as_py(),
+            columns[_START][at].as_py(),
+            columns[_END][at].as_py(),
+            None if deleted is None else BitMap64.deserialize(deleted),
+            {name: column[at] for name, column in typed.items()},
+        )
+
+
+def _tasks(spark: SparkSession, files: ArrowFiles, constants: Constants) -> pa.Table:
+    """One row for each range of each file, in an order in which tasks, that take them in turn, get alike many bytes."""
+    sizes = files.sizes or [0] * len(files.places)
+    width = default_parallelism(spark)
+    most = min(_MOST_SPLIT_BYTES, max(_LEAST_SPLIT_BYTES, sum(sizes) // width))
+    ranges: list[tuple[int, int, int, int | None]] = []
+    for number, size in enumerate(sizes):
+        starts = range(0, max(size, 1), most)
+        ends = [*starts[1:], None]
+        ranges += [((end or size) - start, number, start, end) for start, end in zip(starts, ends, strict=True)]
+    dealt = _dealt(sorted(ranges, key=lambda found: -found[0]), width)
+    at = pa.array([number for _, number, _, _ in dealt], pa.int64())
+    vectors = [None if d is None else d.serialize() for d in files.deleted or [None] * len(files.places)]
+    own = {
+        _PLACE: pa.array(files.places, pa.string()).take(at),
+        _START: pa.array([start for _, _, start, _ in dealt], pa.int64()),
+        _END: pa.array([end for _, _, _, end in dealt], pa.int64()),
+        _DELETED: pa.array(vectors, pa.binary()).take(at),
+    }
+    return pa.table({**own, **{name: values.take(at) for name, (_, values) in constants.items()}})
+
+
+def _dealt(ranges: Sequence[tuple[int, int, int, int | None]], hands: int) -> list[tuple[int, int, int, int | None]]:
+    """Spark gives each task a part of the rows that stand together: those of one hand after those of another."""
+    return [found for hand in range(hands) for found in ranges[hand::hands]]

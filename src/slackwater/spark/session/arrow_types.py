@@ -1,0 +1,56 @@
+"""Spark schemas as Arrow schemas, the field ids of Parquet included."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+
+from slackwater.data_files.conversion import FIELD_ID
+from slackwater.errors import UnsupportedFeature
+from slackwater.spark.session.types import PARQUET_FIELD_ID
+
+_LEAVES: dict[type[spark_types.DataType], pa.DataType] = {
+    spark_types.StringType: pa.string(),
+    spark_types.CharType: pa.string(),
+    spark_types.VarcharType: pa.string(),
+    spark_types.LongType: pa.int64(),
+    spark_types.IntegerType: pa.int32(),
+    spark_types.ShortType: pa.int16(),
+    spark_types.ByteType: pa.int8(),
+    spark_types.FloatType: pa.float32(),
+    spark_types.DoubleType: pa.float64(),
+    spark_types.BooleanType: pa.bool_(),
+    spark_types.BinaryType: pa.binary(),
+    spark_types.DateType: pa.date32(),
+    spark_types.TimestampType: pa.timestamp("us", "UTC"),
+    spark_types.TimestampNTZType: pa.timestamp("us"),
+    spark_types.NullType: pa.null(),
+}
+
+
+def to_arrow_schema(schema: spark_types.StructType) -> pa.Schema:
+    """The Arrow schema of `schema`: instants in UTC, fields with the Parquet ids that their metadata names.
+
+    Raises UnsupportedFeature for a type that data files cannot hold.
+    """
+    return pa.schema([_field(field) for field in schema.fields])
+
+
+def _field(field: spark_types.StructField) -> pa.Field:
+    number = (field.metadata or {}).get(PARQUET_FIELD_ID)
+    metadata = None if number is None else {FIELD_ID: str(number).encode()}
+    return pa.field(field.name, _type(field.dataType), True, metadata)
+
+
+def _type(found: spark_types.DataType) -> pa.DataType:
+    if isinstance(found, spark_types.StructType):
+        return pa.struct([_field(field) for field in found.fields])
+    if isinstance(found, spark_types.ArrayType):
+        return pa.list_(pa.field("element", _type(found.elementType)))
+    if isinstance(found, spark_types.MapType):
+        return pa.map_(_type(found.keyType), _type(found.valueType))
+    if isinstance(found, spark_types.DecimalType):
+        return pa.decimal128(found.precision, found.scale)
+    if type(found) not in _LEAVES:
+        raise UnsupportedFeature(f"data files cannot hold the type {found.simpleString()}")
+    return _LEAVES[type(found)]

@@ -1,0 +1,112 @@
+"""How rows travel between Spark and a table's store, which is found out once per session and scheme.
+
+Source: Hadoop's FileSystem (`fs.<scheme>.impl`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from importlib import import_module
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.spark.session.locations import DataLocations
+from slackwater.spark.session.modes import is_one_process, knows_scheme
+from slackwater.storage.location import GCS_SCHEMES, S3_SCHEMES
+from slackwater.storage.store import ObjectStore
+
+_KNOWN, _WORKERS = "_slackwater_known_schemes", "_slackwater_workers"
+ROWS = "spark.slackwater.rows"
+"""The setting that says how rows travel, where no option does."""
+_CONNECTORS = {
+    **dict.fromkeys(S3_SCHEMES, "org.apache.hadoop:hadoop-aws, of the version of Hadoop that Spark has"),
+    **dict.fromkeys(GCS_SCHEMES, "com.google.cloud.bigdataoss:gcs-connector"),
+}
+_AZURE_CONNECTOR = "org.apache.hadoop:hadoop-azure, of the version of Hadoop that Spark has"
+
+
+class RowWay(str, Enum):
+    """How rows travel between Spark and a table's store: by Spark's own Parquet reader and writer, or by pyarrow."""
+
+    SPARK = "spark"
+    ARROW = "arrow"
+
+
+def row_way(spark: SparkSession, store: ObjectStore, option: str | None = None) -> RowWay:
+    """The way that rows of a table in `store` go: what `option`, or the setting `spark.slackwater.rows`, asks for.
+
+    Else by Spark where it can read and write there itself, which is looked up once per session and scheme, and by
+    Arrow where it cannot: then executors read and write Parquet in Python. Raises InvalidArgument for another word,
+    UnsupportedFeature where that way is not open.
+    """
+    told = option or spark.conf.get(ROWS, None) or "auto"
+    choice = told.strip().lower()
+    if choice not in ("auto", *RowWay):
+        raise InvalidArgument(f"the option rows, or the setting {ROWS}, must be spark, arrow or auto, found {told!r}")
+    if choice == RowWay.SPARK:
+        require_connector(spark, store)
+    if choice == RowWay.SPARK or (choice == "auto" and _reaches(spark, store)):
+        return RowWay.SPARK
+    _require_workers(spark, store)
+    return RowWay.ARROW
+
+
+def require_connector(spark: SparkSession, store: ObjectStore) -> None:
+    """Let pass a place that Spark can read and write by itself; looked up once per session and scheme.
+
+    Raises UnsupportedFeature where it has no file system for the scheme.
+    """
+    if not _reaches(spark, store):
+        scheme = DataLocations(store).root.partition("://")[0]
+        raise UnsupportedFeature(
+            f"{store.root_url}: Spark of this session has no file system for {scheme}:// and can neither read nor "
+            f"write rows there: leave the setting {ROWS} at auto, or add the connector to its class path, as by "
+            f"spark.jars.packages: {_CONNECTORS.get(scheme, _AZURE_CONNECTOR)}"
+        )
+
+
+def _reaches(spark: SparkSession, store: ObjectStore) -> bool:
+    """Whether Spark itself reads and writes in `store`."""
+    if store.local_root is not None:
+        return True
+    root = DataLocations(store).root
+    scheme = root.partition("://")[0]
+    known: dict[str, bool] = spark.__dict__.setdefault(_KNOWN, {})
+    if scheme not in known:
+        known[scheme] = knows_scheme(spark, scheme, root)
+    return known[scheme]
+
+
+def _require_workers(spark: SparkSession, store: ObjectStore) -> None:
+    """Make sure, once per session, that executors have what reads and writes rows in Python."""
+    if is_one_process(spark) or _WORKERS in spark.__dict__:
+        return
+    try:
+        found = {row[0] for row in spark.range(1).mapInArrow(_told_version, "version string").collect()}
+    except PySparkException as error:
+        raise _no_workers(store, str(error).strip().splitlines()[-1]) from error
+    if found != {_version()}:
+        raise _no_workers(store, f"found version {', '.join(sorted(found))}, here it is {_version()}")
+    spark.__dict__[_WORKERS] = True
+
+
+def _no_workers(store: ObjectStore, why: str) -> UnsupportedFeature:
+    return UnsupportedFeature(
+        f"{store.root_url}: Spark has no connector for the store, so its executors read and write rows in Python, and "
+        f"theirs must have slackwater (pip install slackwater=={_version()}): {why}"
+    )
+
+
+def _version() -> str:
+    return str(import_module("slackwater").__version__)
+
+
+def _told_version(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from slackwater.data_files import reading  # noqa: F401  (with all that it needs)
+
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"version": [_version()]})

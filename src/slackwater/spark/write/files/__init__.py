@@ -1,0 +1,1 @@
+"""Rows into data files: who writes them, where they are until they are committed, whether they are all there."""

@@ -1,0 +1,80 @@
+"""Data files that executors write themselves, in Python: where Spark has no connector for the table's store.
+
+Only files of tasks that ended well are told of; what a failed, repeated or speculative one left is nobody's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as spark_types
+
+from slackwater import errors
+from slackwater.data_files.writing import (
+    FileFormat,
+    FileWritten,
+    files_batch,
+    files_of,
+    options_of,
+    write_rows,
+)
+from slackwater.spark.session.arrow_types import to_arrow_schema
+from slackwater.spark.session.names import quoted
+from slackwater.storage.store import ObjectStore
+
+_FILES = "path string, size_bytes long, modified_ms long, num_rows long, texts array<string>, footer binary"
+_CODEC = "spark.sql.parquet.compression.codec"
+_TOLD = re.compile(r"slackwater\.errors\.(\w+): (.*)")
+
+
+def write_arrow_files(
+    frame: DataFrame,
+    store: ObjectStore,
+    directory: str,
+    directories: Sequence[str],
+    partitions: Sequence[str],
+    options: Mapping[str, Any],
+) -> list[FileWritten]:
+    """Write the rows of `frame` as files below `directory` of the store.
+
+    Its columns `directories`, texts, name the partition of a row, whose columns in the table are `partitions`; all
+    others go into the files. Raises InvalidArgument for an option that cannot be followed, and what went wrong in a
+    task as it was raised there.
+    """
+    spark = frame.sparkSession
+    schema = frame.schema
+    columns = spark_types.StructType([field for field in schema.fields if field.name not in directories])
+    codec, most = options_of(options, spark.conf.get(_CODEC, None) or "snappy")
+    form = FileFormat(to_arrow_schema(columns), directories, partitions, codec, most)
+    # One file is open at a time.
+    rows = frame.sortWithinPartitions(*map(quoted, directories)) if directories else frame
+    try:
+        return files_of(rows.mapInArrow(_writer(store, directory, form), _FILES).toArrow())
+    except Exception as error:
+        raised = _raised_in_a_task(error)
+        if raised is None:
+            raise
+        raise raised from error
+
+
+def _writer(
+    store: ObjectStore, directory: str, form: FileFormat
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for file in write_rows(batches, store, directory, form):
+            yield files_batch([file])
+
+    return write_files
+
+
+def _raised_in_a_task(error: Exception) -> errors.SlackwaterError | None:
+    """The error of this package that a Python worker ended with, None where it was another one."""
+    told = _TOLD.findall(str(error))
+    kind = getattr(errors, told[-1][0], None) if told else None
+    if not (isinstance(kind, type) and issubclass(kind, errors.SlackwaterError)):
+        return None
+    return kind(told[-1][1])

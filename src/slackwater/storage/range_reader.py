@@ -1,0 +1,52 @@
+"""An object as a file of which only the ranges that are read are fetched."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from slackwater.storage.store import ObjectStore
+
+
+class RangeReader(io.RawIOBase):
+    """The object at `path`, of `size_bytes`: seekable, each read a request of its own."""
+
+    def __init__(self, store: ObjectStore, path: str, size_bytes: int) -> None:
+        self._store = store
+        self._path = path
+        self._size = size_bytes
+        self._position = 0
+
+    def size(self) -> int:
+        """The object's size in bytes."""
+        return self._size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def read(self, size: int | None = -1) -> Any:
+        left = max(0, self._size - self._position)
+        length = left if size is None or size < 0 else min(size, left)
+        data = self._bytes(self._position, length) if length else b""
+        self._position += len(data)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _bytes(self, start: int, length: int) -> Any:
+        """Bytes of the object, at least one."""
+        return self._store.read_range(self._path, start, length)
