@@ -102,6 +102,8 @@ def test_columns_that_were_not_selected_are_found_where_spark_finds_them(by_arro
     assert [row.n for row in chosen.sort("p", F.col("n").desc()).head(2)] == [10, 7]
     assert sorted(row.n for row in chosen.where("p = 1").collect()) == [2, 5, 8]
     assert [row.n for row in chosen.where(chosen.n > 9).collect()] == [10]
+    assert [row.n for row in chosen.orderBy(frame.p.desc(), chosen.n).head(2)] == [3, 6]
+    assert [row.n for row in chosen.where((frame.p == 1) & (chosen["n"] > 2) & (frame.id > 4)).collect()] == [8]
     assert sorted(row.id for row in frame.select("id").where(frame["p"] == 2).collect()) == [2, 5, 8]
     assert frame.join(frame.select("id", F.col("Big").alias("b")), "id").count() == 10
     # Where it is not looked for, it fails, and is never null in silence.

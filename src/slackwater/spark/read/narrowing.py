@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from slackwater.predicate.predicate import And, Constant, Predicate, columns_of
 from slackwater.spark.conditions.trees import has_variables
 from slackwater.spark.session.modes import (
+    attribute_ids,
     is_connect,
     plain_filter,
     plain_method,
@@ -28,7 +29,6 @@ from slackwater.spark.session.modes import (
 )
 
 _WORD = re.compile(r"\w+")
-_ATTRIBUTE_ID = re.compile(r"#(\d+)L?\Z")
 # Spark lets these name columns of the frame before a selection.
 _NAMES_MORE = ("filter", "where", "orderBy", "sort", "sortWithinPartitions")
 # Messages of Connect's expressions: those in which only their parts name columns, and those that name none at all.
@@ -127,7 +127,7 @@ def _selected(scan: Plannable, stages: tuple[_Stage, ...], files: pa.Table, aske
     if needed is None or needed.issuperset(stages[0].frame.columns):
         return whole
     renewed = _planned_anew(scan, stages, files, needed)
-    frame = same_columns(whole, plain_select(renewed[-1].frame, asked))
+    frame = plain_select(renewed[-1].frame, asked)
 
     def method(name: str) -> Callable[..., DataFrame]:
         def call(*args: Any, **kwargs: Any) -> DataFrame:
@@ -136,7 +136,7 @@ def _selected(scan: Plannable, stages: tuple[_Stage, ...], files: pa.Table, aske
             wanted = _needed(found, renewed[0].frame, [*args, *kwargs.values()])
             if wanted is not None and needed.issuperset(wanted):
                 return found
-            result: DataFrame = plain_method(whole, name)(*args, **kwargs)
+            result: DataFrame = plain_method(same_columns(frame, whole), name)(*args, **kwargs)
             return result
 
         return call
@@ -170,7 +170,7 @@ def _referenced(plan: Any, source: Any) -> frozenset[str] | None:
         if node.equals(source):
             is_found = True
             continue
-        ids.update(_ids(node.references()))
+        ids.update(attribute_ids(node.references()))
         children = node.children()
         waiting += [children.apply(at) for at in range(children.size())]
     if not is_found:
@@ -178,12 +178,7 @@ def _referenced(plan: Any, source: Any) -> frozenset[str] | None:
     # By their ids: a reference has the name that the user wrote, in whatever case.
     output = source.output()
     names = [str(output.apply(at).name()) for at in range(output.size())]
-    return frozenset(name for name, number in zip(names, _ids(output), strict=True) if number in ids)
-
-
-def _ids(attributes: Any) -> list[str]:
-    text = str(attributes.mkString("\0"))
-    return [_ATTRIBUTE_ID.search(each)[1] for each in text.split("\0") if each]  # type: ignore[index]
+    return frozenset(name for name, number in zip(names, attribute_ids(output), strict=True) if number in ids)
 
 
 def _named(frame: DataFrame, asked: Sequence[Any]) -> frozenset[str] | None:

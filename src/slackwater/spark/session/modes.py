@@ -26,6 +26,7 @@ _STEADY_LEAVES = frozenset({"LogicalRelation", "LocalRelation", "Range"})
 _WRITE_FAILED = "TASK_WRITE_FAILED"
 # The first line lists the columns, with names that may look like anything.
 _ANALYSED = re.compile(r"(?s)== Analyzed Logical Plan ==\n[^\n]*\n(.*?)\n== Optimized Logical Plan ==")
+_ATTRIBUTE_ID = re.compile(r"#(\d+)L?\Z")
 _ALL_FIELDS = 2**31 - 1
 _NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|Class [\w.$]*FileSystem not found")
 _GUESSED_PARALLELISM = 16
@@ -99,13 +100,25 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
     empty, none = _scala_object(jvm.scala.collection.immutable, "Nil"), _scala_object(jvm.scala, "None")
     aliases = jvm.java.util.ArrayList()
+    # What has the id already stays: where one attribute stands for itself, Spark gives other ids to all.
+    pairs = zip(attribute_ids(old), attribute_ids(new), strict=True)
+    kept = {position for position, (before, after) in enumerate(pairs) if before == after}
     for position in range(old.size()):
+        if position in kept:
+            aliases.add(new.apply(position))
+            continue
         attribute = old.apply(position)
         aliases.add(expressions.Alias(new.apply(position), attribute.name(), attribute.exprId(), empty, none, empty))
     scala_aliases = jvm.scala.jdk.javaapi.CollectionConverters.asScala(aliases).toSeq()
     project = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(scala_aliases, new_plan)
     jdf = jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, project)
     return ClassicDataFrame(jdf, session)
+
+
+def attribute_ids(attributes: Any) -> list[str]:
+    """The ids by which a classic plan knows its attributes, in one call into the JVM for all of them."""
+    text = str(attributes.mkString("\0"))
+    return [match[1] for each in text.split("\0") if (match := _ATTRIBUTE_ID.search(each))]
 
 
 def same_plan(original: DataFrame, replacement: DataFrame) -> DataFrame:
