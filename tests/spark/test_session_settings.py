@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.read.load import load
+from slackwater.spark.session.row_way import ROWS
 from slackwater.spark.session.sessions import take_back_catalog
 from tests.spark.written import actions, read, rows, save
 
@@ -284,6 +285,15 @@ def _enabled(spark: SparkSession, path: Path, conf: Setting) -> None:
         made(spark, path)
 
 
+def _rows(spark: SparkSession, path: Path, conf: Setting) -> None:
+    # Spark's own writer names the task that a file is of, by five digits.
+    for way, by_task in (("arrow", False), ("spark", True)):
+        conf(ROWS, way)
+        made(spark, path / way)
+        names = [file.name for file in (path / way).glob("*.parquet")]
+        assert [re.match(r"part-\d{5}-", name) is not None for name in names] == [by_task] * len(names) != []
+
+
 def _catalog(spark: SparkSession, path: Path, conf: Setting) -> None:
     del conf, path
     session = spark.newSession()
@@ -307,6 +317,7 @@ OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     "spark.sql.session.timeZone": _zone,
     "spark.sql.sources.default": _default_source,
     "spark.slackwater.enabled": _enabled,
+    ROWS: _rows,
     CATALOG: _catalog,
 }
 DOCUMENTED = _ROW.findall(DOCUMENT.read_text(encoding="utf-8"))

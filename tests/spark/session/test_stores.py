@@ -11,6 +11,7 @@ from slackwater import DeltaTable
 from slackwater.errors import UnsupportedFeature
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.options import Options
+from slackwater.spark.session.row_way import ROWS
 from slackwater.spark.session.stores import storage_options
 from slackwater.transaction.without_spark import Transaction
 from tests.contract.s3_server import BUCKET, s3_server
@@ -79,9 +80,10 @@ def test_what_the_session_does_not_tell_comes_from_the_environment(
     assert DeltaTable.forPath(spark, path).detail().count() == 1
 
 
-def test_a_scheme_that_spark_has_no_file_system_for_is_told_before_anything_is_written(
-    spark: SparkSession, options: dict[str, str]
+def test_a_scheme_that_spark_has_no_file_system_for_is_told_where_rows_must_go_by_spark(
+    spark: SparkSession, options: dict[str, str], setting: Callable[[str, str], None]
 ) -> None:
+    setting(ROWS, "spark")
     path = f"s3a://{BUCKET}/unknown"
     created = Transaction.create(path, schema(ID), storage_options=options)
     created.add(add("a.parquet"))
