@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 
 import slackwater
 from slackwater import DeltaTable, errors
+from slackwater.spark.session import row_way as way_module
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.row_way import ROWS, RowWay, row_way
 from slackwater.storage import open_store
@@ -184,3 +186,26 @@ def test_the_way_is_chosen_by_option_and_setting(spark: SparkSession, tmp_path: 
     path = write_table(tmp_path / "t", [{"id": [1]}])
     assert "MapInArrow" in plan(load(spark, path, rows="arrow"))
     assert "MapInArrow" not in plan(load(spark, path))
+
+
+def test_executors_without_this_version_are_told_once_before_anything_is_done(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_such_module(batches: Iterator[Any]) -> Iterator[Any]:
+        # Within the test, since a worker has no module of tests.
+        yield from importlib.import_module("no_such_module").of(batches)
+
+    store = open_store(tmp_path)
+    monkeypatch.setattr(way_module, "is_one_process", lambda spark: False)
+    monkeypatch.delitem(spark.__dict__, "_slackwater_workers", raising=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(way_module, "_told_version", no_such_module)
+        with pytest.raises(errors.UnsupportedFeature, match=r"pip install slackwater==.*: .*no_such_module"):
+            row_way(spark, store, "arrow")
+    with monkeypatch.context() as patch:
+        patch.setattr(way_module, "_version", lambda: "9.9")
+        with pytest.raises(errors.UnsupportedFeature, match=r"slackwater==9\.9\): found version 0\.1"):
+            row_way(spark, store, "arrow")
+    assert row_way(spark, store, "arrow") == RowWay.ARROW
+    monkeypatch.setattr(way_module, "_told_version", no_such_module)
+    assert row_way(spark, store, "arrow") == RowWay.ARROW

@@ -88,7 +88,8 @@ def _require_workers(spark: SparkSession, store: ObjectStore) -> None:
     try:
         found = {row[0] for row in spark.range(1).mapInArrow(_told_version, "version string").collect()}
     except PySparkException as error:
-        raise _no_workers(store, str(error).strip().splitlines()[-1]) from error
+        lines = str(error).strip().splitlines()
+        raise _no_workers(store, next((line for line in reversed(lines) if "Error: " in line), lines[0])) from error
     if found != {_version()}:
         raise _no_workers(store, f"found version {', '.join(sorted(found))}, here it is {_version()}")
     spark.__dict__[_WORKERS] = True
