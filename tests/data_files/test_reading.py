@@ -13,10 +13,10 @@ import pytest
 from pyroaring import BitMap64
 
 from slackwater.data_files.calendars import OLD_CALENDAR
-from slackwater.data_files.conversion import FIELD_ID
 from slackwater.data_files.reading import RowsWanted, Split, read_split
 from slackwater.errors import CorruptTable, DataFileNotFound, UnsupportedFeature
 from slackwater.storage import open_store
+from slackwater.storage.parquet_footer import FIELD_ID_KEY
 
 
 def read(root: Path, wanted: RowsWanted, split: Split | None = None) -> list[dict[str, Any]]:
@@ -134,7 +134,7 @@ def test_a_column_of_another_case_is_the_same_and_one_that_is_missing_null(tmp_p
 
 
 def field(name: str, number: int) -> pa.Field:
-    return pa.field(name, pa.int64(), metadata={FIELD_ID: str(number).encode()})
+    return pa.field(name, pa.int64(), metadata={FIELD_ID_KEY: str(number).encode()})
 
 
 def test_columns_are_found_by_field_id_where_that_is_the_mode(tmp_path: Path) -> None:

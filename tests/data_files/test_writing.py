@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.data_files.conversion import FIELD_ID
 from slackwater.data_files.writing import (
     FileFormat,
     FileWritten,
@@ -23,7 +22,7 @@ from slackwater.data_files.writing import (
 )
 from slackwater.errors import InvalidArgument, StorageRefused
 from slackwater.storage import open_store
-from slackwater.storage.parquet_footer import read_footer
+from slackwater.storage.parquet_footer import FIELD_ID_KEY, read_footer
 
 COLUMNS = pa.schema({"a": pa.int64()})
 
@@ -82,10 +81,10 @@ def test_types_are_those_that_spark_writes(tmp_path: Path) -> None:
     given = pa.RecordBatch.from_pydict(
         {"a": pa.array([moment], pa.timestamp("us", "Asia/Kathmandu")), "n": pa.array([[1]])}
     )
-    number = {FIELD_ID: b"12"}
+    number = {FIELD_ID_KEY: b"12"}
     columns = pa.schema(
         [
-            pa.field("n", pa.list_(pa.field("element", pa.int64())), metadata={FIELD_ID: b"11"}),
+            pa.field("n", pa.list_(pa.field("element", pa.int64())), metadata={FIELD_ID_KEY: b"11"}),
             pa.field("a", pa.timestamp("us", "UTC"), metadata=number),
         ]
     )
@@ -95,7 +94,7 @@ def test_types_are_those_that_spark_writes(tmp_path: Path) -> None:
     assert found.metadata.row_group(0).column(0).compression == "ZSTD"
     assert [found.schema.column(at).path for at in range(2)] == ["n.list.element", "a"]
     assert str(found.schema.column(1).logical_type).startswith("Timestamp(isAdjustedToUTC=true, timeUnit=microseconds")
-    assert found.schema_arrow.field("a").metadata[FIELD_ID] == b"12"
+    assert found.schema_arrow.field("a").metadata[FIELD_ID_KEY] == b"12"
     assert pq.read_table(tmp_path / file.path)["a"][0].as_py() == moment
     assert b"ARROW:schema" not in (found.metadata.metadata or {})
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptTable
+from slackwater.storage.parquet_footer import FIELD_ID_KEY
 
-FIELD_ID = b"PARQUET:field_id"
 Conversion = Callable[[pa.Array], pa.Array]
 
 
@@ -44,9 +44,9 @@ def _matched(found: Sequence[pa.Field], wanted: pa.Field, by_id: bool, where: st
 
 
 def _field(found: Sequence[pa.Field], wanted: pa.Field, by_id: bool, where: str, path: str) -> pa.Field | None:
-    number = (wanted.metadata or {}).get(FIELD_ID)
+    number = (wanted.metadata or {}).get(FIELD_ID_KEY)
     if by_id and number is not None:
-        return _only((f for f in found if (f.metadata or {}).get(FIELD_ID) == number), where, path)
+        return _only((f for f in found if (f.metadata or {}).get(FIELD_ID_KEY) == number), where, path)
     exact = _only((f for f in found if f.name == wanted.name), where, path)
     folded = wanted.name.lower()
     return exact if exact is not None else _only((f for f in found if f.name.lower() == folded), where, path)

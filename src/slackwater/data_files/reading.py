@@ -21,7 +21,7 @@ from slackwater.data_files.conversion import Matched, matched
 from slackwater.data_files.fetched_file import FetchedFile, ranges_of
 from slackwater.errors import CorruptTable, DataFileNotFound
 from slackwater.storage.gate import opened_place
-from slackwater.storage.parquet_footer import RowGroup, leaf_count, open_parquet
+from slackwater.storage.parquet_footer import FIELD_ID_KEY, RowGroup, leaf_count, open_parquet
 from slackwater.storage.store import ObjectStore
 
 _BATCH_ROWS = 1 << 16
@@ -171,4 +171,4 @@ def _leaves(schema: pa.Schema, names: Sequence[str]) -> list[int]:
 
 
 def _has_field_ids(schema: Any) -> bool:
-    return any((column.metadata or {}).get(b"PARQUET:field_id") is not None for column in schema)
+    return any((column.metadata or {}).get(FIELD_ID_KEY) is not None for column in schema)

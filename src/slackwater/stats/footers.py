@@ -18,12 +18,10 @@ from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType
 from slackwater.stats.collected import StatsLeaf, StatsLeaves, stats_leaves
 from slackwater.stats.footer_bounds import Writer, json_bounds
-from slackwater.storage.parquet_footer import ParquetFooter, RowGroup, leaf_count, read_footer
+from slackwater.storage.parquet_footer import FIELD_ID_KEY, ParquetFooter, RowGroup, leaf_count, read_footer
 from slackwater.storage.store import ObjectStore
 
 __all__ = ["StatsLeaves", "parquet_footer", "stats_leaves", "stats_of_footer"]
-
-_FIELD_ID = b"PARQUET:field_id"
 
 
 def stats_of_footer(footer: ParquetFooter, columns: StatsLeaves) -> str:
@@ -89,7 +87,7 @@ def _visit(column: pa.Field, parent: ColumnPath, index: int, content: _Content) 
     path = (*parent, column.name)
     folded = tuple(name.lower() for name in path)
     content.folded.add(folded)
-    number = (column.metadata or {}).get(_FIELD_ID)
+    number = (column.metadata or {}).get(FIELD_ID_KEY)
     arrow = column.type.storage_type if isinstance(column.type, pa.BaseExtensionType) else column.type
     end = index + leaf_count(arrow)
     if pa.types.is_struct(arrow):

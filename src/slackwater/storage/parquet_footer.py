@@ -15,6 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+FIELD_ID_KEY = b"PARQUET:field_id"
+"""What pyarrow calls a column's field id, among the metadata of its Arrow field."""
+
 _MOST_DEPTH = 32
 # pyarrow goes down a schema by calls of functions, which need a stack.
 _MOST_SCHEMA_DEPTH = 300

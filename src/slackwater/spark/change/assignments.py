@@ -19,7 +19,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.row_rules import RowRules
 from slackwater.protocol.schema.column_paths import format_column_path, has_path, parse_column_path, resolve_path
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
-from slackwater.spark.session.modes import condition_of, plain_filter
+from slackwater.spark.session.modes import condition_of, plain_method
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.write.store_types import StoreAssignment, stored
@@ -284,7 +284,7 @@ def _analyse(frame: DataFrame, condition: Column, deterministic: bool) -> None:
         _ = frame.join(other, condition).schema
     else:
         # A filter of Connect answers with the schema it knows; a new column makes the server look at the plan.
-        _ = plain_filter(frame, condition).select(F.lit(1).alias(_OTHER)).schema
+        _ = plain_method(frame, "filter")(condition).select(F.lit(1).alias(_OTHER)).schema
 
 
 @contextmanager

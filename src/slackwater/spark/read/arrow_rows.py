@@ -28,7 +28,7 @@ _MOST_SPLIT_BYTES, _LEAST_SPLIT_BYTES = 128 * 1024**2, 4 * 1024**2
 class ArrowFiles:
     """Files to read: places as `file_place` gives them, sizes in bytes where they are known, rows to leave out.
 
-    `constants`: the values of further columns, one a file; `urls`: those of a column FILE, where it is wanted.
+    `urls`: the values of a column FILE, where it is wanted.
     """
 
     places: Sequence[str]

@@ -20,9 +20,7 @@ from slackwater.spark.conditions.trees import has_variables
 from slackwater.spark.session.modes import (
     attribute_ids,
     is_connect,
-    plain_filter,
     plain_method,
-    plain_select,
     same_columns,
     same_plan,
     with_methods,
@@ -99,7 +97,7 @@ def _frame(scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, fi
         both = And((predicate, found))
         fewer = scan.files_for(both) if columns_of(found) else files
         renewed = stages if fewer.num_rows == files.num_rows else _planned_anew(scan, stages, fewer)
-        stage = _Stage(plain_filter(renewed[-1].frame, condition), condition)
+        stage = _Stage(plain_method(renewed[-1].frame, "filter")(condition), condition)
         return _frame(scan, (*renewed, stage), both, fewer)
 
     def project(*columns: Any) -> DataFrame:
@@ -121,13 +119,13 @@ def _frame(scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, fi
 
 def _selected(scan: Plannable, stages: tuple[_Stage, ...], files: pa.Table, asked: Sequence[Any]) -> DataFrame:
     """What `asked` selects of the last stage's frame, of which no more is read."""
-    whole = plain_select(stages[-1].frame, asked)
+    whole = plain_method(stages[-1].frame, "select")(*asked)
     conditions = [stage.condition for stage in stages[1:]]
     needed = _needed(whole, stages[0].frame, [*asked, *conditions])
     if needed is None or needed.issuperset(stages[0].frame.columns):
         return whole
     renewed = _planned_anew(scan, stages, files, needed)
-    frame = plain_select(renewed[-1].frame, asked)
+    frame = plain_method(renewed[-1].frame, "select")(*asked)
 
     def method(name: str) -> Callable[..., DataFrame]:
         def call(*args: Any, **kwargs: Any) -> DataFrame:
@@ -149,7 +147,7 @@ def _planned_anew(
 ) -> tuple[_Stage, ...]:
     renewed = [_Stage(same_columns(stages[0].frame, scan.frame_of(files, needed)), None)]
     for stage in stages[1:]:
-        filtered = plain_filter(renewed[-1].frame, stage.condition)
+        filtered = plain_method(renewed[-1].frame, "filter")(stage.condition)
         renewed.append(_Stage(same_plan(stage.frame, filtered), stage.condition))
     return tuple(renewed)
 

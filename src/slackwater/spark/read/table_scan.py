@@ -61,12 +61,10 @@ from slackwater.spark.read.narrowing import narrowing_frame
 from slackwater.spark.read.readable_types import validate_types
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.locations import DataLocations, verify_urls
-from slackwater.spark.session.modes import (
-    is_connect,
-)
+from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.options import Options
-from slackwater.spark.session.row_way import RowWay, require_connector, row_way
+from slackwater.spark.session.row_way import RowWay, row_way
 from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
 
@@ -329,7 +327,6 @@ class TableScan:
 
     def _relation(self, paths: Sequence[str], schema: spark_types.StructType, partitioned: bool) -> DataFrame:
         store, segment = self.snapshot.store, self.snapshot.segment
-        require_connector(self.spark, store)
         require_shared(self.spark, store, lambda: log_sample(segment))
         reader = self.spark.read.schema(schema)
         if partitioned:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 
-from slackwater.data_files.conversion import FIELD_ID
 from slackwater.errors import UnsupportedFeature
 from slackwater.spark.session.types import PARQUET_FIELD_ID
+from slackwater.storage.parquet_footer import FIELD_ID_KEY
 
 _LEAVES: dict[type[spark_types.DataType], pa.DataType] = {
     spark_types.StringType: pa.string(),
@@ -38,7 +38,7 @@ def to_arrow_schema(schema: spark_types.StructType) -> pa.Schema:
 
 def _field(field: spark_types.StructField) -> pa.Field:
     number = (field.metadata or {}).get(PARQUET_FIELD_ID)
-    metadata = None if number is None else {FIELD_ID: str(number).encode()}
+    metadata = None if number is None else {FIELD_ID_KEY: str(number).encode()}
     return pa.field(field.name, _type(field.dataType), True, metadata)
 
 

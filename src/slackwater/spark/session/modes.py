@@ -150,25 +150,12 @@ def with_methods(frame: DataFrame, methods: Mapping[str, Callable[..., Any]]) ->
     return classic
 
 
-def plain_filter(frame: DataFrame, condition: Any) -> DataFrame:
-    """`frame.filter(condition)` as Spark does it."""
-    return _plain(frame).filter(frame, condition)  # type: ignore[no-any-return]
-
-
-def plain_select(frame: DataFrame, columns: Sequence[Any]) -> DataFrame:
-    """`frame.select(*columns)` as Spark does it."""
-    return _plain(frame).select(frame, *columns)  # type: ignore[no-any-return]
-
-
 def plain_method(frame: DataFrame, name: str) -> Callable[..., DataFrame]:
     """The method `name` of `frame` as Spark has it."""
-    return functools.partial(getattr(_plain(frame), name), frame)
-
-
-def _plain(frame: DataFrame) -> Any:
     from pyspark.sql import DataFrame as AnyDataFrame
 
-    return next(c for c in type(frame).__mro__ if c.__module__.startswith("pyspark.") and c is not AnyDataFrame)
+    base = next(c for c in type(frame).__mro__ if c.__module__.startswith("pyspark.") and c is not AnyDataFrame)
+    return functools.partial(getattr(base, name), frame)
 
 
 def read_paths(spark: SparkSession, reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:

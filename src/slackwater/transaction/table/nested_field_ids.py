@@ -18,10 +18,9 @@ from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.iceberg_compat import nested_ids
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
-from slackwater.storage.parquet_footer import open_parquet
+from slackwater.storage.parquet_footer import FIELD_ID_KEY, open_parquet
 from slackwater.storage.store import ObjectStore
 
-_ID = b"PARQUET:field_id"
 _SUFFIX = ".ids"
 
 
@@ -82,7 +81,7 @@ def _typed(arrow: Any, data_type: DataType, ids: Mapping[str, int], prefix: str,
 
 def _part(found: pa.Field, data_type: DataType, ids: Mapping[str, int], name: str, mode: str) -> pa.Field:
     typed = found.with_type(_typed(found.type, data_type, ids, f"{name}.", mode))
-    return typed.with_metadata({**(found.metadata or {}), _ID: str(ids[name]).encode()})
+    return typed.with_metadata({**(found.metadata or {}), FIELD_ID_KEY: str(ids[name]).encode()})
 
 
 def _rewrite(path: Path, schema: StructType, mode: str) -> None:
