@@ -10,6 +10,7 @@ import pytest
 
 from slackwater.errors import DeadlockDetected, LockTimeout, TimestampConflict
 from slackwater.owner.api.granules import granule
+from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import TransactionResponse
 from tests.contract.owners import OwnedLake, added, at_once
 from tests.contract.test_transactions import Shelf
@@ -135,6 +136,16 @@ def test_two_that_hold_the_same_table_are_told_different_times_and_go_in_their_o
     one.write(shelf.a, may_move=True)
     answers = at_once(two.commit, one.commit)
     assert [answer.timestamp_ms for answer in answers] == [second.high_ms, first.high_ms]
+
+
+def test_nobody_waits_for_a_time_that_was_promised_to_itself(shelf: Shelf) -> None:
+    """Who was told a time may ask for a later one."""
+    shelf.later(1000)
+    early = shelf.txn()
+    told = early.ask(holds=[shelf.a])
+    shelf.later(100)
+    early.range = TimestampRange(told.high_ms)
+    assert early.write(shelf.a).commit().timestamp_ms > told.high_ms
 
 
 def test_what_is_held_is_free_when_the_transaction_ends_or_is_heard_of_no_more(shelf: Shelf) -> None:
