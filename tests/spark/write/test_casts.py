@@ -266,3 +266,17 @@ def test_a_table_named_by_its_path_takes_values_by_store_assignment(
                 stored_columns(rows, one_column(type_of(of))).collect()
         else:
             assert not takes(rows, one_column(type_of(of)))
+
+
+def test_under_legacy_ansi_casts_refuse_in_a_table_named_by_its_path_too(
+    spark: SparkSession, tmp_path: Path, conf: Conf
+) -> None:
+    settings(conf, "LEGACY", "true")
+    expected = answers("saveAsTable append", "LEGACY", "true")
+    under_ansi = values_of(answers("saveAsTable append", "ANSI", "true"))
+    fitting = {cell: value for cell, value in values_of(expected).items() if cell in under_ansi}
+    assert len(fitting) > 100
+    assert appended(spark, tmp_path, fitting, lambda writer: writer.saveAsTable(f"delta.`{tmp_path}`")) == fitting
+    ours = Assigned(spark, expected)
+    assert set(ours.columns) <= set(expected) - with_answer(expected, REFUSED)
+    ours.fail(set(ours.columns) - set(fitting))
