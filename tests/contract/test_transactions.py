@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -256,12 +257,14 @@ def test_a_lone_commit_and_a_new_table_come_after_a_time_slice_of_the_same_milli
 
 def sliced(shelf: Shelf, at_ms: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Cut]:
     """Begin a time slice; when this returns it is answered, or waits for others. What is returned waits for it."""
-    waits, answers = threading.Event(), []
+    waits, answers, looks = threading.Event(), [], itertools.count()
     is_told = time_slices.is_told
 
     def seen(*arguments: Any) -> bool:
         found = is_told(*arguments)
-        waits.set()
+        # It looks for the first time before it is committed that others are told later times only.
+        if next(looks):
+            waits.set()
         return found
 
     def ask() -> None:
