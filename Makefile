@@ -10,6 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE
 SUITE = --ignore=tests/interop --ignore=tests/benchmarks
 COLLECT = $(BIN)/python -m pytest -qqq --collect-only tests
 STAMP = $(VENV)/.installed
+CONNECTOR = SLACKWATER_CONNECTOR=$$($(BIN)/python -m tests.stores.install_connector)
+STRICT = SLACKWATER_SERVERS=$$($(BIN)/python -m tests.stores.install_servers)
 
 .PHONY: demo test test-long test-kernel test-classic test-connect interop stores bench-smoke check bench environment clean
 
@@ -49,11 +51,16 @@ interop: environment
 	$(BIN)/python -m tests.interop.install_delta_spark
 	$(PYTEST) tests/interop
 
-# Tables in S3 with Spark's own connector, in both modes; Maven fetches it once. Without it they are in the suite.
+# Tables in object stores: with Spark's own connector for S3, and before servers that ask for more than the suite's; Maven,
+# Go and npm fetch them once. Without these, the tests are in the suite.
 stores: environment
 	$(BIN)/python -m tests.stores.install_connector
-	SLACKWATER_CONNECTOR=$$($(BIN)/python -m tests.stores.install_connector) $(PYTEST) tests/stores
-	SLACKWATER_CONNECTOR=$$($(BIN)/python -m tests.stores.install_connector) $(PYTEST) tests/stores --connect
+	$(BIN)/python -m tests.stores.install_servers
+	$(STRICT) $(PYTEST) tests/contract/test_object_store.py
+	$(STRICT) $(PYTEST) tests/stores
+	$(STRICT) $(PYTEST) tests/stores --connect
+	$(STRICT) $(CONNECTOR) $(PYTEST) tests/stores
+	$(STRICT) $(CONNECTOR) $(PYTEST) tests/stores --connect
 
 # The benchmarks run, on little data, and both sides of each agree.
 bench-smoke: environment

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from tests.contract.owners import COMBINATIONS, OwnedLake, new_lake
 from tests.contract.postgres import PostgresServer, shared_server
 from tests.contract.s3_server import s3_server
+from tests.stores.servers import PLACES, Place
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +21,13 @@ def s3_options() -> Iterator[dict[str, str]]:
     pytest.importorskip("flask", reason='the S3 half of the suite needs a server: pip install "moto[server]"')
     with s3_server() as options:
         yield options
+
+
+@pytest.fixture(scope="session")
+def place_of() -> Iterator[Callable[[str], Place]]:
+    """The bucket on a server of PLACES, which starts with the first test that asks for it."""
+    with contextlib.ExitStack() as running:
+        yield cache(lambda name: running.enter_context(PLACES[name]()))
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ from slackwater.errors import (
 )
 from slackwater.storage import ObjectStore, open_store
 from tests.contract.s3_server import BUCKET, answering
+from tests.stores.servers import PLACES, Place
 
 ODD_NAMES = [
     "a b",
@@ -60,10 +61,13 @@ for round in range(20):
         pass
 """
 
+# Those that ask for more than the server of the suite: `make stores` has them.
+_SERVERS = [name for name in PLACES if name != "s3"]
+
 _names = itertools.count()
 
 
-@pytest.fixture(params=["local", "memory", "s3"])
+@pytest.fixture(params=["local", "memory", "s3", *_SERVERS])
 def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], ObjectStore]:
     """Opens the same new, empty root again and again; its name needs percent-encoding in a URL."""
     if request.param == "local":
@@ -71,8 +75,11 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Object
     name = f"t%20{next(_names)}%2520"
     if request.param == "memory":
         return lambda: open_store(f"memory://contract/{name}")
-    options = request.getfixturevalue("s3_options")
-    return lambda: open_store(f"s3://{BUCKET}/{name}", options)
+    if request.param == "s3":
+        options = request.getfixturevalue("s3_options")
+        return lambda: open_store(f"s3://{BUCKET}/{name}", options)
+    place: Place = request.getfixturevalue("place_of")(request.param)
+    return lambda: open_store(f"{place.url}/{name}", place.options)
 
 
 @pytest.fixture
@@ -126,7 +133,9 @@ def test_a_local_file_that_cannot_be_read_leaves_the_object_as_it_was(store: Obj
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_names_are_taken_literally(store: ObjectStore, name: str) -> None:
+def test_names_are_taken_literally(store: ObjectStore, name: str, request: pytest.FixtureRequest) -> None:
+    if "\\" in name and store.root_url.startswith("abfss:"):
+        request.applymarker(pytest.mark.xfail(strict=True, reason="Azure takes a backslash for a slash"))
     store.put_if_absent(name, b"odd")
     assert store.read(name) == b"odd"
     assert paths(store, "", recursive=True) == [name]
@@ -365,12 +374,16 @@ def test_of_many_threads_that_create_one_object_exactly_one_wins(fresh: Callable
         assert fresh().read(path) == winners[0]
 
 
-@pytest.mark.parametrize("kind", ["local", "s3"])
+@pytest.mark.parametrize("kind", ["local", "s3", *_SERVERS])
 def test_of_two_processes_that_create_one_object_exactly_one_wins(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    options: dict[str, str] = request.getfixturevalue("s3_options") if kind == "s3" else {}
-    root = f"s3://{BUCKET}/processes" if kind == "s3" else str(tmp_path / "t")
+    place = Place(str(tmp_path), {})
+    if kind == "s3":
+        place = Place(f"s3://{BUCKET}", request.getfixturevalue("s3_options"))
+    elif kind != "local":
+        place = request.getfixturevalue("place_of")(kind)
+    root, options = f"{place.url}/processes", place.options
     # object_store reads the same names from the environment, in capitals.
     env = {**os.environ, **{key.upper(): value for key, value in options.items()}}
     racers = [
