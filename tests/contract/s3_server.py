@@ -40,15 +40,17 @@ def s3_server() -> Iterator[dict[str, str]]:
 
 
 @contextlib.contextmanager
-def answering(status: int) -> Iterator[dict[str, str]]:
-    """The storage options of a server that answers every request with `status`."""
+def answering(status: int, body: str = "") -> Iterator[dict[str, str]]:
+    """The storage options of a server that answers every request with `status` and `body`."""
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self.send_response(status)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(len(body.encode())))
             self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body.encode())
 
         do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _answer  # noqa: N815 - the names that the server looks for
 
@@ -56,7 +58,7 @@ def answering(status: int) -> Iterator[dict[str, str]]:
             """Nothing is printed."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield _options(f"http://127.0.0.1:{server.server_address[1]}")

@@ -339,10 +339,11 @@ class _Recovering:
 def require_none_lost(root: str | os.PathLike[str], storage_options: Mapping[str, str] | None) -> None:
     """Return where no table right below a local `root` has an owner, whose state then is lost, or is elsewhere.
 
-    Raises OperationNotAllowed.
+    In an object store only the bucket is looked for. Raises OperationNotAllowed, and StorageError where there is none.
     """
     store = open_store(root, storage_options)
     if store.local_root is None:
+        store.list_from("_delta_log")
         return
     for path in Path(store.local_root).glob("*/_delta_log"):
         with suppress(SlackwaterError):

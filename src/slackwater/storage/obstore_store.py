@@ -23,6 +23,7 @@ from slackwater.errors import (
 )
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
 from slackwater.storage.range_reader import RangeReader
+from slackwater.storage.refusals import answer_of
 from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, open_local
 
 _READERS = 32
@@ -59,12 +60,9 @@ class ObstoreStore:
     def list_from(self, prefix: str, start_after: str = "", recursive: bool = False) -> list[ObjectMeta]:
         prefix = checked_prefix(prefix)
         directory = self._prefix + prefix + "/" if prefix else self._prefix
-        with self._explained("list", prefix):
-            try:
-                metas = self._list(directory, self._prefix + start_after if start_after else "", recursive)
-            except FileNotFoundError as error:
-                # An absent directory lists as nothing; only an absent bucket answers "not found".
-                raise self._no_bucket("list", prefix) from error
+        # An absent directory lists as nothing; only an absent bucket answers "not found".
+        with self._explained("list", prefix, needs="bucket"):
+            metas = self._list(directory, self._prefix + start_after if start_after else "", recursive)
         found = [_object_meta(meta, meta["path"][len(self._prefix) :]) for meta in metas]
         # Code points order as their UTF-8 bytes do.
         return sorted((meta for meta in found if meta.path > start_after), key=lambda meta: meta.path)
@@ -131,12 +129,9 @@ class ObstoreStore:
 
     def put_file(self, path: str, local_file: str | os.PathLike[str]) -> None:
         key = self._key(path)
-        with open_local(local_file) as source, self._explained("put", path):
-            try:
-                # A large one goes in parts, which the store joins at the end: a reader never sees half of it.
-                self._backend.put(key, source)
-            except FileNotFoundError as error:
-                raise self._no_bucket("put", path) from error
+        with open_local(local_file) as source, self._explained("put", path, needs="bucket"):
+            # A large one goes in parts, which the store joins at the end: a reader never sees half of it.
+            self._backend.put(key, source)
 
     def delete(self, paths: Sequence[str]) -> None:
         keys = [self._key(path) for path in paths]
@@ -171,11 +166,8 @@ class ObstoreStore:
 
     def _put(self, mode: str, path: str, data: bytes) -> None:
         key = self._key(path)
-        with self._explained(mode, path):
-            try:
-                self._backend.put(key, data, mode=mode)
-            except FileNotFoundError as error:
-                raise self._no_bucket(mode, path) from error
+        with self._explained(mode, path, needs="bucket"):
+            self._backend.put(key, data, mode=mode)
 
     def _list(self, directory: str, start_after: str, recursive: bool) -> list[Any]:
         prefix = directory.removesuffix("/") or None
@@ -219,28 +211,35 @@ class ObstoreStore:
         )
 
     @contextlib.contextmanager
-    def _explained(self, operation: str, path: str) -> Iterator[None]:
-        url = self._url(path)
+    def _explained(self, operation: str, path: str, needs: str = "object") -> Iterator[None]:
         try:
             yield
         except SlackwaterError:
             raise
-        except FileNotFoundError as error:
-            raise self._not_found(operation, path) from error
-        except exceptions.AlreadyExistsError as error:
-            raise ObjectExists(f"{operation} {url}: it exists already and was left as it is") from error
-        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise StorageRefused(
-                f"{operation} {url} was denied: check the credentials and their rights ({_first_part(error)})"
-            ) from error
-        except _UNSUPPORTED as error:
-            raise StorageRefused(
+        except Exception as error:  # noqa: BLE001 - obstore raises some, through PyO3, that are of no tree
+            # What they say may hold signed URLs and tokens: nobody is to see them as the cause.
+            raise self._told(operation, path, needs, error) from None
+
+    def _told(self, operation: str, path: str, needs: str, error: Exception) -> StorageError:
+        url, answer = self._url(path), answer_of(error)
+        if isinstance(error, exceptions.AlreadyExistsError):
+            return ObjectExists(f"{operation} {url}: it exists already and was left as it is")
+        is_missing = isinstance(error, FileNotFoundError) and answer.remedy is None
+        if answer.names_no_bucket or (is_missing and needs == "bucket"):
+            return self._no_bucket(operation, path)
+        if is_missing:
+            return self._not_found(operation, path)
+        if isinstance(error, _UNSUPPORTED):
+            return StorageRefused(
                 f"{operation} {url} is not supported by this store; committing needs conditional put "
-                f"(on S3: leave `aws_conditional_put` at `etag`): {_first_part(error)}"
-            ) from error
-        except Exception as error:
-            # obstore raises its own errors, built-in ones and, through PyO3, some of neither kind.
-            raise StorageError(f"{operation} {url} failed: {_first_part(error)}") from error
+                f"(on S3: leave `aws_conditional_put` at `etag`): {answer}"
+            )
+        if answer.remedy is None:
+            why = "" if answer.was_reached else "the store could not be reached: check the endpoint and the network: "
+            return StorageError(f"{operation} {url} failed: {why}{answer}")
+        # An earlier try of a request that is refused in the end may have had its effect, and part of a batch.
+        kind = StorageError if answer.was_retried or operation == "delete" else StorageRefused
+        return kind(f"{operation} {url} was denied: {answer.remedy} ({answer})")
 
 
 def _reopened(open_at: Callable[[str], tuple[ObjectStore, str]], location: Location) -> ObstoreStore:
@@ -250,8 +249,3 @@ def _reopened(open_at: Callable[[str], tuple[ObjectStore, str]], location: Locat
 
 def _object_meta(meta: Any, path: str) -> ObjectMeta:
     return ObjectMeta(path, meta["size"], (meta["last_modified"] - _EPOCH) // timedelta(milliseconds=1))
-
-
-def _first_part(error: BaseException) -> str:
-    # obstore appends a multi-line dump of the Rust error.
-    return str(error).partition("\n\nDebug source")[0]

@@ -1,0 +1,111 @@
+"""What a store answered that went wrong, in one sentence: what, where, what to do; and no secret.
+
+obstore gives the answer as text only: the status, and the body, in which S3, Google's store and Azure say a code of
+their documents. What else is in it (signed URLs, headers that were signed) may be secret, and is left out.
+
+Source: S3 "Error responses", Azure "Common REST API error codes", Cloud Storage XML API "HTTP status and error codes".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from xml.sax.saxutils import unescape
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_RETRIED = re.compile(r"after [1-9]\d* retries")
+_BODY = re.compile(r"(status code: \d{3}[^:<]*):?\s*<.*", re.DOTALL)
+# The answer to a batch that obstore has taken apart.
+_BATCH = re.compile(r": ([^:]*) \(code: (\w+)\)")
+_QUERY = re.compile(r"\?[^\s\"')]+")
+_USER = re.compile(r"//[^/\s@]*:[^/\s@]*@")
+# Where machines in clouds ask for their role's credentials.
+_ROLE = re.compile(
+    r"169\.254\.|metadata\.google\.internal|/computeMetadata/|/latest/api/token|fd00:ec2::", re.IGNORECASE
+)
+_MOST = 400
+
+_NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound"})
+_WRONG_KEYS = "the store does not accept the credentials: check the key, the secret and the session token"
+_EXPIRED = "the credentials have expired: get new ones"
+_WRONG_REGION = (
+    "the bucket is in another region: set it as aws_region, AWS_REGION or fs.s3a.endpoint.region, and an endpoint of it"
+)
+_CLOCK = "this machine's clock and the store's are too far apart: set the clock"
+_NO_RIGHT = "check the credentials and their rights"
+_NO_CREDENTIALS = (
+    "there are no credentials: neither options nor the session's settings, the environment or a profile have any, and "
+    "this machine has no role in a cloud"
+)
+_REMEDIES = {
+    code: remedy
+    for codes, remedy in (
+        ("InvalidAccessKeyId SignatureDoesNotMatch InvalidToken XAdminUserNotFound AuthenticationFailed", _WRONG_KEYS),
+        ("InvalidAuthenticationInfo InvalidSecurity NoAuthenticationInformation", _WRONG_KEYS),
+        ("ExpiredToken ExpiredTokenException TokenRefreshRequired", _EXPIRED),
+        ("AuthorizationHeaderMalformed PermanentRedirect IllegalLocationConstraintException", _WRONG_REGION),
+        ("RequestTimeTooSkewed RequestExpired", _CLOCK),
+        ("AccessDenied AllAccessDisabled AuthorizationFailure AuthorizationPermissionMismatch", _NO_RIGHT),
+        ("InsufficientAccountPermissions AccountProblem UserProjectAccountProblem", _NO_RIGHT),
+    )
+    for code in codes.split()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A store's answer: its `status`, `code` and `message`, as far as it says them; `was_retried` after others."""
+
+    status: int | None
+    code: str
+    message: str
+    was_retried: bool
+    text: str
+
+    @property
+    def names_no_bucket(self) -> bool:
+        """Whether the store says that the bucket or container is not there."""
+        return self.code in _NO_BUCKET
+
+    @property
+    def remedy(self) -> str | None:
+        """What to do about a request that the store will not serve; None where it failed in another way."""
+        if _ROLE.search(self.text):
+            return _NO_CREDENTIALS
+        if self.code in _REMEDIES:
+            return _REMEDIES[self.code]
+        if "redirect without LOCATION" in self.text:
+            return _WRONG_REGION
+        return _NO_RIGHT if self.status in (401, 403) else None
+
+    @property
+    def was_reached(self) -> bool:
+        """Whether the store has said anything."""
+        return self.status is not None or "error sending request" not in self.text
+
+    def __str__(self) -> str:
+        if self.code:
+            return _short(f"{self.code}: {self.message}" if self.message else self.code)
+        bare = _BODY.sub(r"\1", self.text.partition("\n\nDebug source")[0])
+        return _short(_USER.sub("//", _QUERY.sub("", bare)))
+
+
+def answer_of(error: BaseException) -> Answer:
+    """What a store said, by the exception of obstore."""
+    text = str(error)
+    status = _STATUS.search(text)
+    code, message = _element(text, "Code"), _element(text, "Message")
+    if batch := _BATCH.search(text):
+        message, code = batch.groups()
+    return Answer(int(status[1]) if status else None, code, message, _RETRIED.search(text) is not None, text)
+
+
+def _element(text: str, name: str) -> str:
+    found = re.search(rf"<{name}>(.*?)</{name}>", text, re.DOTALL)
+    # Azure's messages go on with the request's id and the time.
+    return unescape(found[1], {"&#34;": '"', "&#39;": "'", "&quot;": '"'}).partition("\n")[0].strip() if found else ""
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split()).rstrip(": ")
+    return line if len(line) <= _MOST else line[:_MOST] + " …"
