@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .golden import IS_PRESENT, WHY_ABSENT, GoldenTable, table_hash
+from .golden import GoldenTable, require_golden_tables, table_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,11 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _golden_tables() -> None:
-    if IS_PRESENT:
-        return
-    if os.environ.get("CI", "").lower() == "true":
-        pytest.fail(WHY_ABSENT)
-    pytest.skip(WHY_ABSENT)
+    require_golden_tables()
 
 
 @pytest.fixture(scope="session")

@@ -78,9 +78,7 @@ def test_a_commit_by_one_who_may_only_read_is_refused(users: Users, path: str) -
     before = objects(users, path)
     transaction = Transaction(path, storage_options=users.reader)
     transaction.add(add("b.parquet"))
-    with pytest.raises(
-        CommitFailed, match=r"the table is unchanged: .* denied: check the credentials"
-    ):
+    with pytest.raises(CommitFailed, match=r"the table is unchanged: .* denied: check the credentials"):
         transaction.commit()
     assert objects(users, path) == before
     assert Snapshot.load(path, storage_options=users.reader).version == 0
