@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from slackwater.data_files.calendars import OLD_CALENDAR, require_one_calendar
-from slackwater.data_files.conversion import Matched, matched
+from slackwater.data_files.conversion import matched
 from slackwater.data_files.fetched_file import FetchedFile, ranges_of
 from slackwater.errors import CorruptTable, DataFileNotFound
+from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage.gate import opened_place
-from slackwater.storage.parquet_footer import FIELD_ID_KEY, RowGroup, leaf_count, open_parquet
+from slackwater.storage.parquet_footer import ParquetFooter, RowGroup, leaf_count, parquet_file, read_footer
 from slackwater.storage.store import ObjectStore
 
 _BATCH_ROWS = 1 << 16
@@ -47,13 +46,14 @@ class RowsWanted:
     """The columns to read: physical names with their types, by field id where they have one and `by_id` is set.
 
     `constants`: the columns whose values each split has. `row`: the name of a column for the index of each row in its
-    file, if it is wanted.
+    file, if it is wanted. `matching`: row groups in which no row can match are left out, others are read as a whole.
     """
 
     columns: pa.Schema
     by_id: bool = False
     constants: pa.Schema = field(default_factory=lambda: pa.schema([]))
     row: str | None = None
+    matching: RowGroupTest | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -77,25 +77,20 @@ def read_split(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator
         )
     source = FetchedFile(opened, path, meta.size_bytes)
     try:
-        file, groups = open_parquet(source)
+        footer = read_footer(source)
+        file = _OpenFile(source, footer, where, wanted)
     except (ValueError, pa.ArrowException, OSError) as error:
         raise CorruptTable(f"{where} is not a Parquet file that can be read: {error}") from error
-    if wanted.by_id and file.metadata.num_columns and not _has_field_ids(file.schema_arrow):
-        raise CorruptTable(f"{where} has no field ids, and the table finds columns by them: its columns cannot be told")
-    told = file.metadata.metadata or {}
-    is_old = any(key in told for key in OLD_CALENDAR)
-    columns = matched(file.schema_arrow, wanted.columns, wanted.by_id, where)
-    deleted = np.array(split.deleted or [], np.uint64)
+    may_match = wanted.matching.may_match(footer) if wanted.matching else [True] * len(footer.row_groups)
+    deleted = np.array([] if split.deleted is None else split.deleted.to_array(), np.uint64)
     first = 0
-    for number, group in enumerate(groups):
-        if _begins_in(group, split, number):
-            for batch in _explained(_group(file, number, group, source, columns, wanted), where):
-                if is_old:
-                    require_one_calendar(batch, where)
-                yield from _finished(batch, first, split, wanted, deleted)
-                first += batch.num_rows
-        else:
-            first += group.num_rows
+    for number, group in enumerate(footer.row_groups):
+        if may_match[number] and _begins_in(group, split, number):
+            at = first
+            for batch in file.rows(number):
+                yield from _finished(batch, at, split, wanted, deleted)
+                at += batch.num_rows
+        first += group.num_rows
 
 
 def _begins_in(group: RowGroup, split: Split, number: int) -> bool:
@@ -104,34 +99,47 @@ def _begins_in(group: RowGroup, split: Split, number: int) -> bool:
     return split.start <= begin and (split.end is None or begin < split.end)
 
 
-def _group(
-    file: pq.ParquetFile,
-    number: int,
-    group: RowGroup,
-    source: FetchedFile,
-    columns: Sequence[Matched],
-    wanted: RowsWanted,
-) -> Iterator[pa.RecordBatch]:
-    names = list(dict.fromkeys(column.name for column in columns if column.name is not None))
-    if not names:
+class _OpenFile:
+    """A file whose footer was read, and how the wanted columns come of its own."""
+
+    def __init__(self, source: FetchedFile, footer: ParquetFooter, where: str, wanted: RowsWanted) -> None:
+        self._source, self._footer, self._where, self._wanted = source, footer, where, wanted
+        self._file = parquet_file(source, footer)
+        schema = self._file.schema_arrow
+        if wanted.by_id and footer.metadata.num_columns and not footer.has_field_ids:
+            raise CorruptTable(
+                f"{where} has no field ids, and the table finds columns by them: its columns cannot be told"
+            )
+        self._columns = matched(schema, wanted.columns, wanted.by_id, where)
+        self._names = list(dict.fromkeys(column.name for column in self._columns if column.name is not None))
+        self._leaves = _leaves(schema, self._names)
+        self._is_old = any(key in (footer.metadata.metadata or {}) for key in OLD_CALENDAR)
+
+    def rows(self, number: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a row group, deleted ones too, in the wanted columns."""
+        group = self._footer.row_groups[number]
+        try:
+            for batch in self._found(number, group) if self._names else self._empty(group):
+                if self._is_old:
+                    require_one_calendar(batch, self._where)
+                yield batch
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptTable(f"{self._where} cannot be read: its pages are damaged: {error}") from error
+
+    def _found(self, number: int, group: RowGroup) -> Iterator[pa.RecordBatch]:
+        self._source.fetch(ranges_of(group, self._leaves, self._source.size()))
+        for batch in self._file.iter_batches(_BATCH_ROWS, row_groups=[number], columns=self._names, use_threads=False):
+            found = {name: batch.column(batch.schema.get_field_index(name)) for name in self._names}
+            nothing = pa.nulls(batch.num_rows)
+            arrays = [c.convert(nothing if c.name is None else found[c.name]) for c in self._columns]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._wanted.columns)
+
+    def _empty(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
+        """As many rows as the group has, of which no column is in the file."""
         for at in range(0, group.num_rows, _BATCH_ROWS):
             nothing = pa.nulls(min(_BATCH_ROWS, group.num_rows - at))
-            arrays = [c.convert(nothing) for c in columns] or [nothing]
-            yield pa.RecordBatch.from_arrays(arrays, schema=_schema_or_one(wanted))
-        return
-    source.fetch(ranges_of(group, _leaves(file.schema_arrow, names), source.size()))
-    for batch in file.iter_batches(_BATCH_ROWS, row_groups=[number], columns=names, use_threads=False):
-        found = {name: batch.column(batch.schema.get_field_index(name)) for name in names}
-        nothing = pa.nulls(batch.num_rows)
-        arrays = [c.convert(nothing if c.name is None else found[c.name]) for c in columns]
-        yield pa.RecordBatch.from_arrays(arrays, schema=wanted.columns)
-
-
-def _explained(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from batches
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptTable(f"{where} cannot be read: its pages are damaged: {error}") from error
+            arrays = [c.convert(nothing) for c in self._columns] or [nothing]
+            yield pa.RecordBatch.from_arrays(arrays, schema=_schema_or_one(self._wanted))
 
 
 def _finished(
@@ -168,7 +176,3 @@ def _leaves(schema: pa.Schema, names: Sequence[str]) -> list[int]:
             found += range(at, at + count)
         at += count
     return found
-
-
-def _has_field_ids(schema: Any) -> bool:
-    return any((column.metadata or {}).get(FIELD_ID_KEY) is not None for column in schema)

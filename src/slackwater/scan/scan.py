@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Unknown, columns_of
 from slackwater.protocol.schema.schema import StructType
-from slackwater.scan.skipping import may_match
 from slackwater.stats.columns import Path, StatsColumns
+from slackwater.stats.skipping import may_match
 
 
 @dataclass(frozen=True, slots=True)

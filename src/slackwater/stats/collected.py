@@ -68,7 +68,7 @@ def stats_leaves(
     """
     found = TableProperties(properties)
     partitions = frozenset(partition_columns)
-    pairs = list(_pairs(StructType(tuple(f for f in schema if f.name not in partitions)), mode))
+    pairs = list(leaf_columns(StructType(tuple(f for f in schema if f.name not in partitions)), mode))
     chosen = _chosen([display for display, _ in pairs], schema, partitions, found)
     clustering = {tuple(path) for path in clustering_columns}
     leaves = tuple(
@@ -80,6 +80,11 @@ def stats_leaves(
     return StatsLeaves(leaves, DEFAULT_PREFIX_CHARACTERS if prefix is None else prefix, mode == ID)
 
 
+def leaf_columns(schema: StructType, mode: str) -> Iterator[tuple[ColumnPath, StatsLeaf]]:
+    """Every leaf column of `schema` with its path by display names; `mode` as `stats_leaves` takes it."""
+    yield from _walk(schema, physical_schema(schema, mode), (), (), mode)
+
+
 def parse_stats_columns(text: str) -> list[ColumnPath]:
     """The paths that a `dataSkippingStatsColumns` lists; raises InvalidArgument where one is none, or there is none."""
     parts = _LISTED.findall(text)
@@ -88,11 +93,6 @@ def parse_stats_columns(text: str) -> list[ColumnPath]:
             f"{DATA_SKIPPING_STATS_COLUMNS} must be names of columns separated by commas, found {text!r}"
         )
     return [parse_column_path(part.strip()) for part in parts]
-
-
-def _pairs(schema: StructType, mode: str) -> Iterator[tuple[ColumnPath, StatsLeaf]]:
-    """Every leaf column with its display path."""
-    yield from _walk(schema, physical_schema(schema, mode), (), (), mode)
 
 
 def _walk(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -21,7 +21,7 @@ from slackwater.stats.footer_bounds import Writer, json_bounds
 from slackwater.storage.parquet_footer import FIELD_ID_KEY, ParquetFooter, RowGroup, leaf_count, read_footer
 from slackwater.storage.store import ObjectStore
 
-__all__ = ["StatsLeaves", "parquet_footer", "stats_leaves", "stats_of_footer"]
+__all__ = ["StatsLeaves", "parquet_footer", "stats_leaves", "stats_of_footer", "stats_of_row_groups"]
 
 
 def stats_of_footer(footer: ParquetFooter, columns: StatsLeaves) -> str:
@@ -30,18 +30,14 @@ def stats_of_footer(footer: ParquetFooter, columns: StatsLeaves) -> str:
     Bounds are those of all rows of the file, and tight. A column that the file does not have is null in every row. Of
     an array or a map in the file nothing is known. Never raises for what stands in the footer.
     """
-    stats: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
-    content = None if footer.is_encrypted else _content(footer.metadata)
-    if content is not None:
-        groups = [group for group in footer.row_groups if group.num_rows]
-        writer = Writer.of(footer.created_by, footer.metadata.metadata or {})
-        for leaf in columns.leaves:
-            _describe(leaf, columns, content, footer, groups, writer, stats)
-    for name in ("minValues", "maxValues", "nullCount"):
-        if not stats[name]:
-            del stats[name]
-    stats["tightBounds"] = True
-    return orjson.dumps(stats).decode()
+    return _stats(footer, columns, _content_of(footer))
+
+
+def stats_of_row_groups(footer: ParquetFooter, columns: StatsLeaves) -> list[str]:
+    """As `stats_of_footer`, of each row group as if it were a file of its own."""
+    content = _content_of(footer)
+    alone = (replace(footer, num_rows=group.num_rows, row_groups=(group,)) for group in footer.row_groups)
+    return [_stats(group, columns, content) for group in alone]
 
 
 def parquet_footer(store: ObjectStore, path: str) -> tuple[ParquetFooter, int]:
@@ -67,6 +63,24 @@ class _Content:
     ids: dict[int, list[int]] = field(default_factory=dict)
     folded: set[ColumnPath] = field(default_factory=set)
     structs: set[ColumnPath] = field(default_factory=lambda: {()})
+
+
+def _stats(footer: ParquetFooter, columns: StatsLeaves, content: _Content | None) -> str:
+    stats: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    if content is not None:
+        groups = [group for group in footer.row_groups if group.num_rows]
+        writer = Writer.of(footer.created_by, footer.metadata.metadata or {})
+        for leaf in columns.leaves:
+            _describe(leaf, columns, content, footer, groups, writer, stats)
+    for name in ("minValues", "maxValues", "nullCount"):
+        if not stats[name]:
+            del stats[name]
+    stats["tightBounds"] = True
+    return orjson.dumps(stats).decode()
+
+
+def _content_of(footer: ParquetFooter) -> _Content | None:
+    return None if footer.is_encrypted else _content(footer.metadata)
 
 
 def _content(footer: pq.FileMetaData) -> _Content | None:

@@ -80,14 +80,21 @@ class ParquetFooter:
 def open_parquet(source: Any) -> tuple[pq.ParquetFile, tuple[RowGroup, ...]]:
     """The Parquet file in `source`, a seekable pyarrow file, and its row groups; the footer is read once.
 
-    Times of 96 bits come in microseconds: year 9999 would come out as another year in nanoseconds. Raises ValueError
-    for a footer that is damaged or encrypted, and what pyarrow raises.
+    Raises as `read_footer` and `parquet_file` do.
     """
     footer = read_footer(source)
+    return parquet_file(source, footer), footer.row_groups
+
+
+def parquet_file(source: Any, footer: ParquetFooter) -> pq.ParquetFile:
+    """The Parquet file in `source` whose footer was read already.
+
+    Times of 96 bits come in microseconds: year 9999 would come out as another year in nanoseconds. Raises ValueError
+    for an encrypted file, and what pyarrow raises.
+    """
     if footer.is_encrypted:
         raise ValueError("it is encrypted")
-    file = pq.ParquetFile(source, metadata=footer.metadata, coerce_int96_timestamp_unit="us")
-    return file, footer.row_groups
+    return pq.ParquetFile(source, metadata=footer.metadata, coerce_int96_timestamp_unit="us")
 
 
 def read_footer(source: Any) -> ParquetFooter:

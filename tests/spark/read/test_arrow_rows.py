@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -116,6 +117,41 @@ def test_columns_that_were_not_selected_are_found_where_spark_finds_them(by_arro
 def test_rows_are_counted_without_reading_a_column(by_arrow: SparkSession, table: str) -> None:
     frame = load(by_arrow, table)
     assert (frame.count(), frame.where("p = 2").count(), frame.where(frame.id < 3).count()) == (10, 3, 3)
+
+
+def damage_first_row_groups(path: str, count: int) -> None:
+    """Make row groups of ten rows of the table's one file, and the pages of the first ones such as nobody can read."""
+    file = next(Path(path).glob("*.parquet"))
+    pq.write_table(pq.read_table(file), file, row_group_size=10, use_dictionary=False, compression="snappy")
+    content = bytearray(file.read_bytes())
+    metadata = pq.ParquetFile(file).metadata
+    end = metadata.row_group(count).column(0).data_page_offset
+    content[4:end] = b"\xff" * (end - 4)
+    file.write_bytes(content)
+
+
+@pytest.mark.modes
+def test_conditions_leave_out_row_groups_of_files(by_arrow: SparkSession, tmp_path: Path) -> None:
+    """Of a file whose first row groups cannot be read, the others can: also what DML looks for, and its row indexes."""
+    path = str(tmp_path / "t")
+    rows = by_arrow.range(0, 100, 1, 1).withColumn("s", F.struct((F.col("id") % 7).alias("x")))
+    rows.write.format("delta").option("delta.enableDeletionVectors", "true").save(path)
+    damage_first_row_groups(path, 3)
+    frame = load(by_arrow, path)
+    with pytest.raises(PySparkException, match="its pages are damaged"):
+        frame.where("id >= 29").count()
+    assert frame.where("id >= 30").count() == 70
+    assert sorted(row.id for row in frame.where("id > 20").where(F.col("ID") >= 95).select("id").collect()) == [
+        *range(95, 100)
+    ]
+    assert frame.select("id").where("id < 30 or id > 3").limit(0).count() == 0
+    table = DeltaTable.forPath(by_arrow, path)
+    table.delete("id in (42, 77, 99)")
+    table.update("id = 50", {"id": F.lit(500)})
+    source = by_arrow.createDataFrame([(60,), (61,)], "id long")
+    table.alias("t").merge(source.alias("s"), "t.id = s.id AND t.id > 40").whenMatchedDelete().execute()
+    kept = load(by_arrow, path).where("id >= 40").collect()
+    assert sorted(row.id for row in kept) == [*(n for n in range(40, 99) if n not in (42, 50, 60, 61, 77)), 500]
 
 
 def test_feeds_and_row_ids_are_those_that_spark_gives(by_arrow: SparkSession, tmp_path: Path) -> None:

@@ -140,9 +140,9 @@ class RowChange:
         is_other = pc.is_in(files["path"], value_set=others["path"].combine_chunks())
         return files.filter(pc.invert(is_other)), others
 
-    def located(self, files: pa.Table) -> LocatedRows:
-        """The live rows of `files` with their addresses."""
-        return self.scan.located(files)
+    def located(self, files: pa.Table, predicate: Predicate | None = None) -> LocatedRows:
+        """The live rows of `files` with their addresses; with `predicate`, some that cannot match may be missing."""
+        return self.scan.located(files, predicate)
 
     def target(self, located: LocatedRows | DataFrame) -> DataFrame:
         """Rows of the table under its alias, as users' expressions name them."""

@@ -77,7 +77,7 @@ class RowMatches:
         counts: dict[str, int | None] = {**record_counts(whole)}
         if not undecided.num_rows:
             return RowMatches(change, condition, whole, undecided, counts, {})
-        located = change.located(undecided)
+        located = change.located(undecided, condition.predicate)
         matching = condition.filter(change.target(located))
         with progress.stage("finding rows", files=undecided.num_rows):
             by_address = change.makes_vectors or not condition.is_steady
@@ -109,7 +109,7 @@ class RowMatches:
         """The matching rows, located, under the target's alias."""
         change = self.change
         if self.condition.is_steady:
-            return self.condition.filter(change.target(change.located(self.files)))
+            return self.condition.filter(change.target(change.located(self.files, self.condition.predicate)))
         whole = change.located(self.whole).frame
         return change.target(whole.unionAll(self._partial.only(self.bitmaps or {})))
 

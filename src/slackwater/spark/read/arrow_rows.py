@@ -17,6 +17,7 @@ from slackwater.data_files.reading import RowsWanted, Split, read_split
 from slackwater.spark.read.file_columns import FILE, ROW, Constants
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.modes import default_parallelism
+from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage.store import ObjectStore
 
 _PLACE, _START, _END, _DELETED = (f"__slackwater_{part}" for part in ("place", "start", "end", "deleted"))
@@ -45,8 +46,11 @@ def arrow_rows(
     constants: Constants,
     by_id: bool,
     needs_row: bool,
+    test: RowGroupTest | None = None,
 ) -> DataFrame:
     """The rows of the files: the columns of `schema`, then the constants, then FILE and ROW where they are wanted.
+
+    Row groups that `test` rules out are not read.
 
     Raises nothing of the files: what is wrong with one fails the job that reads it.
     """
@@ -56,7 +60,7 @@ def arrow_rows(
     of_constants = spark_types.StructType([spark_types.StructField(name, kind) for name, (kind, _) in typed.items()])
     row = [spark_types.StructField(ROW, spark_types.LongType())] if needs_row else []
     found = spark_types.StructType([*schema.fields, *of_constants.fields, *row])
-    wanted = RowsWanted(to_arrow_schema(schema), by_id, to_arrow_schema(of_constants), ROW if needs_row else None)
+    wanted = RowsWanted(to_arrow_schema(schema), by_id, to_arrow_schema(of_constants), ROW if needs_row else None, test)
     tasks = _tasks(spark, files, typed)
     own = spark_types.StructType().add(_PLACE, "string").add(_START, "long").add(_END, "long").add(_DELETED, "binary")
     sent = spark.createDataFrame(tasks, schema=spark_types.StructType([*own.fields, *of_constants.fields]))

@@ -56,15 +56,20 @@ class Plannable(Protocol):
 
     @property
     def by_arrow(self) -> bool:
-        """Whether Spark cannot tell the scan which columns are needed."""
+        """Whether Spark cannot tell the scan which columns, and which rows, are needed."""
         ...
 
     def files_for(self, predicate: Predicate | None) -> pa.Table:
         """The files that may hold a match for `predicate`."""
         ...
 
-    def frame_of(self, files: pa.Table, needed: frozenset[str] | None = None) -> DataFrame:
-        """The rows of `files`; columns that are not `needed` are not read, and an error where they are used."""
+    def frame_of(
+        self, files: pa.Table, needed: frozenset[str] | None = None, predicate: Predicate | None = None
+    ) -> DataFrame:
+        """The rows of `files`; columns that are not `needed` are not read, and an error where they are used.
+
+        Rows that cannot match `predicate` may be missing.
+        """
         ...
 
     def predicate(self, condition: Any) -> Predicate:
@@ -96,17 +101,18 @@ def _frame(scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, fi
         found = scan.predicate(condition)
         both = And((predicate, found))
         fewer = scan.files_for(both) if columns_of(found) else files
-        renewed = stages if fewer.num_rows == files.num_rows else _planned_anew(scan, stages, fewer)
+        is_less = fewer.num_rows != files.num_rows or (scan.by_arrow and columns_of(found))
+        renewed = _planned_anew(scan, stages, fewer, both) if is_less else stages
         stage = _Stage(plain_method(renewed[-1].frame, "filter")(condition), condition)
         return _frame(scan, (*renewed, stage), both, fewer)
 
     def project(*columns: Any) -> DataFrame:
         asked = list(columns[0]) if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else list(columns)
-        return _selected(scan, stages, files, asked)
+        return _selected(scan, stages, predicate, files, asked)
 
     def project_expressions(*texts: Any) -> DataFrame:
         asked = list(texts[0]) if len(texts) == 1 and isinstance(texts[0], list) else list(texts)
-        return _selected(scan, stages, files, [F.expr(text) for text in asked])
+        return _selected(scan, stages, predicate, files, [F.expr(text) for text in asked])
 
     def count() -> int:
         return project(F.lit(1)).count()
@@ -117,14 +123,16 @@ def _frame(scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, fi
     return with_methods(stages[-1].frame, methods)
 
 
-def _selected(scan: Plannable, stages: tuple[_Stage, ...], files: pa.Table, asked: Sequence[Any]) -> DataFrame:
+def _selected(
+    scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, files: pa.Table, asked: Sequence[Any]
+) -> DataFrame:
     """What `asked` selects of the last stage's frame, of which no more is read."""
     whole = plain_method(stages[-1].frame, "select")(*asked)
     conditions = [stage.condition for stage in stages[1:]]
     needed = _needed(whole, stages[0].frame, [*asked, *conditions])
     if needed is None or needed.issuperset(stages[0].frame.columns):
         return whole
-    renewed = _planned_anew(scan, stages, files, needed)
+    renewed = _planned_anew(scan, stages, files, predicate, needed)
     frame = plain_method(renewed[-1].frame, "select")(*asked)
 
     def method(name: str) -> Callable[..., DataFrame]:
@@ -143,9 +151,13 @@ def _selected(scan: Plannable, stages: tuple[_Stage, ...], files: pa.Table, aske
 
 
 def _planned_anew(
-    scan: Plannable, stages: Sequence[_Stage], files: pa.Table, needed: frozenset[str] | None = None
+    scan: Plannable,
+    stages: Sequence[_Stage],
+    files: pa.Table,
+    predicate: Predicate,
+    needed: frozenset[str] | None = None,
 ) -> tuple[_Stage, ...]:
-    renewed = [_Stage(same_columns(stages[0].frame, scan.frame_of(files, needed)), None)]
+    renewed = [_Stage(same_columns(stages[0].frame, scan.frame_of(files, needed, predicate)), None)]
     for stage in stages[1:]:
         filtered = plain_method(renewed[-1].frame, "filter")(stage.condition)
         renewed.append(_Stage(same_plan(stage.frame, filtered), stage.condition))

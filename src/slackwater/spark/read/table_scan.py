@@ -67,6 +67,7 @@ from slackwater.spark.session.options import Options
 from slackwater.spark.session.row_way import RowWay, row_way
 from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
+from slackwater.stats.row_groups import RowGroupTest
 
 ROW_ID = "_row_id"
 ROW_COMMIT_VERSION = "_row_commit_version"
@@ -139,27 +140,45 @@ class TableScan:
             return plan_distributed(self.spark, self.snapshot, predicate, self._columns, self.zone)
         return self.snapshot.files(predicate, self._columns, self.zone)
 
-    def frame_of(self, files: pa.Table, needed: frozenset[str] | None = None) -> DataFrame:
-        """All live rows of `files`; with `needed`, the other columns are not read, and an error where they are used."""
+    def frame_of(
+        self, files: pa.Table, needed: frozenset[str] | None = None, predicate: Predicate | None = None
+    ) -> DataFrame:
+        """All live rows of `files`; with `needed`, the other columns are not read, and an error where they are used.
+
+        With `predicate`, rows of row groups in which none can match it may be missing.
+        """
         if needed is not None and needed != self.needed:
-            return replace(self, needed=needed).frame_of(files)
-        parts = [self._part(part) for part in _by_vector(files)]
+            return replace(self, needed=needed).frame_of(files, None, predicate)
+        test = self._row_group_test(predicate)
+        parts = [self._part(part, test) for part in _by_vector(files)]
         if not parts:
             return self.spark.createDataFrame([], self.output_schema).select("*")
         return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
 
-    def located(self, files: pa.Table) -> LocatedRows:
-        """All live rows of `files` with their ADDRESS; with row tracking also KEPT_ROW_ID and KEPT_COMMIT_VERSION."""
+    def located(self, files: pa.Table, predicate: Predicate | None = None) -> LocatedRows:
+        """All live rows of `files` with their ADDRESS; with row tracking also KEPT_ROW_ID and KEPT_COMMIT_VERSION.
+
+        `predicate` as `frame_of` takes it.
+        """
         paths = self.locations.relatives(files["path"].to_pylist())
         urls = self.locations.metadata_urls(paths)
         numbers = self._numbers.of(urls)
         by_url = not self.by_arrow and are_by_url(numbers, urls)
         by_path = dict(zip(paths, numbers, strict=True))
-        parts = [self._part(part, by_path, by_url) for part in _by_vector(files)]
+        test = self._row_group_test(predicate)
+        parts = [self._part(part, test, by_path, by_url) for part in _by_vector(files)]
         if not parts:
             parts = [self.spark.createDataFrame([], located_schema(self.columns, self.options.row_tracking))]
         frame = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
         return LocatedRows(frame, files, numbers, by_url)
+
+    def _row_group_test(self, predicate: Predicate | None) -> RowGroupTest | None:
+        # Spark's own reader knows the conditions of the plan.
+        if predicate is None or not self.by_arrow:
+            return None
+        snapshot = self.snapshot
+        partition_columns = snapshot.metadata.partition_columns
+        return RowGroupTest.of(predicate, snapshot.schema, snapshot.column_mapping_mode, partition_columns)
 
     @cached_property
     def _numbers(self) -> FileNumbers:
@@ -224,15 +243,23 @@ class TableScan:
         plain = all((conf.get(switch) or "false").lower() == "false" for switch in switches)
         return plain and conf.get("spark.sql.timestampType") in (None, "TIMESTAMP_LTZ")
 
-    def _part(self, files: pa.Table, located: Mapping[str, int] | None = None, by_url: bool = True) -> DataFrame:
-        """Files that all have a deletion vector, or none of which has.
+    def _part(
+        self,
+        files: pa.Table,
+        test: RowGroupTest | None,
+        located: Mapping[str, int] | None = None,
+        by_url: bool = True,
+    ) -> DataFrame:
+        """Files that all have a deletion vector, or none of which has; without row groups that `test` rules out.
 
         `located`: the numbers of the files for ADDRESS, which with `by_url` are those of `file_number`.
         """
         paths = self.locations.relatives(files["path"].to_pylist())
         ordinals = [located[path] for path in paths] if located and not by_url else None
         tracking = (ROW_ID, ROW_COMMIT_VERSION) if located is None else (KEPT_ROW_ID, KEPT_COMMIT_VERSION)
-        raw = self.raw_frame(paths, files, needs_row=located is not None, ordinals=ordinals, tracking=tracking)
+        raw = self.raw_frame(
+            paths, files, needs_row=located is not None, ordinals=ordinals, tracking=tracking, test=test
+        )
         frame = raw.frame
         if files["deletionVector"].null_count == 0 and not self.by_arrow:
             allowed = self.options.allow_paths_outside_root
@@ -256,12 +283,14 @@ class TableScan:
         ordinals: Sequence[int] | None = None,
         tracking: tuple[str, str] = (ROW_ID, ROW_COMMIT_VERSION),
         needs_file: bool = False,
+        test: RowGroupTest | None = None,
     ) -> RawFrame:
         """All rows of the files, deleted ones too; but those that executors read in Python are without these.
 
         `hidden`: further text columns to read from the files. The frame has FILE and ROW where a deletion vector or
         row tracking needs them, and with `needs_row`; read in Python, FILE with `needs_file` alone. `ordinals`: numbers
         for the files that are not made of their URLs; `tracking`: what to call the columns of row tracking.
+        Read in Python, row groups that `test` rules out are missing.
         """
         mode = self.snapshot.column_mapping_mode
         partition_columns = self.snapshot.metadata.partition_columns
@@ -292,7 +321,7 @@ class TableScan:
             ordinals = range(len(paths)) if ordinals is None else ordinals
             constants[_ORDINAL] = (spark_types.LongType(), pa.array(ordinals, pa.int64()))
         if self.by_arrow:
-            frame, values = self._arrow_frame(paths, files, read_schema, constants, needs_row, urls)
+            frame, values = self._arrow_frame(paths, files, read_schema, constants, needs_row, urls, test)
         else:
             frame = self._relation(paths, read_schema, native is not None)
             if urls:
@@ -359,6 +388,7 @@ class TableScan:
         constants: Constants,
         needs_row: bool,
         urls: Sequence[str],
+        test: RowGroupTest | None,
     ) -> tuple[DataFrame, dict[str, Column]]:
         """As `with_file_constants`, of files that executors read in Python."""
         store = self.snapshot.store
@@ -380,6 +410,7 @@ class TableScan:
             {keys[name]: constant for name, constant in varying.items()},
             self.snapshot.column_mapping_mode == ID,
             needs_row,
+            test,
         )
         return frame, values | {name: F.col(key) for name, key in keys.items()}
 

@@ -15,7 +15,7 @@ from slackwater.spark.change.merge.builder import MATCHED, NOT_MATCHED_BY_SOURCE
 from slackwater.spark.change.merge.clauses import ResolvedClause, first_match
 from slackwater.spark.change.merge.source import SOURCE_ID, MergeSource
 from slackwater.spark.change.row_change import RowChange, files_of, record_counts
-from slackwater.spark.read.located_rows import RowGroup, united
+from slackwater.spark.read.located_rows import LocatedRows, RowGroup, united
 
 PAIR, CLAUSE = "__slackwater_pair", "__slackwater_clause"
 _NOTHING = RowGroup({}, 0)
@@ -40,12 +40,14 @@ class MergeMatches:
 
     @staticmethod
     def of(
-        change: RowChange, files: pa.Table, source: MergeSource, on: Column, clauses: Sequence[ResolvedClause]
+        change: RowChange, located: LocatedRows, source: MergeSource, on: Column, clauses: Sequence[ResolvedClause]
     ) -> MergeMatches:
-        """Find the pairs, in one job, and the rows that clauses without a source row take, in another."""
+        """Find the pairs, in one job, and the rows that clauses without a source row take, in another.
+
+        `located` has all rows of the target that match one of the source, or that a clause takes without.
+        """
         matched = [c for c in clauses if c.clause.kind == MATCHED]
         others = [c for c in clauses if c.clause.kind == NOT_MATCHED_BY_SOURCE]
-        located = change.located(files)
         joined = change.target(located).join(source.to_compare(), on, "inner")
         pairs = None
         if matched:
@@ -61,7 +63,7 @@ class MergeMatches:
             rest = change.target(located.without(seen)) if seen else change.target(located)
             taken = located.grouped_bitmaps(rest, first_match(others).cast("int"))
             groups |= {number: group for number, group in taken.items() if number >= 0}
-        return MergeMatches(change, files, source, on, clauses, pairs, num_pairs, groups)
+        return MergeMatches(change, located.files, source, on, clauses, pairs, num_pairs, groups)
 
     def of_kind(self, kind: str) -> list[ResolvedClause]:
         """The clauses for one kind of rows."""

@@ -102,7 +102,7 @@ class _Merge:
             predicate = self._predicate(source)
             files = change.candidates(predicate)
         with progress.stage("finding matches", files=files.num_rows):
-            found = MergeMatches.of(change, files, source, on, clauses)
+            found = MergeMatches.of(change, change.located(files, predicate), source, on, clauses)
         change.read(predicate, RowsRead(found.rows_read, partial(self._would_match, source, on)))
         self._require_one_modification(found)
         self._apply(found)

@@ -33,8 +33,8 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.scan.skipping import may_match
 from slackwater.stats.columns import StatsColumns
+from slackwater.stats.skipping import may_match
 
 C = ("c",)
 UTC = dt.timezone.utc

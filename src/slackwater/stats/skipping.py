@@ -1,6 +1,6 @@
-"""Data skipping: which files may hold a row for which a predicate is true.
+"""Data skipping: which files, or row groups of one, may hold a row for which a predicate is true.
 
-A file is ruled out only by proof. Conditions are followed with a wanted outcome, true or false, so that negation
+One is ruled out only by proof. Conditions are followed with a wanted outcome, true or false, so that negation
 needs no rewriting and NULL is neither: `NOT (a < 5)` may hold where a row has a non-null `a` of at least 5.
 
 Source: delta-protocol.md "Per-file Statistics".
