@@ -18,11 +18,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from slackwater import errors
-from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.forgotten import watch
 
 if TYPE_CHECKING:
     from slackwater.protocol.actions.files import AddFile, RemoveFile
+    from slackwater.scan.snapshot import Snapshot
     from slackwater.spark.change.merge.builder import DeltaMergeBuilder
     from slackwater.spark.enable import enable
     from slackwater.spark.lake.lake import Lake
@@ -48,10 +48,12 @@ __all__ = [
     "refresh",
 ]
 
-# Imported when it is asked for: logs can be read where no Spark is installed, and without what only writers need.
+# Imported when it is asked for: logs can be read where no Spark is installed, and without what only writers need; tasks
+# that read and write rows need neither.
 _ON_DEMAND = {
     "AddFile": "slackwater.protocol.actions.files",
     "RemoveFile": "slackwater.protocol.actions.files",
+    "Snapshot": "slackwater.scan.snapshot",
     "Transaction": "slackwater.transaction.without_spark",
     "enable": "slackwater.spark.enable",
     "refresh": "slackwater.spark.read.load",

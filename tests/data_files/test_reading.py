@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -236,3 +238,20 @@ def test_days_of_another_calendar_are_refused(
             read(tmp_path, schema)
     else:
         assert len(read(tmp_path, schema)) == 2
+
+
+_TASK = """
+import sys, pyarrow as pa
+from slackwater.data_files.reading import RowsWanted, Split, read_split
+from slackwater.storage import open_store
+wanted = RowsWanted(pa.schema({"a": pa.int64()}), row="row")
+rows = sum(batch.num_rows for batch in read_split(open_store(sys.argv[1]), Split("f.parquet"), wanted))
+print(rows, [name for name in ("pandas", "sqlglot", "slackwater.log", "slackwater.scan") if name in sys.modules])
+"""
+
+
+def test_a_task_imports_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    """A new worker of Spark imports it all before it reads its first row."""
+    write(tmp_path, pa.table({"a": range(10)}))
+    done = subprocess.run([sys.executable, "-c", _TASK, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "10 []\n"

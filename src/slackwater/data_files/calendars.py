@@ -15,9 +15,9 @@ from slackwater.errors import UnsupportedFeature
 OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """What a footer says, by one of these keys, of a file whose days or times may be of the Julian calendar."""
 
-_FIRST_DAY = pa.scalar(dt.date(1582, 10, 15))
+_FIRST_DAY = dt.date(1582, 10, 15)
 # Zones had other offsets before.
-_FIRST_MICROS = pa.scalar(int(dt.datetime(1900, 1, 1, tzinfo=dt.timezone.utc).timestamp()) * 1_000_000)
+_FIRST_MICROS = int(dt.datetime(1900, 1, 1, tzinfo=dt.timezone.utc).timestamp()) * 1_000_000
 
 
 def require_one_calendar(batch: pa.RecordBatch, where: str) -> None:

@@ -149,7 +149,7 @@ def _finished(
     arrays = batch.columns[: len(wanted.columns)]
     arrays += [pa.repeat(split.constants[name], batch.num_rows) for name in wanted.constants.names]
     if wanted.row is not None:
-        arrays.append(pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64)))
+        arrays.append(_whole_numbers(first, batch.num_rows))
     arrays = arrays or batch.columns
     whole = pa.RecordBatch.from_arrays(arrays, schema=wanted.schema if wanted.schema.names else batch.schema)
     low, high = np.searchsorted(deleted, np.array([first, first + batch.num_rows], np.uint64))
@@ -159,6 +159,12 @@ def _finished(
         whole = whole.filter(pa.array(keep))
     if whole.num_rows:
         yield whole
+
+
+def _whole_numbers(first: int, count: int) -> pa.Array:
+    # Not pa.array, which imports pandas: a task would wait for it.
+    numbers = np.arange(first, first + count, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(numbers)])
 
 
 def _schema_or_one(wanted: RowsWanted) -> pa.Schema:
