@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from slackwater import DeltaTable
+from slackwater.spark.change import delete, update
+from slackwater.spark.change.merge import merge
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.progress import CONF, VARIABLE, JobTasks, Progress, ProgressLine, Tasks
 
@@ -224,6 +228,16 @@ def test_sparks_own_bar_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "finding matches" in terminal.text
 
 
+def test_rows_that_go_by_arrow_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1")
+    for by_arrow in (True, False):
+        terminal, session = Terminal(), FakeSession()
+        progress = Progress.of(session, "MERGE", terminal.console, lambda found=by_arrow: found)  # type: ignore[arg-type, misc]
+        with progress as line, line.stage("finding matches"):
+            pass
+        assert ("MERGE by Arrow" in terminal.text) is by_arrow
+
+
 def test_a_second_line_at_the_same_time_is_not_shown() -> None:
     first, second = Terminal(), Terminal()
     with first.line() as shown, shown.stage("one"):
@@ -307,3 +321,27 @@ def test_the_tasks_are_those_of_the_jobs_of_this_thread(spark: SparkSession) -> 
     assert tasks.look() == Tasks(0, 0)
     assert list(spark.sparkContext.getJobTags()) == []
     assert JobTasks(object(), "tag").look() is None
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("enabled")
+def test_changes_tell_how_their_rows_go(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: Callable[[str, str], None]
+) -> None:
+    told = []
+
+    def of(session: SparkSession, operation: str, console: Any = None, by_arrow: Callable[[], bool] = bool) -> Progress:
+        told.append((operation, by_arrow()))
+        return Progress()
+
+    for module in (delete, update, merge):
+        monkeypatch.setattr(module, "Progress", type("", (), {"of": staticmethod(of)}))
+    path = str(tmp_path / "t")
+    spark.range(3).write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, path)
+    for rows, by_arrow in (("arrow", True), ("spark", False)):
+        conf("spark.slackwater.rows", rows)
+        table.delete("id = 7")
+        table.update("id = 7", {"id": "8"})
+        table.merge(spark.range(1), "false").whenMatchedDelete().execute()
+        assert told[-3:] == [("DELETE", by_arrow), ("UPDATE", by_arrow), ("MERGE", by_arrow)]

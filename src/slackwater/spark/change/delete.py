@@ -29,7 +29,7 @@ def delete(
     """
     change = RowChange(spark, table, "DELETE", alias)
     change.require_removal_allowed()
-    with Progress.of(spark, "DELETE") as progress:
+    with Progress.of(spark, "DELETE", by_arrow=lambda: change.scan.by_arrow) as progress:
         return change.run(lambda: _deleted(change, Condition.of(change, condition), progress))
 
 

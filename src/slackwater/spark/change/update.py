@@ -44,7 +44,7 @@ def update(
     """
     change = RowChange(spark, table, "UPDATE", alias)
     change.require_removal_allowed()
-    with Progress.of(spark, "UPDATE") as progress:
+    with Progress.of(spark, "UPDATE", by_arrow=lambda: change.scan.by_arrow) as progress:
         return change.run(lambda: _Update(change, Condition.of(change, condition), assignments).run(progress))
 
 

@@ -53,15 +53,22 @@ class Progress:
     """
 
     @staticmethod
-    def of(spark: SparkSession, operation: str, console: Console | None = None) -> Progress:
+    def of(
+        spark: SparkSession,
+        operation: str,
+        console: Console | None = None,
+        by_arrow: Callable[[], bool] = lambda: False,
+    ) -> Progress:
         """The progress of `operation`, such as "MERGE": a line where one is wanted, else nothing at all.
 
-        `console` stands in for stderr. A second line at the same time is not shown.
+        `console` stands in for stderr. Where `by_arrow` answers that executors read and write the rows in Python, the
+        line says so. A second line at the same time is not shown.
         """
         if not _is_wanted(spark, console):
             return Progress()
         try:
-            return ProgressLine(operation, console or _stderr(), *_views(spark))
+            name = f"{operation} by Arrow" if by_arrow() else operation
+            return ProgressLine(name, console or _stderr(), *_views(spark))
         except Exception:  # noqa: BLE001  whatever a terminal or another version of Rich does, the work goes on
             return Progress()
 

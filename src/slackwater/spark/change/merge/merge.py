@@ -72,7 +72,7 @@ def merge(
         change.require_removal_allowed()
     if change.settings.merges_schema:
         builder = builder.withSchemaEvolution()
-    with Progress.of(spark, "MERGE") as progress:
+    with Progress.of(spark, "MERGE", by_arrow=lambda: change.scan.by_arrow) as progress:
         work = _Merge(change, builder, progress)
         change.run(work.run)
         return None if change.is_skipped else work.counts
