@@ -57,10 +57,10 @@ stores: environment
 	$(BIN)/python -m tests.stores.install_connector
 	$(BIN)/python -m tests.stores.install_servers
 	$(STRICT) $(PYTEST) tests/contract/test_object_store.py
-	$(STRICT) $(PYTEST) tests/stores
-	$(STRICT) $(PYTEST) tests/stores --connect
-	$(STRICT) $(CONNECTOR) $(PYTEST) tests/stores
-	$(STRICT) $(CONNECTOR) $(PYTEST) tests/stores --connect
+	$(STRICT) $(PYTEST) --long tests/stores
+	$(STRICT) $(PYTEST) --long tests/stores --connect
+	$(STRICT) $(CONNECTOR) $(PYTEST) --long tests/stores
+	$(STRICT) $(CONNECTOR) $(PYTEST) --long tests/stores --connect
 
 # The benchmarks run, on little data, and both sides of each agree.
 bench-smoke: environment

@@ -28,6 +28,11 @@ def as_hadoop_says(place: Place) -> dict[str, str]:
     }
 
 
+def as_environment_says(place: Place) -> dict[str, str]:
+    """The options of a bucket as variables of the environment."""
+    return {key.upper(): value for key, value in place.options.items()}
+
+
 @pytest.fixture(scope="session", autouse=True)
 def places() -> Iterator[dict[str, Place]]:
     """The buckets of all stores, running before Spark does: what its executors find in the environment is there."""
@@ -36,8 +41,8 @@ def places() -> Iterator[dict[str, Place]]:
         patched = running.enter_context(pytest.MonkeyPatch.context())
         for place in found.values():
             if not place.url.startswith("s3a:"):
-                for key, value in place.options.items():
-                    patched.setenv(key.upper(), value)
+                for key, value in as_environment_says(place).items():
+                    patched.setenv(key, value)
         yield found
 
 
