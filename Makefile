@@ -46,10 +46,10 @@ test-classic: environment
 test-connect: environment
 	$(PYTEST) $(SUITE) -m spark --connect
 
-# Tables of ours before delta-spark itself, and its tables before us; Maven fetches its JARs once.
+# Tables of ours before delta-spark itself, and its tables before us; Maven fetches its JARs once. Then engines in a bucket.
 interop: environment
 	$(BIN)/python -m tests.interop.install_delta_spark
-	$(PYTEST) tests/interop
+	$(PYTEST) tests/interop tests/stores/test_other_engines.py
 
 # Tables in object stores: with Spark's own connector for S3, and before servers that ask for more than the suite's; Maven,
 # Go and npm fetch them once. Without these, the tests are in the suite.

@@ -13,7 +13,6 @@ import slackwater
 from slackwater import DeltaTable, Lake
 from slackwater.errors import StorageError
 from slackwater.spark.session.stores import storage_options, table_at
-from slackwater.storage import open_store
 
 pytestmark = pytest.mark.spark
 
@@ -89,13 +88,3 @@ def test_a_transaction_over_two_tables(spark: SparkSession, path: str, tmp_path:
         assert tx.commit_timestamp == now
         past = lake.as_of(now)
         assert [past.table(name).toDF().count() for name in ("orders", "stock")] == [2, 3]
-
-
-def test_other_engines_read_and_append(spark: SparkSession, path: str) -> None:
-    deltalake = pytest.importorskip("deltalake")
-    spark.range(3).write.format("delta").save(path)
-    options = {key.upper(): value for key, value in storage_options(spark, path).items()}
-    theirs = deltalake.DeltaTable(open_store(path).root_url, storage_options=options)
-    assert sorted(theirs.to_pyarrow_table()["id"].to_pylist()) == [0, 1, 2]
-    deltalake.write_deltalake(theirs, theirs.to_pyarrow_table(), mode="append")
-    assert ids(spark, path) == [0, 0, 1, 1, 2, 2]
