@@ -94,6 +94,10 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     else:
         builder = builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
+        if not request.config.getoption("--long"):
+            # Nor are they compiled at all: through Connect, and in the long run, they are.
+            builder = builder.config("spark.sql.codegen.wholeStage", "false")
+            builder = builder.config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
     if rows := request.config.getoption("--rows"):
         settings["spark.slackwater.rows"] = rows
