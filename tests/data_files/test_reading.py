@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
+import threading
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from pyroaring import BitMap64
 
 from slackwater.data_files.calendars import OLD_CALENDAR
-from slackwater.data_files.reading import RowsWanted, Split, read_split
+from slackwater.data_files.reading import RowsWanted, Split, read_split, read_splits
 from slackwater.errors import CorruptTable, DataFileNotFound, UnsupportedFeature
 from slackwater.storage import open_store
 from slackwater.storage.parquet_footer import FIELD_ID_KEY
@@ -174,9 +175,14 @@ class Counting:
     def __init__(self, root: Path) -> None:
         self.store = open_store(root)
         self.ranges: list[tuple[int, int]] = []
+        self.heads = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
+
+    def head(self, path: str) -> Any:
+        self.heads += 1
+        return self.store.head(path)
 
     def read_ranges(self, path: str, ranges: list[tuple[int, int]]) -> list[bytes]:
         self.ranges += ranges
@@ -196,6 +202,61 @@ def test_only_the_bytes_of_wanted_columns_are_fetched(tmp_path: Path) -> None:
     # The footer, and one range of each row group.
     assert len(store.ranges) == 3
     assert sum(length for _, length in store.ranges[1:]) < 300_000 * 8 * 1.05
+
+
+def counted(root: Path, size_bytes: int | None) -> tuple[int, int, int]:
+    """The rows of a file, and how many ranges and sizes were asked for."""
+    store = Counting(root)
+    split = Split("f.parquet", size_bytes=size_bytes)
+    batches = read_split(store, split, RowsWanted(pa.schema({"a": pa.int64()})))  # type: ignore[arg-type]
+    return sum(batch.num_rows for batch in batches), len(store.ranges), store.heads
+
+
+def test_a_small_file_is_read_by_one_request_and_its_size_is_not_asked_for(tmp_path: Path) -> None:
+    write(tmp_path, pa.table({"a": range(5000)}), row_group_size=1000)
+    size = (tmp_path / "f.parquet").stat().st_size
+    assert counted(tmp_path, size) == (5000, 1, 0)
+    assert counted(tmp_path, None) == (5000, 1, 1)
+    write(tmp_path, pa.table({"a": range(400_000)}), row_group_size=200_000, compression="none", use_dictionary=False)
+    size = (tmp_path / "f.parquet").stat().st_size
+    assert counted(tmp_path, size) == (400_000, 3, 0)
+
+
+@pytest.mark.parametrize("wrong", [0, 7, 70_000, 1 << 22])
+@pytest.mark.parametrize("rows", [100, 400_000])
+def test_a_log_that_says_another_size_loses_no_row(rows: int, wrong: int, tmp_path: Path) -> None:
+    write(tmp_path, pa.table({"a": range(rows)}), row_group_size=150_000, compression="none", use_dictionary=False)
+    assert counted(tmp_path, wrong)[0] == rows
+    (tmp_path / "f.parquet").unlink()
+    with pytest.raises(DataFileNotFound, match=r"f\.parquet does not exist"):
+        counted(tmp_path, wrong)
+
+
+def test_splits_come_in_their_order_and_the_next_is_fetched_meanwhile(tmp_path: Path) -> None:
+    names = []
+    for number in range(4):
+        names.append(f"{number}.parquet")
+        pq.write_table(pa.table({"a": [number]}), tmp_path / names[-1])
+    store: Any = Counting(tmp_path)
+    rows = read_splits(store, map(Split, names), RowsWanted(pa.schema({"a": pa.int64()})))
+    found = [next(rows).to_pylist()]
+    assert store.heads <= 2
+    found += [batch.to_pylist() for batch in rows]
+    assert found == [[{"a": number}] for number in range(4)]
+    (tmp_path / "2.parquet").unlink()
+    rows = read_splits(store, map(Split, names), RowsWanted(pa.schema({"a": pa.int64()})))
+    assert [next(rows).num_rows, next(rows).num_rows] == [1, 1]
+    with pytest.raises(DataFileNotFound, match=r"2\.parquet"):
+        next(rows)
+
+
+def test_a_reader_that_stops_early_leaves_no_thread(tmp_path: Path) -> None:
+    write(tmp_path, pa.table({"a": range(100)}), row_group_size=10)
+    before = threading.active_count()
+    rows = read_split(open_store(tmp_path), Split("f.parquet"), RowsWanted(pa.schema({"a": pa.int64()})))
+    assert next(rows).num_rows == 10
+    rows.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before
 
 
 def test_what_is_wrong_with_a_file_is_said_with_its_name(tmp_path: Path) -> None:

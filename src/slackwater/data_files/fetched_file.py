@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from slackwater.storage.parquet_footer import RowGroup
@@ -11,12 +11,16 @@ from slackwater.storage.range_reader import RangeReader
 from slackwater.storage.store import ObjectStore
 
 Range = tuple[int, int]
+Parts = list[tuple[int, bytes]]
+"""Bytes by where they start in the object, in order."""
 
 # Between two ranges that go by one request: as much as is read in the time of another one.
 _MOST_GAP_BYTES = 1 << 20
 # Some writers of old counted a chunk without the header of its dictionary.
 _MARGIN_BYTES = 128
 _TAIL_BYTES = 64 * 1024
+# Of a small file all is read at once: that takes less time than a second request.
+_SMALL_FILE_BYTES = 1 << 20
 
 
 def ranges_of(group: RowGroup, leaves: Iterable[int], size_bytes: int) -> list[Range]:
@@ -39,21 +43,29 @@ class FetchedFile(RangeReader):
 
     def __init__(self, store: ObjectStore, path: str, size_bytes: int) -> None:
         super().__init__(store, path, size_bytes)
-        self._starts: list[int] = []
-        self._parts: list[bytes] = []
-        self.fetch([(max(0, size_bytes - _TAIL_BYTES), min(size_bytes, _TAIL_BYTES))])
+        length = size_bytes if size_bytes <= _SMALL_FILE_BYTES else _TAIL_BYTES
+        self._end: Parts = []
+        self._held: Parts = []
+        self._end = self.fetch([(size_bytes - length, length)] if length else [])
 
-    def fetch(self, ranges: Sequence[Range]) -> None:
-        """Have these ranges in memory, in place of those before."""
-        ordered = sorted(ranges)
-        self._starts = [start for start, _ in ordered]
-        self._parts = self._store.read_ranges(self._path, ordered) if ordered else []
+    def fetch(self, ranges: Iterable[Range]) -> Parts:
+        """These ranges of the object, for `hold`; those at its end are in memory already, and not among them."""
+        missing = sorted(found for found in ranges if not self._has_end_from(found[0]))
+        parts = self._store.read_ranges(self._path, missing) if missing else []
+        return [(start, part) for (start, _), part in zip(missing, parts, strict=True)]
+
+    def hold(self, parts: Parts) -> None:
+        """Answer from these parts, in place of those before."""
+        self._held = parts
+
+    def _has_end_from(self, start: int) -> bool:
+        return bool(self._end) and start >= self._end[0][0]
 
     def _bytes(self, start: int, length: int) -> Any:
-        at = bisect.bisect_right(self._starts, start) - 1
+        parts = self._end if self._has_end_from(start) else self._held
+        at = bisect.bisect_right(parts, start, key=lambda found: found[0]) - 1
         if at >= 0:
-            offset = start - self._starts[at]
-            part = self._parts[at]
+            offset, part = start - parts[at][0], parts[at][1]
             if offset + length <= len(part):
                 return part if not offset and length == len(part) else memoryview(part)[offset : offset + length]
         return super()._bytes(start, length)

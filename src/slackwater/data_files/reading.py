@@ -6,7 +6,9 @@ split Parquet files. Source: delta-protocol.md "Data Files", "Reader Requirement
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,14 +18,15 @@ from pyroaring import BitMap64
 
 from slackwater.data_files.calendars import OLD_CALENDAR, require_one_calendar
 from slackwater.data_files.conversion import matched
-from slackwater.data_files.fetched_file import FetchedFile, ranges_of
-from slackwater.errors import CorruptTable, DataFileNotFound
+from slackwater.data_files.fetched_file import FetchedFile, Parts, ranges_of
+from slackwater.errors import CorruptTable, DataFileNotFound, ObjectNotFound
 from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage.gate import opened_place
-from slackwater.storage.parquet_footer import ParquetFooter, RowGroup, leaf_count, parquet_file, read_footer
+from slackwater.storage.parquet_footer import RowGroup, leaf_count, parquet_file, read_footer
 from slackwater.storage.store import ObjectStore
 
 _BATCH_ROWS = 1 << 16
+_UNREADABLE = (ValueError, pa.ArrowException, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Split:
     """The row groups of the file at `place` that begin in bytes `start` to `end`; None is the file's end.
 
     `place` is as `file_place` gives it. `deleted`: the indexes of rows in the file that are left out. `constants`: the
-    values of further columns, one of each for all rows.
+    values of further columns, one of each for all rows. `size_bytes`: the file's size, where the log says it.
     """
 
     place: str
@@ -39,6 +42,7 @@ class Split:
     end: int | None = None
     deleted: BitMap64 | None = None
     constants: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,35 +66,59 @@ class RowsWanted:
         return pa.schema([*self.columns, *self.constants, *row])
 
 
-def read_split(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator[pa.RecordBatch]:
-    """The rows of `split`, in their order. Only the columns that are wanted are read.
+def read_splits(store: ObjectStore, splits: Iterable[Split], wanted: RowsWanted) -> Iterator[pa.RecordBatch]:
+    """The rows of `splits`, in their order. Only the columns that are wanted are read.
 
+    What comes next is fetched while the rows before are worked on: the pages of up to two row groups are in memory.
     Raises DataFileNotFound, CorruptTable for a file that is damaged or has other columns than the table,
     UnsupportedFeature for old dates of another calendar, StorageError.
     """
+    for group in _ahead(group for split in splits for group in _groups(store, split, wanted)):
+        yield from group.rows()
+
+
+def read_split(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator[pa.RecordBatch]:
+    """As `read_splits`, of one."""
+    return read_splits(store, [split], wanted)
+
+
+def _ahead(items: Iterator[_FetchedGroup]) -> Iterator[_FetchedGroup]:
+    """`items`, each made by another thread while the one before is in use."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
+
+
+def _groups(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator[_FetchedGroup]:
+    file = _opened(store, split, wanted)
+    groups = file.footer.row_groups
+    may_match = wanted.matching.may_match(file.footer) if wanted.matching else [True] * len(groups)
+    deleted = np.array([] if split.deleted is None else split.deleted.to_array(), np.uint64)
+    first = 0
+    for number, group in enumerate(groups):
+        if may_match[number] and _begins_in(group, split, number):
+            yield _FetchedGroup(file, number, file.fetch(number), first, split, deleted)
+        first += group.num_rows
+
+
+def _opened(store: ObjectStore, split: Split, wanted: RowsWanted) -> _OpenFile:
     opened, path = opened_place(store, split.place)
     where = f"{store.root_url}: {split.place}"
+    if split.size_bytes is not None:
+        # To ask for the size costs a request, so it is asked for where what the log says leads nowhere.
+        with suppress(ObjectNotFound, *_UNREADABLE):
+            return _OpenFile(FetchedFile(opened, path, split.size_bytes), where, wanted)
     meta = opened.head(path)
     if meta is None:
         raise DataFileNotFound(
             f"{where} does not exist: it may have been vacuumed; restore it, or read a version without"
         )
-    source = FetchedFile(opened, path, meta.size_bytes)
     try:
-        footer = read_footer(source)
-        file = _OpenFile(source, footer, where, wanted)
-    except (ValueError, pa.ArrowException, OSError) as error:
+        return _OpenFile(FetchedFile(opened, path, meta.size_bytes), where, wanted)
+    except _UNREADABLE as error:
         raise CorruptTable(f"{where} is not a Parquet file that can be read: {error}") from error
-    may_match = wanted.matching.may_match(footer) if wanted.matching else [True] * len(footer.row_groups)
-    deleted = np.array([] if split.deleted is None else split.deleted.to_array(), np.uint64)
-    first = 0
-    for number, group in enumerate(footer.row_groups):
-        if may_match[number] and _begins_in(group, split, number):
-            at = first
-            for batch in file.rows(number):
-                yield from _finished(batch, at, split, wanted, deleted)
-                at += batch.num_rows
-        first += group.num_rows
 
 
 def _begins_in(group: RowGroup, split: Split, number: int) -> bool:
@@ -100,10 +128,11 @@ def _begins_in(group: RowGroup, split: Split, number: int) -> bool:
 
 
 class _OpenFile:
-    """A file whose footer was read, and how the wanted columns come of its own."""
+    """A file whose footer was read, and how the wanted columns come of its own. Raises what `_UNREADABLE` has, too."""
 
-    def __init__(self, source: FetchedFile, footer: ParquetFooter, where: str, wanted: RowsWanted) -> None:
-        self._source, self._footer, self._where, self._wanted = source, footer, where, wanted
+    def __init__(self, source: FetchedFile, where: str, wanted: RowsWanted) -> None:
+        self.footer = footer = read_footer(source)
+        self._source, self._where, self.wanted = source, where, wanted
         self._file = parquet_file(source, footer)
         schema = self._file.schema_arrow
         if wanted.by_id and footer.metadata.num_columns and not footer.has_field_ids:
@@ -115,31 +144,54 @@ class _OpenFile:
         self._leaves = _leaves(schema, self._names)
         self._is_old = any(key in (footer.metadata.metadata or {}) for key in OLD_CALENDAR)
 
-    def rows(self, number: int) -> Iterator[pa.RecordBatch]:
+    def fetch(self, number: int) -> Parts:
+        """The pages of a row group that `rows` will need."""
+        return self._source.fetch(ranges_of(self.footer.row_groups[number], self._leaves, self._source.size()))
+
+    def rows(self, number: int, pages: Parts) -> Iterator[pa.RecordBatch]:
         """The rows of a row group, deleted ones too, in the wanted columns."""
-        group = self._footer.row_groups[number]
+        group = self.footer.row_groups[number]
+        self._source.hold(pages)
         try:
-            for batch in self._found(number, group) if self._names else self._empty(group):
+            for batch in self._found(number) if self._names else self._empty(group):
                 if self._is_old:
                     require_one_calendar(batch, self._where)
                 yield batch
         except (pa.ArrowException, OSError) as error:
             raise CorruptTable(f"{self._where} cannot be read: its pages are damaged: {error}") from error
 
-    def _found(self, number: int, group: RowGroup) -> Iterator[pa.RecordBatch]:
-        self._source.fetch(ranges_of(group, self._leaves, self._source.size()))
+    def _found(self, number: int) -> Iterator[pa.RecordBatch]:
         for batch in self._file.iter_batches(_BATCH_ROWS, row_groups=[number], columns=self._names, use_threads=False):
             found = {name: batch.column(batch.schema.get_field_index(name)) for name in self._names}
             nothing = pa.nulls(batch.num_rows)
             arrays = [c.convert(nothing if c.name is None else found[c.name]) for c in self._columns]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self._wanted.columns)
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.wanted.columns)
 
     def _empty(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
         """As many rows as the group has, of which no column is in the file."""
         for at in range(0, group.num_rows, _BATCH_ROWS):
             nothing = pa.nulls(min(_BATCH_ROWS, group.num_rows - at))
             arrays = [c.convert(nothing) for c in self._columns] or [nothing]
-            yield pa.RecordBatch.from_arrays(arrays, schema=_schema_or_one(self._wanted))
+            yield pa.RecordBatch.from_arrays(arrays, schema=_schema_or_one(self.wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class _FetchedGroup:
+    """A row group whose pages are in memory; `first` is the index of its first row in the file."""
+
+    file: _OpenFile
+    number: int
+    pages: Parts
+    first: int
+    split: Split
+    deleted: npt.NDArray[np.uint64]
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows that are left, with all columns that are wanted."""
+        first = self.first
+        for batch in self.file.rows(self.number, self.pages):
+            yield from _finished(batch, first, self.split, self.file.wanted, self.deleted)
+            first += batch.num_rows
 
 
 def _finished(

@@ -13,14 +13,16 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
-from slackwater.data_files.reading import RowsWanted, Split, read_split
+from slackwater.data_files.reading import RowsWanted, Split, read_splits
 from slackwater.spark.read.file_columns import FILE, ROW, Constants
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.modes import default_parallelism
 from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage.store import ObjectStore
 
-_PLACE, _START, _END, _DELETED = (f"__slackwater_{part}" for part in ("place", "start", "end", "deleted"))
+_PLACE, _START, _END, _DELETED, _SIZE = (
+    f"__slackwater_{part}" for part in ("place", "start", "end", "deleted", "size")
+)
 # As Spark's own defaults: spark.sql.files.maxPartitionBytes and openCostInBytes.
 _MOST_SPLIT_BYTES, _LEAST_SPLIT_BYTES = 128 * 1024**2, 4 * 1024**2
 
@@ -63,6 +65,7 @@ def arrow_rows(
     wanted = RowsWanted(to_arrow_schema(schema), by_id, to_arrow_schema(of_constants), ROW if needs_row else None, test)
     tasks = _tasks(spark, files, typed)
     own = spark_types.StructType().add(_PLACE, "string").add(_START, "long").add(_END, "long").add(_DELETED, "binary")
+    own = own.add(_SIZE, "long")
     sent = spark.createDataFrame(tasks, schema=spark_types.StructType([*own.fields, *of_constants.fields]))
     return sent.mapInArrow(_reader(store, wanted), found)
 
@@ -70,8 +73,7 @@ def arrow_rows(
 def _reader(store: ObjectStore, wanted: RowsWanted) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read_files(tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in tasks:
-            for split in _splits(batch, wanted):
-                yield from read_split(store, split, wanted)
+            yield from read_splits(store, _splits(batch, wanted), wanted)
 
     return read_files
 
@@ -87,6 +89,7 @@ def _splits(batch: pa.RecordBatch, wanted: RowsWanted) -> Iterator[Split]:
             columns[_END][at].as_py(),
             None if deleted is None else BitMap64.deserialize(deleted),
             {name: column[at] for name, column in typed.items()},
+            columns[_SIZE][at].as_py(),
         )
 
 
@@ -108,6 +111,7 @@ def _tasks(spark: SparkSession, files: ArrowFiles, constants: Constants) -> pa.T
         _START: pa.array([start for _, _, start, _ in dealt], pa.int64()),
         _END: pa.array([end for _, _, _, end in dealt], pa.int64()),
         _DELETED: pa.array(vectors, pa.binary()).take(at),
+        _SIZE: (pa.array(files.sizes, pa.int64()) if files.sizes else pa.nulls(len(files.places), pa.int64())).take(at),
     }
     return pa.table({**own, **{name: values.take(at) for name, (_, values) in constants.items()}})
 
