@@ -17,6 +17,7 @@ from benchmarks.harness import Row
 from benchmarks.scales import Scale
 from benchmarks.spark_reading import READING, measure_reading
 from benchmarks.spark_writing import WRITING, measure_writing
+from benchmarks.stores.cases import CONNECTOR, STORES, measure_stores
 
 _MASTER = "local[2]"
 _SETTINGS = {
@@ -34,14 +35,17 @@ def measure_spark(cases: Sequence[str], data: Path, scale: Scale, connect: bool)
     with _session(connect) as spark:
         rows = measure_reading(spark, [name for name in READING if name in cases], data, scale)
         rows += measure_writing(spark, [name for name in WRITING if name in cases], data, scale)
-        return rows + measure_dml(
+        rows += measure_dml(
             spark, [name for name in DML if name in cases], data, scale, {"spark.master": _MASTER, **_SETTINGS}
         )
+        return rows + measure_stores(spark, [name for name in STORES if name in cases], data, scale)
 
 
 @contextmanager
 def _session(connect: bool) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    if connector := os.environ.get(CONNECTOR):
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-class-path {connector}/* pyspark-shell"
     builder = SparkSession.builder
     builder = builder.remote(_MASTER) if connect else builder.master(_MASTER)
     for key, value in _SETTINGS.items():

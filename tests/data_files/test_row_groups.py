@@ -123,7 +123,8 @@ def leaves(draw: st.DrawFn) -> Predicate:
         return In(path, values, draw(st.booleans()))
     if kind == "starts":
         return StartsWith(("text",), _text(draw(NUMBERS))[: draw(st.integers(0, 45))])
-    return IsNull(path) if kind == "null" else draw(st.sampled_from([Constant(True), Constant(None), Unknown()]))
+    steady: list[Predicate] = [Constant(True), Constant(None), Unknown()]
+    return IsNull(path) if kind == "null" else draw(st.sampled_from(steady))
 
 
 PREDICATES = st.recursive(

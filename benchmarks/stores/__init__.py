@@ -1,0 +1,1 @@
+"""Tables in an object store, beside the same work of others."""
