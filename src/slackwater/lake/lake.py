@@ -76,14 +76,14 @@ class LogLake(LakeTables):
         group: str | None = None,
         read_slots: int | None = None,
     ) -> Self:
-        """The lake at `root`, with its owner in this process; any number of processes may open it.
+        """The lake at `root`, a path or URL, with its owner in this process; any number of processes may open it.
 
         `database`: a SQLAlchemy URL (`postgresql://host/database`), by default a SQLite file below `root`, which then
         is a directory of this machine. That file is for this user alone, or for the members of `group` where one is
-        given. With `recover`, as after `recover_state`. `read_slots`: the size of the owner's read timestamp table from
-        now on, for all processes (paper §4.1): with more slots fewer transactions are taken for readers of what another
-        writes. Raises InvalidArgument, OperationNotAllowed for a copy of another lake, or one whose state is lost or
-        old, CommitOwnerUnavailable.
+        given. `storage_options` as in `Snapshot.load`. With `recover`, as after `recover_state`. `read_slots`: the size
+        of the owner's read timestamp table from now on, for all processes (paper §4.1): with more slots fewer
+        transactions are taken for readers of what another writes. Raises InvalidArgument, OperationNotAllowed for a
+        copy of another lake, or one whose state is lost or old, CommitOwnerUnavailable.
         """
         # SQLAlchemy is loaded where a lake is opened.
         from slackwater.lake.recovery import require_none_lost
@@ -112,8 +112,9 @@ class LogLake(LakeTables):
     ) -> Recovery:
         """Make the owner's state, that is lost or older than the tables, anew from the tables; the lake is not open.
 
-        Every other process of the lake is to be stopped before; one that is not cannot commit any more. With `dry_run`
-        nothing is done. Raises RecoveryUndecided where the user has to say what counted: `choices`.
+        `root`, `database` and `storage_options` as in `open`. Every other process of the lake is to be stopped before;
+        one that is not cannot commit any more. With `dry_run` nothing is done, and the answer says what would be.
+        Raises RecoveryUndecided where the user has to say what counted: `choices`.
         """
         from slackwater.lake.recovery import recover
         from slackwater.owner.database.database import Database, sqlite_file
@@ -139,7 +140,7 @@ class LogLake(LakeTables):
             if not lakes:
                 owner = EmbeddedOwner(opened, Places(root, None, storage_options))
                 lakes.append(LogLake(owner, owner.root_url, storage_options))
-            lakes[0].take_anew(name, store, table_id)
+            lakes[0]._take_anew(name, store, table_id)
 
         try:
             return recover(root, opened, storage_options, choices, None if dry_run else take)
@@ -160,8 +161,10 @@ class LogLake(LakeTables):
     ) -> Self:
         """The lake whose owner is served at `url`; data and logs are read and written from here.
 
-        A `token` is sent to `https:` addresses and this machine only, unless `allow_http`. `ca_file`: the certificates
-        to trust (PEM), where the server's is signed by none that is known. Raises InvalidArgument, NotAuthorized,
+        `storage_options` as in `Snapshot.load`. An answer is waited for `timeout_s` seconds, attempts together; that of
+        backfills, releases, repairs and slices of the past ten times as long; waits for locks come on top. A `token` is
+        sent to `https:` addresses and this machine only, unless `allow_http`. `ca_file`: the certificates to trust
+        (PEM), where the server's is signed by none that is known. Raises InvalidArgument, NotAuthorized,
         CommitOwnerUnavailable.
         """
         from slackwater.owner.served.client.client import HttpOwner
@@ -186,7 +189,7 @@ class LogLake(LakeTables):
         return self._owner.tables()
 
     def snapshot(self, name: str) -> Snapshot:
-        """The newest version of a table. Raises TableNotFound and what reading a table raises."""
+        """The newest version of the table `name`. Raises TableNotFound and what reading a table raises."""
         return Snapshot.open(self._table(name))
 
     def create_log(
@@ -200,9 +203,11 @@ class LogLake(LakeTables):
         location: str | os.PathLike[str] | None = None,
         user_metadata: str | None = None,
     ) -> CommitResult:
-        """Create an empty table; `schema` is a value or its `schemaString`, `user_metadata` a text for the history.
+        """Create the empty table `name`; `schema` is a value or its `schemaString`.
 
-        `location` is by default the name below the lake's root. Raises TableAlreadyExists for a name or a place that is
+        `partition_by`: columns of the top level. `cluster_by`: four columns at most, by dotted paths; not both.
+        `properties`: texts by their keys. `description`: None for none. `location` is by default the name below the
+        lake's root. `user_metadata`: a text for the history. Raises TableAlreadyExists for a name or a place that is
         taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
         """
         table = self._place(name, location)
@@ -218,7 +223,7 @@ class LogLake(LakeTables):
         return transaction.commit("CREATE TABLE", user_metadata=user_metadata)
 
     def adopt(self, name: str, location: str | os.PathLike[str]) -> None:
-        """Take over the table at `location`, which goes on to be read by everybody; writers must come here then.
+        """Take over the table at `location` as `name`; all go on to read it as before, writers must come here then.
 
         Those that commit to it in the file system meanwhile are not lost: they are before the take-over, or they fail.
         Raises TableNotFound, TableAlreadyExists for a name that is taken or a table that has an owner, and what every
@@ -239,18 +244,8 @@ class LogLake(LakeTables):
 
         _commit("ADOPT TABLE", name, adoption)
 
-    def take_anew(self, name: str, store: ObjectStore, table_id: str) -> None:
-        """Let a table whose owner's state was lost be this owner's, which knows nothing of it yet.
-
-        Raises DeltaConcurrentModificationException where another owner was faster.
-        """
-        table = Table(store)
-        snapshot, owned = Snapshot.open(table), OwnedTable(self._owner, table_id)
-        transaction = self._taking(table, snapshot, owned, name, TableActions(snapshot.configuration))
-        transaction.commit("RECOVER TABLE", {"name": name})
-
     def release(self, name: str) -> None:
-        """Hand a table back to the file system: all of it is backfilled, and everybody may commit to it there.
+        """Hand the table `name` back to the file system: all of it is backfilled, and everybody may commit to it there.
 
         Raises TableNotFound, OperationNotAllowed where the owner does not give it up, and what every commit raises.
         """
@@ -267,11 +262,11 @@ class LogLake(LakeTables):
         _commit("RELEASE TABLE", name, hand_back)
 
     def backfill(self, name: str) -> int:
-        """Have every commit of a table in `_delta_log`; the version that it reaches to."""
+        """Put all commits of the table `name` into `_delta_log`; the newest version there. Raises TableNotFound."""
         return self._owner.backfill_to_version(self._owner.table(name).table_id)
 
     def repair(self, name: str | None = None) -> list[str]:
-        """As `CommitOwner.repair`, for one table by its name, or for all.
+        """As `CommitOwner.repair`, for the table `name`, or for all (None): what was done, in words.
 
         For all, transactions over several lakes that are in doubt are settled too, as far as these lakes are open here.
         """
@@ -295,7 +290,8 @@ class LogLake(LakeTables):
         `isolation`: `serializable`, or `snapshot`, where what was read may change meanwhile. `control`: `optimistic`,
         or `locking`, where tables are locked as they are first read or written. `writes` declares tables that will be
         written: from the first question for the time on they are this transaction's alone. `others`: lakes whose tables
-        take part as well, under their own owners. Raises InvalidArgument, TableNotFound.
+        take part as well, under their own owners. A lock is waited for `lock_timeout_s` seconds. Raises
+        InvalidArgument, TableNotFound.
         """
         return LogTransaction(self, isolation, control, writes, lock_timeout_s, others)
 
@@ -320,8 +316,21 @@ class LogLake(LakeTables):
         return LogTimeSlice(self, instant_ms(timestamp))
 
     def history(self, limit: int | None = None) -> list[LakeCommit]:
-        """The transactions of all tables in one order of time, newest first; raises as `lake_history`."""
+        """The transactions of all tables in one order of time, newest first, at most `limit`; None: all.
+
+        A `limit` is a whole number from 0. Raises InvalidArgument, and what reading logs raises.
+        """
         return lake_history(self._owner.cut().tables, self.table_of, limit)
+
+    def _take_anew(self, name: str, store: ObjectStore, table_id: str) -> None:
+        """Let a table whose owner's state was lost be this owner's, which knows nothing of it yet.
+
+        Raises DeltaConcurrentModificationException where another owner was faster.
+        """
+        table = Table(store)
+        snapshot, owned = Snapshot.open(table), OwnedTable(self._owner, table_id)
+        transaction = self._taking(table, snapshot, owned, name, TableActions(snapshot.configuration))
+        transaction.commit("RECOVER TABLE", {"name": name})
 
     def _newly_owned(self) -> OwnedTable:
         return OwnedTable(self._owner, str(uuid.uuid4()))

@@ -30,7 +30,7 @@ class LakeTables:
         return self._owner
 
     def table_of(self, at: TableVersion | ManagedTable) -> Table:
-        """A table as the owner names it."""
+        """The table that the owner speaks of, by `at`: its place and its id."""
         store = open_store(at.location, self._options_at(at.location))
         return Table(store, OwnedTable(self._owner, at.table_id))
 

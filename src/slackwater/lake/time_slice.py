@@ -57,7 +57,7 @@ class LogTimeSlice:
         return sorted(name for name in self._tables if self._existed(name))
 
     def version(self, name: str) -> int:
-        """The version of a table that was the newest then.
+        """The version of the table `name` that was the newest then.
 
         Raises TableNotFound for a table that there is not, or was not yet, TimestampOutOfRange where the table's log
         was cleaned up and does not reach back so far, VersionNotFound where it was handed back and its log is gone.
@@ -68,7 +68,10 @@ class LogTimeSlice:
         return self._versions[name]
 
     def snapshot(self, name: str) -> Snapshot:
-        """A table as it was. Raises as `version` does, VersionNotFound where its log was cleaned up, CorruptTable."""
+        """The table `name` as it was.
+
+        Raises as `version` does, VersionNotFound where its log was cleaned up, CorruptTable.
+        """
         version = self.version(name)
         if name not in self._snapshots:
             table = self._reached(self._table(name))

@@ -150,20 +150,22 @@ class LogTransaction:
         return dict(self._results)
 
     def snapshot(self, name: str) -> Snapshot:
-        """A table as the transaction sees it; all of it counts as read. Raises TableNotFound."""
+        """The table `name` as the transaction sees it; all of it counts as read. Raises TableNotFound."""
         table = self.reading(name)
         table.read()
         return table.snapshot
 
     def log(self, name: str) -> Transaction:
-        """A table to add files to and remove them from; its `commit` makes that part of this transaction."""
+        """The table `name`, to add files and remove them; its `commit` makes that part of this transaction."""
         return Transaction(self.writing(name).snapshot, clock=self._clock)
 
     def lock(self, *names: str, where: str | Predicate | None = None, exclusive: bool = False) -> None:
-        """Lock tables until the end, or what is in the partitions that `where` names.
+        """Lock the tables `names` until the end, or what is in the partitions that `where` names.
 
-        Others wait, or are waited for. Before anything of these tables is read or written. Raises LockTimeout, which
-        says who holds what; DeadlockDetected; InvalidArgument for a condition that names no partitions.
+        `where`: SQL text or a predicate over partition columns. `exclusive`: nobody else may lock them, else others may
+        share the lock. Others wait, or are waited for. Before anything of these tables is read or written. Raises
+        LockTimeout, which says who holds what; DeadlockDetected; InvalidArgument for a condition that names no
+        partitions.
         """
         self._require_open()
         used = sorted(name for name in set(names) & self._tables.keys() if name not in self._locked)
@@ -186,7 +188,7 @@ class LogTransaction:
         return cut_off(self._narrowed(unit, "UTC"), unit)
 
     def current_time(self, precision: int | str = 3, zone: str | None = None) -> dt.time:
-        """The current time of day in `zone`, by default `time_zone`; as `current_timestamp`."""
+        """The current time of day in `zone`, by default `time_zone`; `precision` as in `current_timestamp`."""
         unit = precision_named(precision)
         here = self._zone(zone)
         return cut_off(self._narrowed(unit, here), unit, here).timetz()
@@ -253,14 +255,14 @@ class LogTransaction:
     # What is read and written.
 
     def reading(self, name: str) -> TableBranch:
-        """The table, for reads."""
+        """The table `name`, for reads."""
         self._require_open()
         if self._control == LOCKING and name not in self._locked:
             self._lock_tables([name], exclusive=name in self._declared)
         return self._table(name)
 
     def writing(self, name: str) -> TableBranch:
-        """The table, for writes."""
+        """The table `name`, for writes."""
         self._require_open()
         if self._control == LOCKING and self._locked.get(name, _SHARED) == _SHARED:
             self._lock_tables([name], exclusive=True)

@@ -73,10 +73,11 @@ class LogSnapshot:
     ) -> Self:
         """The table at `path` (a directory or URL): the newest version, or that of `version` or `timestamp`.
 
-        A `timestamp` without a zone is UTC, an int is ms since the epoch. Raises TableNotFound, VersionNotFound,
-        TimestampOutOfRange, UnsupportedFeature, CorruptTable and its kinds, and InvalidArgument for both a version and
-        a timestamp. A timestamp after the last commit is out of range; with `allow_after_last_commit`, or with
-        `strict=False`, it gives the latest version.
+        A `timestamp` without a zone is UTC, an int is ms since the epoch. `storage_options`: credentials and settings
+        of the store by object_store's keys (`aws_region`, `timeout` …), before those of the environment. Raises
+        TableNotFound, VersionNotFound, TimestampOutOfRange, UnsupportedFeature, CorruptTable and its kinds, and
+        InvalidArgument for both a version and a timestamp. A timestamp after the last commit is out of range; with
+        `allow_after_last_commit`, or with `strict` False (None: not said), it gives the latest version.
         """
         allowed = after_last_commit_allowed(allow_after_last_commit, strict)
         return cls.open(Table.at(path, storage_options), version, timestamp, allowed)
@@ -89,7 +90,7 @@ class LogSnapshot:
         timestamp: dt.datetime | dt.date | str | int | None = None,
         allow_after_last_commit: bool = False,
     ) -> Self:
-        """As `load`, for a table that was found already, or the store of one."""
+        """As `load`, for a `table` that was found already, or the store of one."""
         if version is not None and timestamp is not None:
             raise InvalidArgument("give a version or a timestamp to travel to, not both")
         if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
@@ -147,7 +148,7 @@ class LogSnapshot:
 
     @classmethod
     def of_first_commit(cls, table: Table, commit: ParsedCommit) -> Self:
-        """The snapshot of version 0 from its commit, read already. Raises as `after` does."""
+        """The snapshot of version 0 of `table` from its `commit`, read already. Raises as `after` does."""
         segment = LogSegment(0, None, (commit.file,))
         return cls(table, segment, replay_first(commit, table.store), CheckpointAdds(None, table.store))
 

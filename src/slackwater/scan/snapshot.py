@@ -39,10 +39,10 @@ class Snapshot(LogSnapshot):
     ) -> pa.Table:
         """The live files, one row each; with `where` (SQL text or a predicate) those that may hold a match.
 
-        Columns as ADD_SCHEMA: paths URI-encoded as in the log, sizes in bytes, times in ms since the epoch, `stats`
-        as JSON. A file is left out only if its partition values or statistics prove that it holds no match. `zone`
-        is taken for times in `where` and partition values that name none. Raises InvalidArgument for text that is
-        no condition on this table, CorruptCheckpoint.
+        `columns` are by default those of ADD_SCHEMA: paths URI-encoded as in the log, sizes in bytes, times in ms since
+        the epoch, `stats` as JSON. A file is left out only if its partition values or statistics prove that it holds no
+        match. `zone` is taken for times in `where` and partition values that name none. Raises InvalidArgument for text
+        that is no condition on this table, CorruptCheckpoint.
         """
         if where is None:
             return self.live_files(columns)
@@ -51,7 +51,7 @@ class Snapshot(LogSnapshot):
     def plan(
         self, where: str | Predicate, columns: Sequence[str] = tuple(ADD_SCHEMA.names), zone: str = "UTC"
     ) -> Pruned:
-        """As `files`, with the account of what was left out; further columns may come along."""
+        """As `files`, with the account of what was left out; beside `columns` further ones may come along."""
         predicate = parse_predicate(where, self.schema, zone=zone) if isinstance(where, str) else where
         partition_columns = self.metadata.partition_columns
         data_columns = [path for path in columns_of(predicate) if path[0] not in partition_columns]
@@ -64,7 +64,7 @@ class Snapshot(LogSnapshot):
         return replace(pruned, files=self._with_all_stats(pruned.files)) if fills else pruned
 
     def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
-        """How many files `where` leaves out, by partition values and by statistics."""
+        """How many files `where` leaves out, by partition values and by statistics; `zone` as in `files`."""
         return self.plan(where, ["path"], zone).report
 
     @cached_property

@@ -46,8 +46,9 @@ class Transaction:
     1
 
     What others commit meanwhile is allowed for: the commit moves behind theirs where nothing that it read or changes
-    is touched. Raises TableNotFound and what reading a table raises, and UnsupportedFeature where the table needs
-    what this package cannot write.
+    is touched. `storage_options` as in `Snapshot.load`, for a path or URL. `clock`: time, chance and new ids, for
+    tests; None: this machine's. Raises TableNotFound and what reading a table raises, and UnsupportedFeature where the
+    table needs what this package cannot write.
     """
 
     def __init__(
@@ -74,9 +75,12 @@ class Transaction:
         storage_options: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> Transaction:
-        """The first version of a new table; `schema` is a value or its `schemaString`.
+        """The first version of a new table at `path`, a path or URL; `schema` is a value or its `schemaString`.
 
-        Raises TableAlreadyExists, InvalidArgument and UnsupportedFeature for a table that cannot be.
+        `partition_by`: columns of the top level. `cluster_by`: four columns at most, by dotted paths; not both.
+        `properties`: texts by their keys. `description`: None for none. `storage_options` and `clock` as the class
+        takes them. Nothing is written before `commit`. Raises TableAlreadyExists, InvalidArgument and
+        UnsupportedFeature for a table that cannot be.
         """
         table = Table.at(path, storage_options)
         if table.list_log().latest_version is not None:
@@ -103,11 +107,14 @@ class Transaction:
             self._inner.read_where(where)
 
     def application_version(self, app_id: str) -> int | None:
-        """How far the application has come, by its newest `txn` action; None where it never committed."""
+        """How far the application `app_id` has come, by its newest `txn` action; None where it never committed.
+
+        Where it commits elsewhere before this lands, `commit` raises ConcurrentTransactionException.
+        """
         return self._inner.application_version(app_id)
 
     def add(self, *files: AddFile, rows_checked: bool = False, fresh: bool = False) -> None:
-        """Stage files that are in place. Paths are URI-encoded, relative to the table's root or absolute.
+        """Stage `files` that are in place. Paths are URI-encoded, relative to the table's root or absolute.
 
         `fresh` promises that their names are new to the log, as those that hold a UUID are: nothing has to be compared
         with what others commit meanwhile then, and a commit owner moves an append behind others by itself.
@@ -125,25 +132,34 @@ class Transaction:
         self._inner.add(files, fresh)
 
     def remove(self, *files: RemoveFile | str, data_change: bool = True) -> None:
-        """Stage files to remove; a path stands for the live file there. Raises InvalidArgument for one that is not."""
+        """Stage `files` to remove; a path stands for the live file there. Raises InvalidArgument for one that is not.
+
+        `data_change`, for files that are given by their paths: False where the commit only rearranges rows.
+        """
         self._inner.remove(f for f in files if isinstance(f, RemoveFile))
         paths = [f for f in files if isinstance(f, str)]
         if paths:
             self._inner.remove(self._live(paths, data_change))
 
     def set_transaction(self, app_id: str, version: int) -> None:
-        """Record how far the application has come with this commit."""
+        """Record that with this commit the application `app_id` has come to `version`, a number that it counts itself.
+
+        Where it commits elsewhere before this lands, `commit` raises ConcurrentTransactionException.
+        """
         self._inner.application_version(app_id)
         self._inner.set_transaction(app_id, version)
 
     def set_domain_metadata(self, domain: str, configuration: str) -> None:
-        """Set a metadata domain of the user's. Raises OperationNotAllowed for one of the protocol's own."""
+        """Set the user's metadata domain `domain` to the text `configuration`.
+
+        Raises OperationNotAllowed for one of the protocol's own, whose names start with `delta.`.
+        """
         validate_user_domain(domain)
         self._support_domains()
         self._inner.set_domain(DomainMetadata(domain, configuration))
 
     def remove_domain_metadata(self, domain: str) -> None:
-        """Take a metadata domain of the user's away. Raises InvalidArgument where the table does not have it."""
+        """Take the user's metadata domain `domain` away. Raises InvalidArgument where the table does not have it."""
         validate_user_domain(domain)
         found = self._based_on().domain_metadata.get(domain)
         if found is None:
@@ -157,7 +173,14 @@ class Transaction:
         metrics: Mapping[str, str] | None = None,
         user_metadata: str | None = None,
     ) -> CommitResult:
-        """Make what is staged the next version of the table. Raises as `TableTransaction.commit`."""
+        """Make what is staged the next version of the table, once; the answer says which version, and when.
+
+        For the history: `operation` is its name, `parameters` and `metrics` are texts by names, None for none,
+        `user_metadata` a text of the user's. Raises the DeltaConcurrentModificationException that says which other
+        writer was in the way; CommitFailed where the store refused; CommitUnknown where nobody can say whether it
+        landed; UnsupportedFeature, OperationNotAllowed and InvalidArgument before anything is tried. Except after
+        CommitUnknown, an error means that it did not land.
+        """
         return self._inner.commit(operation, parameters, metrics, user_metadata)
 
     def _based_on(self) -> Snapshot:

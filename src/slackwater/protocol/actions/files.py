@@ -21,9 +21,13 @@ _INT = 2**31
 
 @dataclass(frozen=True, slots=True)
 class AddFile:
-    """A logical file to add: size in bytes, times in ms since the epoch, `path` URI-encoded, `stats` as JSON.
+    """A logical file to add: `size` in bytes, times in ms since the epoch, `path` URI-encoded, `stats` as JSON.
 
-    `base_row_id` and `default_row_commit_version` are left out where the commit is to assign them.
+    `partition_values` are texts by physical names, None for null; of a table without partitions there are none.
+    `modification_time` is the file's. `data_change` False: the commit only rearranges rows, or adds statistics.
+    `tags` are texts by names. `deletion_vector` says which of its rows are deleted. `base_row_id` and
+    `default_row_commit_version` are left out where the commit is to assign them. `clustering_provider` names what
+    clustered the file.
 
     >>> slackwater.AddFile("day=2026-11-22/a", {"day": "2026-11-22"}, 45, 0, stats='{"numRecords":3}').num_records
     3
@@ -92,7 +96,9 @@ class AddFile:
 class RemoveFile:
     """A logical file to remove: size in bytes, `deletion_timestamp` in ms since the epoch, `path` as its `add` had it.
 
-    The fields after `data_change` are those of the last `add` of the file.
+    `data_change` False: the commit only rearranges rows. The other fields are those of the last
+    `add` of the file: `partition_values`, `size`, `stats`, `tags`, `deletion_vector`, `base_row_id` and
+    `default_row_commit_version`; None where there was none, or nobody knows.
 
     >>> tx = slackwater.Transaction(flights)
     >>> tx.remove(slackwater.RemoveFile("month=3/part-1.parquet", 1_780_000_000_000, partition_values={"month": "3"}))

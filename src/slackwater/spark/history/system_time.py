@@ -85,7 +85,7 @@ class SystemTime:
         return self._selected(self._newest(), _FIRST_MS, _LAST_MS)
 
     def as_of(self, timestamp: Instant) -> DataFrame:
-        """The rows that were current at an instant: the table as it was, with the periods of its rows.
+        """The rows that were current at `timestamp`: the table as it was, with the periods of its rows.
 
         Instants are as `Lake.as_of` takes them. Raises TimestampOutOfRange for one of the future or before the
         coverage, and as `all`.
@@ -104,17 +104,18 @@ class SystemTime:
         return self._selected(self._settled(first, last - 1), first, last - 1)
 
     def between(self, start: Instant, end: Instant) -> DataFrame:
-        """The versions that were current at some time in `[start, end]`, both inclusive. Raises as `from_to`."""
+        """The versions that were current at some time from `start` to `end`, both inclusive. Raises as `from_to`."""
         first, last = self._period(start, end)
         return self._selected(self._settled(first, last), first, last)
 
     def changes(self, key: str | Sequence[str] | Mapping[str, Any]) -> DataFrame:
-        """The versions of the rows with a key, in order of time: `{"sku": "A1"}`; of all keys where it only has names.
+        """The versions of the rows with a key, in order of time.
 
-        The names are of columns that say which row it is, whatever its row id: what ends as another begins was updated,
-        also by an overwrite. `started_by` is `insert` or `update` (NULL where that was before the coverage), `ended_by`
-        `update` or `delete` (NULL for what is current). Ordered by the key, then by time. Raises InvalidArgument for
-        names that are no column's, and as `all`.
+        `key`: values by names, as in `{"sku": "A1"}`; a name or names alone: the rows of all keys. The names are of
+        columns that say which row it is, whatever its row id: what ends as another begins was updated, also by an
+        overwrite. `started_by` is `insert` or `update` (NULL where that was before the coverage), `ended_by` `update`
+        or `delete` (NULL for what is current). Ordered by the key, then by time. Raises InvalidArgument for names that
+        are no column's, and as `all`.
         """
         snapshot = self._newest()
         names = [_column_named(name, snapshot) for name in _names_of(key)]

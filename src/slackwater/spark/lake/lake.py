@@ -93,11 +93,11 @@ class Lake(LogLake):
         return lake
 
     def table(self, name: str) -> DeltaTable:
-        """The table of that name. Raises TableNotFound."""
+        """The table `name`. Raises TableNotFound."""
         return DeltaTable(self._session(), self._table(name), self._storage_options)
 
     def location(self, name: str) -> str:
-        """The path or URL of a table, for `load` and `save`. Raises TableNotFound."""
+        """The path or URL of the table `name`, for `load` and `save`. Raises TableNotFound."""
         return self._table(name).location
 
     def create_table(
@@ -110,8 +110,10 @@ class Lake(LogLake):
         description: str | None = None,
         location: str | os.PathLike[str] | None = None,
     ) -> DeltaTable:
-        """Create an empty table; `schema` is Spark's type, or DDL text (`id BIGINT, day DATE`).
+        """Create the empty table `name`; `schema` is Spark's type, or DDL text (`id BIGINT, day DATE`).
 
+        `partition_by`: columns of the top level. `cluster_by`: four columns at most, by dotted paths; not both.
+        `properties`: texts by their keys, which go before the session's defaults. `description`: None for none.
         `location` is by default the name below the lake's root. Raises TableAlreadyExists for a name or a place that
         is taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
         """

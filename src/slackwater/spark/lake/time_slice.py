@@ -60,7 +60,7 @@ class TimeSlice(LogTimeSlice):
         self._spark = spark
 
     def table(self, name: str) -> TimeSliceTable:
-        """A table as it was. Raises as `snapshot`."""
+        """The table `name` as it was. Raises as `snapshot`."""
         return TimeSliceTable(self._spark, name, self.snapshot(name))
 
 
@@ -80,7 +80,7 @@ class TimeSliceTable(DeltaTable):
     def toDF(self, **options: Any) -> DataFrame:
         """What `versionAsOf` reads of the version then.
 
-        Options as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`. Raises InvalidArgument
+        `options` as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`. Raises InvalidArgument
         for options that name another version, DataFileNotFound where files of then were vacuumed.
         """
         given = Options(options)

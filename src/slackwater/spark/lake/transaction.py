@@ -63,7 +63,7 @@ class LakeTransaction(LogTransaction):
         return session_zone(self.spark)
 
     def table(self, name: str) -> TransactionTable:
-        """The table of that name, as it was when the transaction began, with what the transaction did to it.
+        """The table `name` as it was when the transaction began, with what the transaction did to it.
 
         Raises TableNotFound; with control `locking`, what `lock` raises.
         """
@@ -84,14 +84,17 @@ class TransactionTable(DeltaTable):
         self._time = TransactionTime(transaction)
 
     def append(self, frame: DataFrame, **options: Any) -> None:
-        """Add the rows of `frame`; options as `df.write.option` takes them (`mergeSchema=True`). Raises as `save`.
+        """Add the rows of `frame`; `options` as `df.write.option` takes them (`mergeSchema=True`). Raises as `save`.
 
         Raises InvalidArgument for rows that ask Spark's clock.
         """
         self._save(frame, "append", options)
 
     def overwrite(self, frame: DataFrame, **options: Any) -> None:
-        """Replace all rows by those of `frame`, or what `replaceWhere="…"` names. Raises as `append`."""
+        """Replace all rows by those of `frame`, or those that `replaceWhere="…"` names; `options` as in `append`.
+
+        Raises as `append`.
+        """
         self._save(frame, "overwrite", options)
 
     def delete(self, condition: str | Column | None = None) -> None:
@@ -103,19 +106,22 @@ class TransactionTable(DeltaTable):
         condition: str | Column | None = None,
         set: Mapping[str, str | Column] | None = None,  # noqa: A002
     ) -> None:
-        """As `DeltaTable.update`; the time that `condition` and values ask for is the transaction's."""
+        """As `DeltaTable.update`; the time that `condition` and the values of `set` ask for is the transaction's."""
         validate_set_argument(set)
         timed = self._timed(self._writing())
         super().update(timed.condition(condition), timed.assignments(dict(set or {})))
 
     def toDF(self, **options: Any) -> DataFrame:
-        """All rows; the transaction depends on every one of them. `where` reads less. Options: `rowTracking`."""
+        """All rows; the transaction depends on every one of them. `where` reads less. `options`: `rowTracking`."""
         table = self._transaction.reading(self._name)
         table.read()
         return self._framed(self._scan(table.snapshot, options).dataframe())
 
     def where(self, condition: str | Column, **options: Any) -> DataFrame:
-        """The rows for which `condition`, SQL text or a Column, is true; the transaction depends on these alone."""
+        """The rows for which `condition`, SQL text or a Column, is true; the transaction depends on these alone.
+
+        `options` as in `toDF`.
+        """
         table = self._transaction.reading(self._name)
         scan = self._scan(table.snapshot, options)
         condition = self._timed(table).condition(condition)

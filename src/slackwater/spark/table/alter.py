@@ -75,7 +75,13 @@ class TableAlterations:
         after: str | None = None,
         first: bool = False,
     ) -> None:
-        """Add nullable columns, at the end or in the given place, to the table or to the struct `parent`."""
+        """Add nullable columns, at the end or in the given place, to the table or to the struct `parent`.
+
+        `cols`: a StructType or a list of StructFields; they stand together, in their order. `parent`: a path, "" for
+        the table. The place is behind the column called `after`, or with `first` before all others. Raises
+        InvalidArgument also for a name that is taken, and for columns that are NOT NULL or generated, or have a
+        default value.
+        """
         columns = _columns(cols)
         where = path_argument(parent) if parent else ()
         position = _position(after, first)
@@ -86,7 +92,11 @@ class TableAlterations:
         self._change("ADD COLUMNS", lambda s: add_columns(s.configuration, added), {"columns": described})
 
     def renameColumn(self, existing: str, new: str) -> None:
-        """Give a column another name; files stay as they are. Needs column mapping."""
+        """Give the column at the path `existing` the name `new`; files stay as they are. Needs column mapping.
+
+        `new` is a name as it is, not a path. Raises InvalidArgument for one that is taken, and where a constraint or
+        a generated column reads the column.
+        """
         path = path_argument(existing)
         renamed = (*path[:-1], text_argument("new", new))
         self._change(
@@ -96,7 +106,11 @@ class TableAlterations:
         )
 
     def dropColumns(self, *cols: str, ifExists: bool = False) -> None:
-        """Take columns away; files stay as they are. Needs column mapping."""
+        """Take the columns at the paths `cols` away; files stay as they are. Needs column mapping.
+
+        With `ifExists` those that are not there are passed over. Raises InvalidArgument also for a column that the
+        table is partitioned or clustered by, or that a constraint or a generated column reads.
+        """
         paths = [path_argument(name) for name in cols]
         self._change(
             "DROP COLUMNS",
@@ -105,7 +119,10 @@ class TableAlterations:
         )
 
     def moveColumn(self, col: str, after: str | None = None, first: bool = False) -> None:
-        """Put a column in another place among its siblings."""
+        """Put the column at the path `col` in another place among its siblings.
+
+        That is behind the one called `after` (a name, not a path), or with `first` before all: give one of the two.
+        """
         position = _position(after, first)
         if position is None:
             raise InvalidArgument("say where the column is to stand: first=True, or after='another'")
@@ -113,15 +130,16 @@ class TableAlterations:
         self._change_column(path, lambda s: move_column(s.configuration, path, position), position)
 
     def setColumnComment(self, col: str, comment: str | None) -> None:
-        """Describe a column; None takes the description away."""
+        """Describe the column at the path `col` by the text `comment`; None takes the description away."""
         path = path_argument(col)
         text = None if comment is None else text_argument("comment", comment)
         self._change_column(path, lambda s: set_comment(s.configuration, path, text))
 
     def setColumnNullable(self, col: str, nullable: bool) -> None:
-        """Allow nulls in a column, or forbid them: then every row is looked at first.
+        """Allow nulls in the column `col`, or with `nullable` False forbid them: then every row is looked at first.
 
-        Raises InvariantViolationException, with a row that has a null there.
+        Raises InvariantViolationException, with a row that has a null there; InvalidArgument also for a column inside
+        an array or a map.
         """
         if not isinstance(nullable, bool):
             raise InvalidArgument(f"nullable must be True or False, found {nullable!r}")
@@ -138,9 +156,10 @@ class TableAlterations:
         self._change_column(path, change, reads_rows=not nullable)
 
     def setColumnDefault(self, col: str, default: str | None) -> None:
-        """Give a column the SQL expression that rows without the column get; None takes it away.
+        """Give the column `col` the SQL expression `default`, which rows without the column get; None takes it away.
 
-        The table must support `allowColumnDefaults`.
+        The table must support `allowColumnDefaults`. Raises InvalidArgument also for a field of a struct, a generated
+        or identity column, and an expression that reads columns.
         """
         path = path_argument(col)
 
@@ -156,13 +175,22 @@ class TableAlterations:
         self._change_column(path, change)
 
     def changeColumnType(self, col: str, dataType: str | spark_types.DataType) -> None:
-        """Widen a column where its files are read as the wider type as they are: byte to short, both to integer."""
+        """Widen a column where its files are read as the wider type as they are: byte to short, both to integer.
+
+        `col`: its path, which may lead into an array or a map. `dataType`: a Spark type, or its DDL text; what is of
+        type void may become anything. Raises InvalidArgument for other changes, and for a column that the table is
+        partitioned by, or that a constraint or a generated column reads.
+        """
         (wanted,) = _columns([spark_types.StructField("x", parsed_type(dataType))])
         path = path_argument(col)
         self._change_column(path, lambda s: change_type(s.configuration, path, wanted.type))
 
     def replaceColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> None:
-        """Make `cols` the table's columns: others are dropped, new ones added, order and comments taken over."""
+        """Make `cols` the table's columns: others are dropped, new ones added, order and comments taken over.
+
+        `cols`: a StructType or a list of StructFields. Raises InvalidArgument as the methods that drop, add and change
+        one column.
+        """
         columns = _columns(cols)
         self._change(
             "REPLACE COLUMNS",
@@ -171,21 +199,30 @@ class TableAlterations:
         )
 
     def setProperties(self, properties: Mapping[str, str]) -> None:
-        """Set table properties; features that they turn on join the protocol."""
+        """Set table properties; features that they turn on join the protocol.
+
+        `properties`: texts by their keys; `delta.feature.…`, `delta.minReaderVersion` and `delta.minWriterVersion`
+        change the protocol. Raises InvalidArgument for a `delta.…` key that is not known, a value that it cannot have,
+        and constraints, which `addConstraint` adds.
+        """
         if not isinstance(properties, Mapping):
             raise InvalidArgument(f"properties must map keys to values, found {properties!r}")
         self._alter(lambda s: alteration.set_properties(s, properties))
 
     def unsetProperties(self, *keys: str, ifExists: bool = False) -> None:
-        """Take table properties away."""
+        """Take the table properties `keys`, in any case, away.
+
+        With `ifExists` those that are not set are passed over, else they raise InvalidArgument.
+        """
         for key in keys:
             text_argument("a key", key)
         self._alter(lambda s: alteration.unset_properties(s, keys, ifExists))
 
     def addConstraint(self, name: str, expression: str) -> None:
-        """Add a CHECK constraint, which every row of the table must satisfy already.
+        """Add the CHECK constraint `name`: `expression`, SQL text over one row, must be true for every row from now on.
 
-        Raises InvariantViolationException, with a row that does not.
+        Every row of the table must satisfy it already. Raises InvariantViolationException, with a row that does not;
+        InvalidArgument also for a name that is taken, in any case, and for text that is no condition on one row.
         """
 
         rule = f"CHECK constraint {text_argument('name', name)}"
@@ -200,44 +237,64 @@ class TableAlterations:
         self._alter(change, reads_rows=True)
 
     def dropConstraint(self, name: str, ifExists: bool = False) -> None:
-        """Take a CHECK constraint away."""
+        """Take the CHECK constraint `name`, in any case, away.
+
+        Where there is none, nothing is done with `ifExists`, else InvalidArgument is raised.
+        """
         text_argument("name", name)
         self._alter(lambda s: alteration.drop_constraint(s, name, ifExists))
 
     def clusterBy(self, *cols: str) -> None:
-        """Cluster the table by these columns from now on, or by none."""
+        """Cluster the table by the columns at the paths `cols` from now on, four at most; without any, by none.
+
+        Raises InvalidArgument also where the table is partitioned, or a file lacks the statistics of a column.
+        """
         paths = [path_argument(name) for name in cols]
         self._alter(lambda s: alteration.cluster_by(s, paths))
 
     def setDomainMetadata(self, domain: str, configuration: str) -> None:
-        """Set a metadata domain of the user's; names that start with `delta.` belong to the protocol."""
+        """Set the user's metadata domain `domain` to the text `configuration`.
+
+        Raises OperationNotAllowed for names that start with `delta.`, which belong to the protocol.
+        """
         text_argument("domain", domain)
         text_argument("configuration", configuration)
         self._alter(lambda s: alteration.set_domain(s, domain, configuration))
 
     def removeDomainMetadata(self, domain: str) -> None:
-        """Take a metadata domain of the user's away."""
+        """Take the user's metadata domain `domain` away.
+
+        Raises InvalidArgument where it is not there, OperationNotAllowed for one of the protocol's.
+        """
         text_argument("domain", domain)
         self._alter(lambda s: alteration.remove_domain(s, domain))
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
-        """Raise the table's protocol to at least these versions; nothing is ever lowered."""
+        """Raise the table's protocol to at least `readerVersion` and `writerVersion`; nothing is ever lowered.
+
+        Raises InvalidArgument for versions that there are not.
+        """
         for version in (readerVersion, writerVersion):
             if isinstance(version, bool) or not isinstance(version, int):
                 raise InvalidArgument(f"a protocol version must be a whole number, found {version!r}")
         self._alter(lambda s: alteration.upgrade_protocol(s, readerVersion, writerVersion))
 
     def addFeatureSupport(self, featureName: str) -> None:
-        """Add a table feature, and those that it requires, to the protocol."""
+        """Add the table feature `featureName`, and those that it requires, to the protocol.
+
+        Raises InvalidArgument for a feature that is not known, OperationNotAllowed for one that comes with an owner.
+        """
         if not isinstance(featureName, str):
             raise InvalidArgument(f"featureName needs to be a string but got {type(featureName)}")
         self._alter(lambda s: alteration.add_feature(s, featureName))
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Take a table feature out of the protocol, where no trace of it is left in the table.
+        """Take the table feature `featureName` out of the protocol, where no trace of it is left in the table.
 
-        With `truncateHistory` the versions that may hold traces of a feature of readers are forgotten first, once
-        they are older than `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours).
+        With `truncateHistory` True the versions that may hold traces of a feature of readers are forgotten first, once
+        they are older than `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours). Raises InvalidArgument
+        where the table does not support it or another feature requires it; OperationNotAllowed where the table still
+        uses it, or older versions may.
         """
         if not isinstance(featureName, str):
             raise InvalidArgument(f"featureName needs to be a string but got {type(featureName)}")

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass
 class IdentityGenerator:
-    """The values of an identity column: `start`, `start + step`, …
+    """The values of an identity column: `start`, `start + step`, …; `step` may be negative, and is not 0.
 
     >>> key = slackwater.IdentityGenerator(start=10, step=5)
     >>> builder = slackwater.DeltaTable.create(spark).location(path)
@@ -88,7 +88,7 @@ class DeltaTableBuilder(Generic[T]):
         self._comment: str | None = None
 
     def tableName(self, identifier: str) -> Self:
-        """The table's name: ``delta.`/path` ``. Raises UnsupportedFeature for names in a catalog."""
+        """The table's name: `identifier` is ``delta.`/path` ``. Raises UnsupportedFeature for names in a catalog."""
         path = table_path(text_argument("identifier", identifier))
         if path is None:
             raise UnsupportedFeature(
@@ -98,12 +98,12 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def location(self, location: str) -> Self:
-        """The directory or URL of the table."""
+        """Where the table is to be: `location` is a directory or URL."""
         self._path = text_argument("location", location)
         return self
 
     def comment(self, comment: str) -> Self:
-        """The description of the table."""
+        """Describe the table by the text `comment`."""
         self._comment = text_argument("comment", comment)
         return self
 
@@ -116,10 +116,12 @@ class DeltaTableBuilder(Generic[T]):
         generatedByDefaultAs: IdentityGenerator | None = None,
         comment: str | None = None,
     ) -> Self:
-        """Add a column; `dataType` is a Spark type or its DDL text.
+        """Add the column `colName`; `dataType` is a Spark type or its DDL text.
 
-        `generatedAlwaysAs`: a SQL expression over other columns, or an IdentityGenerator; `generatedByDefaultAs`: an
-        IdentityGenerator whose values rows may replace by their own. Raises InvalidArgument.
+        `nullable` False: it is NOT NULL. `comment`: its description, None for none. `generatedAlwaysAs`: a SQL
+        expression over other columns, or an IdentityGenerator; `generatedByDefaultAs`: an IdentityGenerator whose
+        values rows may replace by their own. Raises InvalidArgument, for both of them too, and UnsupportedFeature for
+        an identity column that is not BIGINT.
         """
         if not isinstance(nullable, bool):
             raise InvalidArgument(f"nullable must be True or False, found {nullable!r}")
@@ -133,7 +135,7 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def addColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> Self:
-        """Add the fields of a Spark schema."""
+        """Add the fields `cols`, a StructType or a list of StructFields."""
         fields = list(cols.fields) if isinstance(cols, spark_types.StructType) else cols
         if not isinstance(fields, list) or not all(isinstance(f, spark_types.StructField) for f in fields):
             raise InvalidArgument(f"cols must be a StructType or a list of StructFields, found {cols!r}")
@@ -141,17 +143,17 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
-        """The columns that the table is partitioned by."""
+        """The columns that the table is partitioned by: `cols`, of the top level, one by one or as a list."""
         self._partition_by = _names("partitionedBy", cols)
         return self
 
     def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
-        """The columns that the table is clustered by, nested ones as dotted paths."""
+        """The columns that the table is clustered by: `cols`, one by one or as a list, nested ones as dotted paths."""
         self._cluster_by = _names("clusterBy", cols)
         return self
 
     def property(self, key: str, value: str) -> Self:
-        """Set a table property."""
+        """Set the table property `key` to `value`, both texts."""
         self._properties[text_argument("key", key)] = text_argument("value", value)
         return self
 

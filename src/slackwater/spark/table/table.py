@@ -103,22 +103,31 @@ class DeltaTable(TableChanges, TableAlterations):
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
-        """A builder for a table that is not there yet: `execute` raises TableAlreadyExists where it is."""
+        """A builder for a table that is not there yet: `execute` raises TableAlreadyExists where it is.
+
+        `sparkSession` is by default the active session. Raises InvalidArgument where there is none.
+        """
         return DeltaTableBuilder(_session(sparkSession), CREATE, cls)
 
     @classmethod
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
-        """A builder whose `execute` leaves a table that is there as it is."""
+        """A builder whose `execute` leaves a table that is there as it is; `sparkSession` as in `create`."""
         return DeltaTableBuilder(_session(sparkSession), CREATE_IF_NOT_EXISTS, cls)
 
     @classmethod
     def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
-        """A builder for what takes a table's place: `execute` raises TableNotFound where there is none."""
+        """A builder for what takes a table's place: `execute` raises TableNotFound where there is none.
+
+        `sparkSession` as in `create`.
+        """
         return DeltaTableBuilder(_session(sparkSession), REPLACE, cls)
 
     @classmethod
     def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
-        """A builder for a table that is new, or takes the place of the one that is there."""
+        """A builder for a table that is new, or takes the place of the one that is there.
+
+        `sparkSession` as in `create`.
+        """
         return DeltaTableBuilder(_session(sparkSession), CREATE_OR_REPLACE, cls)
 
     @classmethod
@@ -128,7 +137,11 @@ class DeltaTable(TableChanges, TableAlterations):
         path: str,
         hadoopConf: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """The table at `path`. Raises TableNotFound, InvalidArgument for `hadoopConf` keys without `fs.` or `dfs.`."""
+        """The table at `path`, a directory or URL, for `sparkSession`, whose settings reach its store.
+
+        `hadoopConf`: settings of the store (`fs.…`) that go before the session's; `dfs.…` is let pass and has no
+        effect. Raises TableNotFound, InvalidArgument for other keys.
+        """
         conf = dict(hadoopConf or {})
         wrong = [key for key in conf if not key.startswith(("fs.", "dfs."))]
         if wrong:
@@ -140,7 +153,10 @@ class DeltaTable(TableChanges, TableAlterations):
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
-        """The table called ``delta.`/path` ``. Raises UnsupportedFeature for names in a catalog."""
+        """The table that `tableOrViewName` names as ``delta.`/path` ``, for `sparkSession`.
+
+        Raises TableNotFound, UnsupportedFeature for names in a catalog.
+        """
         path = table_path(tableOrViewName)
         if path is None:
             raise UnsupportedFeature(
@@ -150,7 +166,10 @@ class DeltaTable(TableChanges, TableAlterations):
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
-        """Whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``."""
+        """Whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``.
+
+        The settings of `sparkSession` reach its store.
+        """
         table = table_at(sparkSession, table_path(identifier) or identifier)
         return list_log(table.store).latest_version is not None
 
@@ -161,18 +180,25 @@ class DeltaTable(TableChanges, TableAlterations):
         return aliased
 
     def toDF(self, **options: Any) -> DataFrame:
-        """The newest version of the table, read anew at every call; options as `spark.read` takes them.
+        """The newest version of the table, read anew at every call; or what `options` ask for (`versionAsOf=3`).
 
-        Raises as `spark.read.format("delta").load`.
+        `options` are those of `spark.read`, which go before those that the table was found with. Raises as
+        `spark.read.format("delta").load`.
         """
         return self._framed(load_table(self._spark, self._table, {**self._options, **options}))
 
     def where(self, condition: str | Column, **options: Any) -> DataFrame:
-        """The rows of `toDF` for which `condition`, SQL text or a Column, is true; reads what may have such rows."""
+        """The rows of `toDF` for which `condition`, SQL text or a Column, is true; reads what may have such rows.
+
+        `options` as in `toDF`.
+        """
         return self.toDF(**options).where(condition)
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """The commits that the log holds, newest first: HISTORY_SCHEMA, at most `limit` rows."""
+        """The commits that the log holds, newest first: HISTORY_SCHEMA, at most `limit` rows; None: all.
+
+        Raises InvalidArgument for a `limit` that is no whole number from 0.
+        """
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidArgument(f"limit must be a whole number from 0, found {limit!r}")
         return self._frame(describe_history(self._snapshot(), limit), HISTORY_SCHEMA)
@@ -195,7 +221,9 @@ class DeltaTable(TableChanges, TableAlterations):
         checkpoint_newest(self._snapshot_for_upkeep("a checkpoint"), Clock().now_ms())
 
     def compactLog(self, startVersion: int | None = None, endVersion: int | None = None) -> None:
-        """Write one file for the commits of these versions, which stay; by default for those after the checkpoint.
+        """Write one file for the commits from `startVersion` to `endVersion`, both included, which stay.
+
+        By default from the first one after the newest checkpoint, and to the newest one in the log.
 
         Raises InvalidArgument where that is fewer than two versions, or the log lacks a commit.
         """

@@ -36,10 +36,11 @@ class MergeClause:
 
 @dataclass(frozen=True)
 class DeltaMergeBuilder:
-    """A MERGE that is being put together; every call gives a new builder, and `execute` runs it.
+    """A MERGE that `DeltaTable.merge` begins; every call gives a new builder, `execute` runs it.
 
     The first clause of a kind whose condition is true for a row decides. Only the last clause of a kind may have no
-    condition.
+    condition. Conditions and values are Columns or SQL text. `when…` raises ValueError for a `set` or `values` that is
+    not given, TypeError for an argument of another type; `execute` looks at all else.
 
     >>> spark.createDataFrame([(1, "old"), (2, "old")], "id INT, v STRING").write.format("delta").save(path)
     >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
@@ -62,27 +63,41 @@ class DeltaMergeBuilder:
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,  # noqa: A002
     ) -> DeltaMergeBuilder:
-        """Update target rows that a source row matches: `set` maps target columns to expressions over both rows."""
+        """Update target rows that a source row matches: `set` maps target columns to expressions over both rows.
+
+        `condition`, over both rows, says which of them; None: all. Keys of `set` are columns (`a`, `a.b` for fields of
+        structs); the text `DEFAULT` is the column's default value.
+        """
         validate_set_argument(set)
         return self._with(MATCHED, UPDATE, condition, set)
 
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Update every column of target rows that a source row matches to the source's column of its name."""
+        """Update every column of target rows that a source row matches to the source's column of its name.
+
+        `condition`, over both rows, says which of them; None: all.
+        """
         return self._with(MATCHED, UPDATE, condition)
 
     def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Delete target rows that a source row matches."""
+        """Delete target rows that a source row matches; `condition`, over both rows, says which; None: all."""
         return self._with(MATCHED, DELETE, condition)
 
     def whenNotMatchedInsert(
         self, condition: Expression | None = None, values: Mapping[str, Expression] | None = None
     ) -> DeltaMergeBuilder:
-        """Insert source rows that match no target row: `values` maps target columns to expressions over the source."""
+        """Insert source rows that match no target row: `values` maps target columns to expressions over the source.
+
+        `condition`, over the source row, says which of them; None: all. Keys of `values` are whole columns; those that
+        are not named get their generated or default value, or null.
+        """
         validate_set_argument(values, "values")
         return self._with(NOT_MATCHED, INSERT, condition, values)
 
     def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Insert source rows that match no target row, each column from the source's column of its name."""
+        """Insert source rows that match no target row, each column from the source's column of its name.
+
+        `condition`, over the source row, says which of them; None: all.
+        """
         return self._with(NOT_MATCHED, INSERT, condition)
 
     def whenNotMatchedBySourceUpdate(
@@ -90,12 +105,15 @@ class DeltaMergeBuilder:
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,  # noqa: A002
     ) -> DeltaMergeBuilder:
-        """Update target rows that no source row matches: `set` maps columns to expressions over the target row."""
+        """Update target rows that no source row matches: `set` maps columns to expressions over the target row.
+
+        `condition`, over the target row, says which of them; None: all. Keys of `set` as in `whenMatchedUpdate`.
+        """
         validate_set_argument(set)
         return self._with(NOT_MATCHED_BY_SOURCE, UPDATE, condition, set)
 
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Delete target rows that no source row matches."""
+        """Delete target rows that no source row matches; `condition`, over the target row, says which; None: all."""
         return self._with(NOT_MATCHED_BY_SOURCE, DELETE, condition)
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
@@ -118,12 +136,8 @@ class DeltaMergeBuilder:
             self._require_order(kind)
         return self._run(self)
 
-    def of_kind(self, kind: str) -> tuple[MergeClause, ...]:
-        """The clauses for one kind of rows, in their order."""
-        return tuple(clause for clause in self.clauses if clause.kind == kind)
-
     def _require_order(self, kind: str) -> None:
-        for clause in self.of_kind(kind)[:-1]:
+        for clause in clauses_of(self, kind)[:-1]:
             if clause.condition is None:
                 raise InvalidArgument(
                     f"{clause} has no condition, so no clause after it is ever reached: only the last WHEN {kind} "
@@ -140,6 +154,11 @@ class DeltaMergeBuilder:
         require_condition(condition)
         clause = MergeClause(kind, action, condition, None if assignments is None else dict(assignments))
         return replace(self, clauses=(*self.clauses, clause))
+
+
+def clauses_of(builder: DeltaMergeBuilder, kind: str) -> tuple[MergeClause, ...]:
+    """The clauses of `builder` for one kind of rows, in their order."""
+    return tuple(clause for clause in builder.clauses if clause.kind == kind)
 
 
 def require_condition(condition: object) -> None:

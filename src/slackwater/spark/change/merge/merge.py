@@ -25,6 +25,7 @@ from slackwater.spark.change.merge.builder import (
     NOT_MATCHED,
     NOT_MATCHED_BY_SOURCE,
     DeltaMergeBuilder,
+    clauses_of,
 )
 from slackwater.spark.change.merge.clauses import ClauseResolver, ResolvedClause, evolving_columns
 from slackwater.spark.change.merge.matches import MergeMatches
@@ -94,7 +95,7 @@ class _Merge:
         )
         on, clauses = resolver.on(), resolver.clauses()
         with progress.stage("reading the source"):
-            matched = self._builder.of_kind(MATCHED)
+            matched = clauses_of(self._builder, MATCHED)
             conditions = [c.condition for c in matched if c.condition is not None]
             source = MergeSource.of(self._builder.source, [self._builder.condition, *conditions], bool(matched))
             change.kept.append(source.frame)
@@ -138,7 +139,7 @@ class _Merge:
         change, builder = self._change, self._builder
         joined = join_conditions(builder.condition, change.scan, change.alias, builder.source, alias_of(builder.source))
         matching = And((joined.target_only, source_bounds(source.frame, joined.pairs, change.scan)))
-        others = builder.of_kind(NOT_MATCHED_BY_SOURCE)
+        others = clauses_of(builder, NOT_MATCHED_BY_SOURCE)
         if not others:
             return matching if source.rows else Constant(False)
         if any(clause.condition is None for clause in others):
@@ -149,7 +150,7 @@ class _Merge:
         """Whether rows that another writer added in `files` would have mattered."""
         change = self._change
         frame = TableScan(change.spark, snapshot).frame_of(files).alias(change.alias)
-        if not self._builder.of_kind(NOT_MATCHED_BY_SOURCE):
+        if not clauses_of(self._builder, NOT_MATCHED_BY_SOURCE):
             frame = frame.join(source.to_compare(), on, "left_semi")
         return not frame.isEmpty()
 
@@ -172,7 +173,7 @@ class _Merge:
 
         def predicates(kind: str) -> str:
             clauses = []
-            for clause in builder.of_kind(kind):
+            for clause in clauses_of(builder, kind):
                 node = {} if clause.condition is None else {"predicate": condition_text(clause.condition)}
                 clauses.append({**node, "actionType": clause.action.lower()})
             return orjson.dumps(clauses).decode()
