@@ -11,6 +11,7 @@ SUITE = --ignore=tests/interop --ignore=tests/benchmarks
 COLLECT = $(BIN)/python -m pytest -qqq --collect-only tests
 STAMP = $(VENV)/.installed
 CONNECTOR = SLACKWATER_CONNECTOR=$$($(BIN)/python -m tests.stores.install_connector)
+HDFS = SLACKWATER_HDFS=$$($(BIN)/python -m tests.hadoop.install_hdfs)
 STRICT = SLACKWATER_SERVERS=$$($(BIN)/python -m tests.stores.install_servers)
 
 .PHONY: demo test test-long test-kernel test-classic test-connect interop stores bench-smoke check bench environment clean
@@ -51,11 +52,13 @@ interop: environment
 	$(BIN)/python -m tests.interop.install_delta_spark
 	$(PYTEST) tests/interop tests/stores/test_other_engines.py
 
-# Tables in object stores: with Spark's own connector for S3, and before servers that ask for more than the suite's; Maven,
-# Go and npm fetch them once. Without these, the tests are in the suite.
+# Tables in object stores: with Spark's own connector for S3, and before servers that ask for more than the suite's; on an
+# HDFS in a process. Maven, Go and npm fetch them once. Without these, the tests are in the suite.
 stores: environment
 	$(BIN)/python -m tests.stores.install_connector
 	$(BIN)/python -m tests.stores.install_servers
+	$(BIN)/python -m tests.hadoop.install_hdfs
+	$(HDFS) $(PYTEST) --long tests/hadoop tests/contract/test_object_store.py -m spark
 	$(STRICT) $(PYTEST) tests/contract/test_object_store.py
 	$(STRICT) $(PYTEST) --long tests/stores
 	$(STRICT) $(PYTEST) --long tests/stores --connect

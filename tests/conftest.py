@@ -112,6 +112,15 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         _close_clients()
 
 
+@pytest.fixture(scope="session")
+def hdfs_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of an HDFS in a process of its own, which `make stores` has fetched."""
+    from tests.hadoop.places import hdfs
+
+    with hdfs(tmp_path_factory.mktemp("hdfs")) as url:
+        yield url
+
+
 def _close_clients() -> None:
     """Close those that tests left open: with the server gone, each would look for it for minutes as the run ends."""
     from pyspark.sql.connect.client import SparkConnectClient

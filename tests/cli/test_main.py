@@ -60,6 +60,13 @@ def test_an_unknown_scheme_is_one_plain_line() -> None:
     assert error("detail", "nope://bucket/t").startswith("error: unknown scheme 'nope'")
 
 
+def test_a_table_on_hdfs_is_one_plain_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slackwater.storage.open._hadoop", None)
+    message = error("history", "hdfs://namenode/t")
+    assert message.startswith("error: hdfs://namenode/t: files on hdfs://")
+    assert "a classic Spark session" in message
+
+
 def test_storage_options_reach_the_store() -> None:
     message = error("detail", "s3://bucket/t", "--storage-option", "nonsense=1", "--storage-option", "AWS_REGION=x")
     assert message.startswith("error: a storage option that s3://bucket does not know")

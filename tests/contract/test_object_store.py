@@ -25,6 +25,7 @@ from slackwater.errors import (
 )
 from slackwater.storage import ObjectStore, open_store
 from tests.contract.s3_server import BUCKET, answering
+from tests.hadoop.places import KINDS, mounted
 from tests.stores.servers import PLACES, Place
 
 ODD_NAMES = [
@@ -67,7 +68,10 @@ _SERVERS = [name for name in PLACES if name != "s3"]
 _names = itertools.count()
 
 
-@pytest.fixture(params=["local", "memory", "s3", *_SERVERS])
+_HADOOP = [pytest.param(kind, marks=[pytest.mark.spark, pytest.mark.classic]) for kind in KINDS]
+
+
+@pytest.fixture(params=["local", "memory", "s3", *_SERVERS, *_HADOOP])
 def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], ObjectStore]:
     """Opens the same new, empty root again and again; its name needs percent-encoding in a URL."""
     if request.param == "local":
@@ -75,11 +79,24 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Object
     name = f"t%20{next(_names)}%2520"
     if request.param == "memory":
         return lambda: open_store(f"memory://contract/{name}")
+    if request.param in KINDS:
+        root = hadoop_root(request, tmp_path)
+        return lambda: open_store(f"{root}/{name}")
     if request.param == "s3":
         options = request.getfixturevalue("s3_options")
         return lambda: open_store(f"s3://{BUCKET}/{name}", options)
     place: Place = request.getfixturevalue("place_of")(request.param)
     return lambda: open_store(f"{place.url}/{name}", place.options)
+
+
+def hadoop_root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place on one of Hadoop's file systems, which the session reaches."""
+    spark = request.getfixturevalue("spark")
+    root = mounted(spark, tmp_path) if request.param == "viewfs" else str(request.getfixturevalue("hdfs_root"))
+    from slackwater.spark.hadoop.reach import reach_hadoop
+
+    reach_hadoop(spark, root)
+    return root
 
 
 @pytest.fixture

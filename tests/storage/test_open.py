@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.storage import open_store
 from slackwater.storage.location import KNOWN_SCHEMES, Location, parse_location
 
@@ -59,9 +59,25 @@ def test_a_table_that_names_no_place_is_refused(table: str) -> None:
 
 def test_an_unknown_scheme_is_answered_with_the_known_ones() -> None:
     with pytest.raises(InvalidArgument) as caught:
-        open_store("hdfs://namenode/t")
-    assert "hdfs" in str(caught.value)
+        open_store("nowhere://namenode/t")
+    assert "nowhere" in str(caught.value)
     assert all(scheme in str(caught.value) for scheme in KNOWN_SCHEMES)
+
+
+@pytest.mark.parametrize("url", ["hdfs://namenode/t", "hdfs:///t", "viewfs://lake/t"])
+def test_hadoop_without_its_jvm_is_answered_with_the_way_to_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slackwater.storage.open._hadoop", None)
+    with pytest.raises(UnsupportedFeature, match="through the JVM of a classic Spark session"):
+        open_store(url)
+
+
+def test_the_names_of_one_hdfs_are_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slackwater.storage.location._learned", {"hdfs": "nn:8020"})
+    assert {parse_location(url).url for url in ("hdfs:///t", "hdfs:/t", "HDFS://nn/t/", "hdfs://nn:8020/t")} == {
+        "hdfs://nn/t"
+    }
+    assert parse_location("hdfs://nn:9000/t").url == "hdfs://nn:9000/t"
+    assert parse_location("viewfs://nn:8020/t").url == "viewfs://nn:8020/t"
 
 
 def test_one_memory_name_is_one_store_and_another_name_is_another() -> None:

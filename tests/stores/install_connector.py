@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.interop.install_delta_spark import artifact_of
@@ -22,7 +23,7 @@ _DEPENDENCY = """\
     <dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>{without}
     </dependency>
 """
-_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _POM = """\
 <project>
   <modelVersion>4.0.0</modelVersion>
@@ -40,30 +41,41 @@ def folder() -> Path:
     given = os.environ.get("SLACKWATER_CONNECTOR")
     if given:
         return Path(given).resolve()
+    return cached(f"hadoop-aws-{hadoop_version()}")
+
+
+def cached(name: str) -> Path:
+    """A folder of the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "slackwater" / f"hadoop-aws-{_hadoop_version()}"
+    return cache / "slackwater" / name
 
 
 def install() -> Path:
     """Fetch the JARs; what is there already is kept."""
-    target = folder()
+    return fetched(
+        folder(),
+        [
+            ("org.apache.hadoop", "hadoop-aws", hadoop_version(), ALONE),
+            ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", _ACCELERATOR, ALONE),
+            *(("software.amazon.awssdk", module, _SDK, "") for module in ("s3", "sts", "s3-transfer-manager")),
+        ],
+    )
+
+
+def fetched(target: Path, wanted: Sequence[tuple[str, str, str, str]]) -> Path:
+    """The folder `target` with the JARs that Maven has for (group, artifact, version, without), but PySpark's own."""
     if target.is_dir():
         return target
     maven = shutil.which("mvn")
     if maven is None:
         sys.exit("Maven (mvn) is needed to fetch the connector, and is not on the PATH")
-    wanted = [
-        ("org.apache.hadoop", "hadoop-aws", _hadoop_version(), _ALONE),
-        ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", _ACCELERATOR, _ALONE),
-        *(("software.amazon.awssdk", module, _SDK, "") for module in ("s3", "sts", "s3-transfer-manager")),
-    ]
     names = ("group", "artifact", "version", "without")
     dependencies = "".join(_DEPENDENCY.format(**dict(zip(names, each, strict=True))) for each in wanted)
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "pom.xml").write_text(_POM.format(dependencies=dependencies))
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={scratch}/jars", "-DincludeScope=runtime"]
         subprocess.run([maven, "--batch-mode", "--quiet", *goal], cwd=scratch, check=True)
-        bundled = {artifact_of(jar.name) for jar in _jars_of_pyspark().glob("*.jar")}
+        bundled = {artifact_of(jar.name) for jar in jars_of_pyspark().glob("*.jar")}
         for jar in Path(scratch, "jars").glob("*.jar"):
             if artifact_of(jar.name) in bundled or artifact_of(jar.name) in _REPLACED:
                 jar.unlink()
@@ -73,14 +85,16 @@ def install() -> Path:
     return target
 
 
-def _jars_of_pyspark() -> Path:
+def jars_of_pyspark() -> Path:
+    """The folder with the JARs that PySpark has."""
     import pyspark
 
     return Path(pyspark.__path__[0]) / "jars"
 
 
-def _hadoop_version() -> str:
-    found = (re.fullmatch(r"hadoop-client-api-(.+)\.jar", jar.name) for jar in _jars_of_pyspark().glob("*.jar"))
+def hadoop_version() -> str:
+    """The version of Hadoop that PySpark has."""
+    found = (re.fullmatch(r"hadoop-client-api-(.+)\.jar", jar.name) for jar in jars_of_pyspark().glob("*.jar"))
     return next(match[1] for match in found if match)
 
 

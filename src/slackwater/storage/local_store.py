@@ -199,7 +199,7 @@ def _walk(directory: Path, prefix: str, start_after: str, recursive: bool) -> It
             if entry.is_dir():
                 if recursive and not entry.is_symlink():
                     yield from _walk(directory / entry.name, path + "/", start_after, recursive)
-            elif path > start_after and not _is_staged(entry.name):
+            elif path > start_after and not is_staged(entry.name):
                 # A file may be deleted between its directory entry and this call: then it is not listed.
                 with contextlib.suppress(FileNotFoundError):
                     yield path, entry.stat()
@@ -227,7 +227,13 @@ def _require_regular(found: os.stat_result) -> None:
         raise OSError(errno.EINVAL, "it is no regular file but a pipe, a socket or a device, and is not read")
 
 
-def _is_staged(name: str) -> bool:
+def staged_name() -> str:
+    """A name for bytes that are not yet an object: it is like no other, and no listing has it."""
+    return f"{_STAGED_PREFIX}{uuid.uuid4().hex}{_STAGED_SUFFIX}"
+
+
+def is_staged(name: str) -> bool:
+    """Whether a file's name is one of `staged_name`."""
     return name.startswith(_STAGED_PREFIX) and name.endswith(_STAGED_SUFFIX)
 
 
@@ -237,7 +243,7 @@ def _refused(what: str, error: OSError) -> StorageRefused:
 
 
 def _stage(target: Path, data: bytes | BinaryIO, durable: bool) -> Path:
-    staged = target.with_name(f"{_STAGED_PREFIX}{uuid.uuid4().hex}{_STAGED_SUFFIX}")
+    staged = target.with_name(staged_name())
     _make_directory(target.parent)
     try:
         with staged.open("xb") as file:

@@ -16,6 +16,13 @@ S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
 GCS_SCHEMES = frozenset({"gs"})
 AZURE_SCHEMES = frozenset({"abfs", "abfss", "az", "adl"})
 KNOWN_SCHEMES = (LOCAL, MEMORY, "s3", "s3a", "s3n", "gs", "abfs", "abfss", "az", "adl", "http", "https")
+HDFS_SCHEMES = frozenset({"hdfs", "webhdfs", "swebhdfs"})
+HADOOP_SCHEMES = HDFS_SCHEMES | {"viewfs", "ofs", "o3fs", "maprfs"}
+"""Hadoop file systems by names that are theirs everywhere; a Spark session may have more."""
+
+_HDFS_PORT = ":8020"
+# What a Spark session's Hadoop said: the schemes it has, and the authority of a URL that names none.
+_learned: dict[str, str] = {}
 
 # Two letters at least, so that a Windows drive or a directory named `a:` stays a path.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(/.*)\Z", re.DOTALL)
@@ -45,6 +52,22 @@ class Location:
         return f"{self.origin}/{key}" if key else self.origin
 
 
+def learn_scheme(scheme: str, default_authority: str) -> None:
+    """Let URLs with `scheme` be places on a Hadoop file system; `scheme:///x` is at `default_authority`, unless ''."""
+    _learned[scheme] = default_authority
+
+
+def is_on_hadoop(scheme: str) -> bool:
+    """Whether a place with this scheme is on a Hadoop file system, which none but Spark's JVM reaches."""
+    return scheme in HADOOP_SCHEMES or scheme in _learned
+
+
+def scheme_of(table: str | os.PathLike[str]) -> str | None:
+    """The scheme of a URL, in lower case; None of a path."""
+    match = _URL.match(os.fspath(table))
+    return None if match is None else match[1].lower()
+
+
 def parse_location(table: str | os.PathLike[str]) -> Location:
     """The location that a local path or a URL names.
 
@@ -62,16 +85,27 @@ def parse_location(table: str | os.PathLike[str]) -> Location:
         absolute = os.path.normpath(Path(text).absolute())
         return Location(LOCAL, "", absolute.strip("/"))
     scheme, rest = match[1].lower(), match[2]
-    if scheme not in KNOWN_SCHEMES:
-        raise InvalidArgument(f"unknown scheme {scheme!r} in {text!r}: known are {', '.join(KNOWN_SCHEMES)}")
+    if scheme not in KNOWN_SCHEMES and not is_on_hadoop(scheme):
+        raise InvalidArgument(
+            f"unknown scheme {scheme!r} in {text!r}: known are {', '.join(KNOWN_SCHEMES)}, and through a classic Spark "
+            "session hdfs and the other file systems that its Hadoop has"
+        )
     authority, key = _split_authority(rest)
     if scheme == LOCAL:
         if authority.lower() not in ("", "localhost"):
             raise InvalidArgument(f"{text!r} names the host {authority!r}: a file URL reaches this machine only")
         authority = ""
+    elif is_on_hadoop(scheme):
+        authority = _hadoop_authority(scheme, authority)
     elif scheme != MEMORY and not authority:
         raise InvalidArgument(f"{text!r} names no bucket, container or host: expected {scheme}://<name>/<path>")
     return Location(scheme, authority, _decoded_key(key, text))
+
+
+def _hadoop_authority(scheme: str, authority: str) -> str:
+    """One of several names of a file system: its default, where none is named, and no port that HDFS has by itself."""
+    found = authority or _learned.get(scheme, "")
+    return found.removesuffix(_HDFS_PORT) if scheme == "hdfs" else found
 
 
 def _split_authority(rest: str) -> tuple[str, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from obstore import exceptions
 from obstore import store as backends
 
-from slackwater.errors import InvalidArgument, StorageError
+from slackwater.errors import InvalidArgument, StorageError, UnsupportedFeature
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.location import (
     AZURE_SCHEMES,
@@ -20,6 +20,7 @@ from slackwater.storage.location import (
     MEMORY,
     S3_SCHEMES,
     Location,
+    is_on_hadoop,
     parse_location,
 )
 from slackwater.storage.obstore_store import ObstoreStore
@@ -60,17 +61,30 @@ _CLOUD_HOSTS = {
     ".fabric.microsoft.com": "abfss://<workspace>@onelake.dfs.fabric.microsoft.com/<path>",
 }
 
+HadoopOpener: TypeAlias = Callable[[Location, Callable[[str], tuple[ObjectStore, str]]], ObjectStore]
+"""Opens the store at a place on a Hadoop file system, with what opens any other place for it."""
+
+_hadoop: HadoopOpener | None = None
 _memory_stores: dict[str, Any] = {}
 _memory_lock = threading.Lock()
+
+
+def open_hadoop_with(opener: HadoopOpener) -> None:
+    """Let `opener` open the stores on Hadoop file systems, in this process from now on."""
+    global _hadoop  # noqa: PLW0603  (as the one JVM of the process)
+    _hadoop = opener
 
 
 def open_store(table: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> ObjectStore:
     """The store rooted at `table`: a local path, or a `file:`, `memory:`, S3, GCS, Azure or HTTP(S) URL.
 
+    Also one of `hdfs:` and its likes, where a classic Spark session of this process has reached such a place before.
+
     `storage_options` are object_store's keys (`AWS_ENDPOINT_URL`, `aws_region`, `timeout` …) in any case; those of
     another provider are left out, and what is not given comes from the environment. `memory://name` is the same store
     everywhere in this process. Nothing is read or created yet. Raises InvalidArgument for an unknown scheme or option,
-    StorageError where obstore cannot be configured.
+    UnsupportedFeature for a place on Hadoop that this process does not reach, StorageError where obstore cannot be
+    configured.
     """
     return _Opener(storage_options or {}).open(parse_location(table))
 
@@ -79,6 +93,15 @@ def open_store(table: str | os.PathLike[str], storage_options: Mapping[str, str]
 def _opener(options: tuple[tuple[str, str], ...]) -> _Opener:
     """One for all stores that come to this process with the same options: its connections serve the next task too."""
     return _Opener(dict(options))
+
+
+def _on_hadoop(location: Location, open_at: Callable[[str], tuple[ObjectStore, str]]) -> ObjectStore:
+    if _hadoop is None:
+        raise UnsupportedFeature(
+            f"{location.url}: files on {location.scheme}:// and other Hadoop file systems are reached through the JVM "
+            "of a classic Spark session: open the table in such a session, as by spark.read.format('delta').load(...)"
+        )
+    return _hadoop(location, open_at)
 
 
 class _Opener:
@@ -95,6 +118,8 @@ class _Opener:
     def open(self, location: Location) -> ObjectStore:
         if location.scheme == LOCAL:
             return LocalObjectStore(location, self.at)
+        if is_on_hadoop(location.scheme):
+            return _on_hadoop(location, self.at)
         with self._lock:
             if location.origin not in self._backends:
                 self._backends[location.origin] = self._backend(location)

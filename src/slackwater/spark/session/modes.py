@@ -1,6 +1,7 @@
 """The two kinds of Spark session, classic and Connect, and what has to be done differently in each.
 
-Everything that touches the JVM or a Connect plan is here (and at the foot of `condition_trees.py`, for conditions).
+Everything that touches the JVM or a Connect plan is here (and at the foot of `condition_trees.py`, for conditions; in
+`spark/hadoop`, for Hadoop's file systems).
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import is_one_process, knows_scheme
 from slackwater.storage.location import GCS_SCHEMES, S3_SCHEMES
@@ -51,6 +52,11 @@ def row_way(spark: SparkSession, store: ObjectStore, option: str | None = None) 
         require_connector(spark, store)
     if choice == RowWay.SPARK or (choice == "auto" and _reaches(spark, store)):
         return RowWay.SPARK
+    if isinstance(store, HadoopStore):
+        raise UnsupportedFeature(
+            f"{store.root_url}: of executors only Spark itself reaches Hadoop file systems, so rows cannot go by Arrow "
+            f"there: leave the option rows, or the setting {ROWS}, at auto"
+        )
     _require_workers(spark, store)
     return RowWay.ARROW
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from slackwater.log.table import Table
+from slackwater.spark.hadoop.reach import on_default_file_system, reach_hadoop
 from slackwater.spark.session.modes import all_settings, hadoop_setting
 from slackwater.spark.session.options import Options
 from slackwater.storage.hadoop_settings import merged_options, storage_options_of
-from slackwater.storage.location import LOCAL, MEMORY, parse_location
+from slackwater.storage.location import LOCAL, MEMORY, is_on_hadoop, parse_location
 
 _HADOOP, _STORES = "spark.hadoop.", "fs."
 
@@ -19,17 +20,23 @@ _HADOOP, _STORES = "spark.hadoop.", "fs."
 def table_at(spark: SparkSession, path: str, options: Options | None = None) -> Table:
     """The table at a path or URL, whose store is reached as the session reaches it.
 
-    What `options` say of a store goes before what the session's Hadoop settings say, that before the environment.
+    A path without a scheme is where it is for Spark: on the file system that `fs.defaultFS` says, in classic mode. What
+    `options` say of a store goes before what the session's Hadoop settings say, that before the environment.
     Raises as `open_store`.
     """
+    path = on_default_file_system(spark, path)
     return Table.at(path, storage_options(spark, path, options))
 
 
 def storage_options(spark: SparkSession, path: str, options: Options | None = None) -> dict[str, str]:
-    """The credentials and settings of the store that `path` is in, as `open_store` takes them. Raises as that."""
+    """The credentials and settings of the store that `path` is in, as `open_store` takes them.
+
+    From here on that reaches it where it is on a Hadoop file system. Raises as `open_store`.
+    """
     given = {} if options is None else options.storage_options()
+    reach_hadoop(spark, path)
     location = parse_location(path)
-    if location.scheme in (LOCAL, MEMORY):
+    if location.scheme in (LOCAL, MEMORY) or is_on_hadoop(location.scheme):
         return given
     # Set while the session runs, Hadoop's settings go by their own names.
     told = {k.removeprefix(_HADOOP): v for k, v in all_settings(spark).items() if k.startswith((_HADOOP, _STORES))}

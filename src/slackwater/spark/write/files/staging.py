@@ -1,7 +1,8 @@
 """Where Spark writes the rows of one job, and what becomes of its files.
 
-On a local disk that is a hidden directory of the table, whose files get their final names when all are written. In an
-object store a move is a copy: there the files stay where Spark wrote them, in a directory with a unique name.
+On a local disk and on Hadoop's file systems that is a hidden directory of the table, whose files get their final names
+when all are written. In an object store a move is a copy: there the files stay where Spark wrote them, in a directory
+with a unique name.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackwater.errors import StorageError, StorageRefused
+from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.storage.store import ObjectStore
 
 STAGING = ".slackwater-"
@@ -61,6 +63,10 @@ def staging_for(store: ObjectStore, directory: str = "") -> Iterator[Staging]:
         with _hidden(store, Path(store.local_root)) as hidden:
             yield Staging(store, f"{hidden}/rows", directory)
         return
+    if isinstance(store, HadoopStore):
+        with _hidden_on_hadoop(store) as hidden:
+            yield Staging(store, f"{hidden}/rows", directory)
+        return
     name = str(uuid.uuid4())
     staging = Staging(store, f"{directory}/{name}" if directory else name, directory, stays=True)
     try:
@@ -93,6 +99,27 @@ def _hidden(store: ObjectStore, root: Path) -> Iterator[str]:
                 root.rmdir()
         raise
     shutil.rmtree(root / hidden, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _hidden_on_hadoop(store: HadoopStore) -> Iterator[str]:
+    is_new = not store.is_directory("")
+    hidden = f"{STAGING}{uuid.uuid4()}"
+    store.make_directory(hidden)
+    try:
+        yield hidden
+    except BaseException:
+        with contextlib.suppress(StorageError):
+            for attempt in range(_MAX_REMOVALS):
+                store.remove_directory(hidden)
+                time.sleep(_FIRST_WAIT_S * 2**attempt)
+                if not store.is_directory(hidden):
+                    break
+            if is_new:
+                store.remove_directory("", recursive=False)
+        raise
+    with contextlib.suppress(StorageError):
+        store.remove_directory(hidden)
 
 
 def _remove(directory: Path) -> None:

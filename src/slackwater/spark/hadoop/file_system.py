@@ -1,0 +1,228 @@
+"""One of Hadoop's file systems, asked in the JVM of a classic session.
+
+Each call into the JVM is a round trip, and bytes go through it as base64 text: a listing comes as a few long texts, and
+more than a few bytes come and go by a file of this machine, as PySpark itself hands over rows.
+Source: Hadoop's FileSystem specification ("rename", "create"); py4j.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from slackwater.storage.location import Location
+
+_SMALL_BYTES = 1 << 16
+
+FAILURES = (Py4JError, PySparkException)
+"""What a call into the JVM raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is in a directory under `name`."""
+
+    name: str
+    is_directory: bool
+    size_bytes: int
+    modified_ms: int
+
+
+class HadoopFileSystem:
+    """The file system that `origin` names, as the session `spark` has it; paths are below its root, '' is the root.
+
+    Calls raise FAILURES as they come from the JVM.
+    """
+
+    def __init__(self, spark: SparkSession, origin: Location) -> None:
+        self.origin = origin
+        self._spark: Any = spark
+        self._jvm: Any = spark._jvm
+
+    @functools.cached_property
+    def _configuration(self) -> Any:
+        # With what the session was told since it was made, as Spark's own readers have it.
+        return self._spark._jsparkSession.sessionState().newHadoopConf()
+
+    @functools.cached_property
+    def _files(self) -> Any:
+        return self._jvm.org.apache.hadoop.fs.FileSystem.get(self._path("").toUri(), self._configuration)
+
+    @functools.cached_property
+    def _path_class(self) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path
+
+    @functools.cached_property
+    def _io(self) -> Any:
+        return self._jvm.org.apache.commons.io.IOUtils
+
+    @functools.cached_property
+    def _columns(self) -> _StatusColumns:
+        return _StatusColumns(self._jvm)
+
+    def status(self, path: str) -> Status:
+        """What is at `path`."""
+        found = self._files.getFileStatus(self._path(path))
+        name = path.rpartition("/")[2]
+        return Status(name, found.isDirectory(), found.getLen(), found.getModificationTime())
+
+    def statuses(self, path: str) -> list[Status]:
+        """What is in the directory at `path`; of a file, itself."""
+        return self._columns.rows(self._files.listStatus(self._path(path)))
+
+    def read(self, path: str, start: int, length: int | None) -> bytes:
+        """Bytes from `start`, to the end without a `length`; fewer where the file ends before."""
+        stream = self._files.open(self._path(path))
+        try:
+            if start:
+                stream.seek(start)
+            wanted = _SMALL_BYTES if length is None else min(length, _SMALL_BYTES)
+            if length is not None and length > _SMALL_BYTES:
+                return self._handed_over(stream, length)
+            head = bytes(stream.readNBytes(wanted))
+            if length is not None or len(head) < _SMALL_BYTES:
+                return head
+            return head + self._handed_over(stream, None)
+        finally:
+            stream.close()
+
+    def create(self, path: str, data: bytes | Path, durable: bool) -> None:
+        """A new file with these bytes, or those of a local file, and the directories above it."""
+        with self._new(path, durable) as stream:
+            if isinstance(data, Path):
+                self._copy_local(data, stream)
+            elif len(data) <= _SMALL_BYTES:
+                stream.write(data)
+            else:
+                with self._local_file() as file:
+                    file.write_bytes(data)
+                    self._copy_local(file, stream)
+
+    def create_copy(self, path: str, src: str) -> None:
+        """A new file with the bytes of the one at `src`."""
+        source = self._files.open(self._path(src))
+        try:
+            with self._new(path, durable=True) as stream:
+                self._io.copyLarge(source, stream)
+        finally:
+            source.close()
+
+    def rename(self, src: str, dst: str, replace: bool) -> None:
+        """In one step; without `replace` a file that is there stays, and the call fails."""
+        # A class within a class has no attribute of its own.
+        rename = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
+        options = self._spark.sparkContext._gateway.new_array(rename, 1)
+        options[0] = rename.OVERWRITE if replace else rename.NONE
+        self._files.rename(self._path(src), self._path(dst), options)
+
+    def delete(self, path: str, recursive: bool = False) -> None:
+        """Remove a file, or a directory: with all that is in it where `recursive`. What is missing is no error."""
+        self._files.delete(self._path(path), recursive)
+
+    def make_directory(self, path: str) -> None:
+        """A directory and those above it, unless they are there."""
+        self._files.mkdirs(self._path(path))
+
+    def resolved(self, path: str) -> Location:
+        """The place behind mount points and links of what is at `path`."""
+        uri = self._files.resolvePath(self._path(path)).toUri()
+        return Location(uri.getScheme(), uri.getAuthority() or "", uri.getPath().strip("/"))
+
+    def _path(self, path: str) -> Any:
+        return self._path_class(self.origin.scheme, self.origin.authority, f"/{path}")
+
+    @contextlib.contextmanager
+    def _new(self, path: str, durable: bool) -> Iterator[Any]:
+        stream = self._files.create(self._path(path), False)
+        try:
+            yield stream
+            if durable:
+                stream.hsync()
+        except BaseException:
+            with contextlib.suppress(*FAILURES):
+                stream.close()
+            raise
+        stream.close()
+
+    def _handed_over(self, stream: Any, length: int | None) -> bytes:
+        """What is left of a stream, at most `length` bytes, by a file of this machine."""
+        with self._local_file() as file:
+            target = self._jvm.java.io.FileOutputStream(str(file))
+            try:
+                if length is None:
+                    self._io.copyLarge(stream, target)
+                else:
+                    self._io.copyLarge(stream, target, 0, length)
+            finally:
+                target.close()
+            return file.read_bytes()
+
+    def _copy_local(self, file: Path, stream: Any) -> None:
+        source = self._jvm.java.io.FileInputStream(str(file.absolute()))
+        try:
+            self._io.copyLarge(source, stream)
+        finally:
+            source.close()
+
+    @contextlib.contextmanager
+    def _local_file(self) -> Iterator[Path]:
+        descriptor, name = tempfile.mkstemp(dir=self._spark.sparkContext._temp_dir)
+        os.close(descriptor)
+        try:
+            yield Path(name)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+
+class _StatusColumns:
+    """Takes Java's FileStatus objects apart in the JVM, a whole array at once.
+
+    Asked one by one each would cost some round trips. Java's own functions are made of their methods' handles.
+    """
+
+    def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
+        self._list, self._join = jvm.java.util.ArrayList, jvm.org.apache.hadoop.util.StringUtils.join
+        class_of, long, boolean = jvm.java.lang.Class.forName, jvm.java.lang.Long.TYPE, jvm.java.lang.Boolean.TYPE
+        status, path = class_of("org.apache.hadoop.fs.FileStatus"), class_of("org.apache.hadoop.fs.Path")
+        self._names = (
+            self._function(status, "getPath", path),
+            self._function(path, "getName", class_of("java.lang.String")),
+        )
+        self._are_directories = (self._function(status, "isDirectory", boolean),)
+        self._sizes = (self._function(status, "getLen", long),)
+        self._times = (self._function(status, "getModificationTime", long),)
+
+    def rows(self, array: Any) -> list[Status]:
+        """One row for each element of a Java array."""
+        if not len(array):
+            return []
+        sequence = self._jvm.scala.runtime.ScalaRunTime.genericWrapArray(array)
+        found = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence)
+        columns = (self._names, self._are_directories, self._sizes, self._times)
+        names, directories, sizes, times = (self._texts(found, functions) for functions in columns)
+        rows = zip(names, directories, sizes, times, strict=True)
+        return [Status(name, directory == "true", int(size), int(time)) for name, directory, size, time in rows]
+
+    def _texts(self, found: Any, functions: tuple[Any, ...]) -> list[str]:
+        values = self._list(found)
+        for function in functions:
+            values.replaceAll(function)
+        # No name holds a NUL.
+        return str(self._join("\0", values)).split("\0")
+
+    def _function(self, owner: Any, method: str, result: Any) -> Any:
+        invoke = self._jvm.java.lang.invoke
+        handle = invoke.MethodHandles.publicLookup().findVirtual(owner, method, invoke.MethodType.methodType(result))
+        operator = self._jvm.java.lang.Class.forName("java.util.function.UnaryOperator")
+        return invoke.MethodHandleProxies.asInterfaceInstance(operator, handle)

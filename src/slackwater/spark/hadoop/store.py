@@ -1,0 +1,361 @@
+"""Objects on one of Hadoop's file systems.
+
+A commit must be there whole or not at all, and of several writers one must win. HDFS does that by a rename that does
+not replace: the bytes are written and synced under a name that nobody lists, then renamed. Other file systems look
+whether the name is taken first, and rename then: between the two steps a commit of somebody else would be lost, so
+nothing is created there. Source: Hadoop's FileSystem specification, "rename"; delta-protocol.md "Delta Log Entries".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+
+from slackwater.errors import InvalidArgument, ObjectExists, ObjectNotFound, StorageError, StorageRefused
+from slackwater.spark.hadoop.file_system import FAILURES, HadoopFileSystem
+from slackwater.storage.local_store import LocalObjectStore, is_staged, staged_name
+from slackwater.storage.location import HDFS_SCHEMES, LOCAL, Location
+from slackwater.storage.range_reader import RangeReader
+from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, open_local
+
+_AT_ONCE = 8
+_READ_AHEAD_BYTES = 1 << 20
+_MISSING = ("java.io.FileNotFoundException", "org.apache.hadoop.fs.ParentNotDirectoryException")
+_MOUNTS = "viewfs"
+_EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
+_BEHIND_THE_END = "java.io.EOFException"
+# What HDFS refuses before it does anything.
+_WITHOUT_EFFECT = frozenset(
+    {
+        "org.apache.hadoop.fs.ParentNotDirectoryException",
+        "org.apache.hadoop.hdfs.protocol.DSQuotaExceededException",
+        "org.apache.hadoop.hdfs.protocol.NSQuotaExceededException",
+        "org.apache.hadoop.hdfs.server.namenode.SafeModeException",
+        "org.apache.hadoop.security.AccessControlException",
+    }
+)
+
+FileSystems = Callable[[Location], HadoopFileSystem]
+"""The file system that a place is on."""
+
+
+class HadoopStore:
+    """An `ObjectStore` on one of Hadoop's file systems, rooted at `location`."""
+
+    def __init__(
+        self, file_systems: FileSystems, location: Location, open_at: Callable[[str], tuple[ObjectStore, str]]
+    ) -> None:
+        self._file_systems = file_systems
+        self._location = location
+        self._files = file_systems(location)
+        self._open_at = open_at
+        self._directories: dict[str, Location] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise StorageRefused(f"{self.root_url} is reached through the JVM of Spark's driver, and by no other process")
+
+    @property
+    def root_url(self) -> str:
+        return self._location.url
+
+    @property
+    def local_root(self) -> None:
+        return None
+
+    def list_from(self, prefix: str, start_after: str = "", recursive: bool = False) -> list[ObjectMeta]:
+        prefix = checked_prefix(prefix)
+        with self._explained("list", prefix):
+            metas = [meta for meta in self._walk(prefix, recursive) if meta.path > start_after]
+        # Code points order as their UTF-8 bytes do.
+        return sorted(metas, key=lambda meta: meta.path)
+
+    def read(self, path: str) -> bytes:
+        key = self._key(path)
+        with self._explained("read", path):
+            return self._files.read(key, 0, None)
+
+    def read_many(self, paths: Sequence[str]) -> list[bytes]:
+        if len(paths) < 2:
+            return [self.read(path) for path in paths]
+        with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as pool:
+            return list(pool.map(self.read, paths))
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        key = self._key(path)
+        if start < 0 or length < 0:
+            raise InvalidArgument(f"expected a range of bytes, found start {start} and length {length}")
+        with self._explained("read", path):
+            try:
+                return self._files.read(key, start, length)
+            except FAILURES as error:
+                if _kind(error) != _BEHIND_THE_END:
+                    raise
+            return b""
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self.read_range(path, start, length) for start, length in ranges]
+
+    def open_file(self, path: str) -> Any:
+        meta = self.head(path)
+        if meta is None:
+            raise self._not_found("open", path)
+        return pa.PythonFile(io.BufferedReader(RangeReader(self, path, meta.size_bytes), _READ_AHEAD_BYTES), mode="r")
+
+    def head(self, path: str) -> ObjectMeta | None:
+        key = self._key(path)
+        with self._explained("head", path):
+            try:
+                found = self._files.status(key)
+            except FAILURES as error:
+                if _kind(error) in _MISSING:
+                    return None
+                raise
+        return None if found.is_directory else ObjectMeta(path, found.size_bytes, found.modified_ms)
+
+    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+        place, key = self._place("create", path)
+        if isinstance(place, LocalObjectStore):
+            with self._local("create", path):
+                place.put_if_absent(key, data, durable)
+            return
+        if self.head(path) is not None:
+            raise self._exists("create", path)
+        with self._staged("create", path, place, key, lambda staged: place.create(staged, data, durable)) as staged:
+            self._publish("create", path, lambda: place.rename(staged, key, replace=False))
+
+    def copy_if_absent(self, src: str, dst: str) -> None:
+        if self.head(src) is None:
+            raise self._not_found("copy", src)
+        (place, key), source = self._place("create", dst), self._place("copy", src)[1]
+        if isinstance(place, LocalObjectStore):
+            with self._local("create", dst):
+                place.copy_if_absent(source, key)
+            return
+        with self._staged("create", dst, place, key, lambda staged: place.create_copy(staged, source)) as staged:
+            self._publish("create", dst, lambda: place.rename(staged, key, replace=False))
+
+    def put(self, path: str, data: bytes) -> None:
+        self._replace(path, lambda place, key: place.put(key, data), data)
+
+    def put_file(self, path: str, local_file: str | os.PathLike[str]) -> None:
+        open_local(local_file).close()
+        self._replace(path, lambda place, key: place.put_file(key, local_file), Path(local_file))
+
+    def delete(self, paths: Sequence[str]) -> None:
+        keys = [self._key(path) for path in paths]
+        if not keys:
+            return
+        with self._explained("delete", paths[0]):
+            if len(keys) == 1:
+                self._delete(keys[0])
+                return
+            with ThreadPoolExecutor(min(_AT_ONCE, len(keys))) as pool:
+                list(pool.map(self._delete, keys))
+
+    def move(self, src: str, dst: str) -> None:
+        (place, key), source = self._place("move to", dst), self._place("move", src)[1]
+        if self.head(src) is None:
+            raise self._not_found("move", src)
+        if isinstance(place, LocalObjectStore):
+            with self._local("move to", dst):
+                place.move(source, key)
+            return
+        with self._refusing("move to", dst):
+            place.make_directory(key.rpartition("/")[0])
+        self._publish("move to", dst, lambda: place.rename(source, key, replace=False))
+
+    def at(self, url: str) -> tuple[ObjectStore, str]:
+        return self._open_at(url)
+
+    def make_directory(self, path: str) -> None:
+        """A directory and those above it. Raises StorageRefused."""
+        key = self._key(path)
+        with self._refusing("make the directory", path):
+            self._files.make_directory(key)
+
+    def remove_directory(self, path: str, recursive: bool = True) -> None:
+        """Remove a directory with all that is in it, or else only an empty one; '' is the root. Raises StorageError."""
+        prefix = checked_prefix(path)
+        key = self._key(prefix) if prefix else self._location.key
+        with self._explained("delete", prefix):
+            self._files.delete(key, recursive)
+
+    def is_directory(self, path: str) -> bool:
+        """Whether there is such a directory; '' is the root."""
+        prefix = checked_prefix(path)
+        with self._explained("head", prefix):
+            try:
+                return self._files.status(self._key(prefix) if prefix else self._location.key).is_directory
+            except FAILURES as error:
+                if _kind(error) in _MISSING:
+                    return False
+                raise
+
+    def _key(self, path: str) -> str:
+        return _joined(self._location.key, checked_path(path))
+
+    def _walk(self, prefix: str, recursive: bool) -> Iterator[ObjectMeta]:
+        key = self._key(prefix) if prefix else self._location.key
+        try:
+            found = self._files.statuses(key)
+        except FAILURES as error:
+            if _kind(error) in _MISSING:
+                return
+            raise
+        # A file lists as itself.
+        if len(found) == 1 and prefix.rpartition("/")[2] == found[0].name and not self.is_directory(prefix):
+            return
+        for status in found:
+            path = f"{prefix}/{status.name}" if prefix else status.name
+            if not status.is_directory and not is_staged(status.name):
+                yield ObjectMeta(path, status.size_bytes, status.modified_ms)
+            elif status.is_directory and recursive:
+                yield from self._walk(path, recursive)
+
+    def _delete(self, key: str) -> None:
+        try:
+            self._files.delete(key)
+        except FAILURES as error:
+            if _kind(error) not in _MISSING:
+                raise
+
+    def _place(self, operation: str, path: str) -> tuple[HadoopFileSystem | LocalObjectStore, str]:
+        """What creates the object at `path` in one step, and the path there. Raises StorageRefused for nothing."""
+        directory, _, name = self._key(path).rpartition("/")
+        found = self._behind_mounts(operation, path, directory)
+        key = _joined(found.key, name)
+        if found.scheme == LOCAL:
+            return LocalObjectStore(Location(LOCAL, "", ""), self._open_at), key
+        if found.scheme in HDFS_SCHEMES:
+            return self._file_systems(found), key
+        raise StorageRefused(
+            f"{operation} {self._url(path)} is not supported, nothing was changed: it takes a rename that in one step "
+            f"replaces nothing, and of {found.scheme}:// that is not known. Tables there can be read: write them on "
+            "HDFS or in an object store"
+        )
+
+    def _behind_mounts(self, operation: str, path: str, directory: str) -> Location:
+        """The place of a directory of this file system, where that only leads to others."""
+        if self._location.scheme != _MOUNTS:
+            return Location(self._location.scheme, self._location.authority, directory)
+        if directory not in self._directories:
+            with self._refusing(operation, path):
+                self._directories[directory] = self._resolved(directory)
+        return self._directories[directory]
+
+    def _resolved(self, directory: str) -> Location:
+        """As the nearest place above it that is there says."""
+        below = ""
+        while True:
+            try:
+                found = self._files.resolved(directory)
+            except FAILURES as error:
+                if _kind(error) not in _MISSING or not directory:
+                    raise
+                directory, _, name = directory.rpartition("/")
+                below = _joined(name, below)
+            else:
+                return Location(found.scheme, found.authority, _joined(found.key, below))
+
+    @contextlib.contextmanager
+    def _staged(
+        self, operation: str, path: str, place: HadoopFileSystem, key: str, create: Callable[[str], None]
+    ) -> Iterator[str]:
+        """The bytes in a file that nobody lists, beside the object to be; until they are there nothing is changed."""
+        staged = _joined(key.rpartition("/")[0], staged_name())
+        try:
+            with self._refusing(operation, path):
+                create(staged)
+            yield staged
+        except BaseException:
+            with contextlib.suppress(*FAILURES):
+                place.delete(staged)
+            raise
+
+    def _publish(self, operation: str, path: str, rename: Callable[[], None]) -> None:
+        try:
+            rename()
+        except FAILURES as error:
+            if _kind(error) == _EXISTS:
+                raise self._exists(operation, path) from error
+            if _kind(error) in _WITHOUT_EFFECT:
+                raise self._refused(operation, path, error) from error
+            # Also that the staged file is gone: HDFS says so to the repeat of a request that it did carry out.
+            raise StorageError(f"{operation} {self._url(path)} failed: {_message(error)}") from error
+
+    def _replace(self, path: str, locally: Callable[[LocalObjectStore, str], None], data: bytes | Path) -> None:
+        place, key = self._place("put", path)
+        if isinstance(place, LocalObjectStore):
+            with self._local("put", path):
+                locally(place, key)
+            return
+        with self._staged("put", path, place, key, lambda staged: place.create(staged, data, durable=True)) as staged:
+            self._publish("put", path, lambda: place.rename(staged, key, replace=True))
+
+    @contextlib.contextmanager
+    def _local(self, operation: str, path: str) -> Iterator[None]:
+        """Errors of the disk behind a mount point, which name the place that was asked for too."""
+        try:
+            yield
+        except StorageError as error:
+            raise type(error)(f"{operation} {self._url(path)}: {error}") from error
+
+    @contextlib.contextmanager
+    def _explained(self, operation: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except FAILURES as error:
+            if _kind(error) in _MISSING:
+                raise self._not_found(operation, path) from error
+            if _kind(error) in _WITHOUT_EFFECT:
+                raise self._refused(operation, path, error) from error
+            raise StorageError(f"{operation} {self._url(path)} failed: {_message(error)}") from error
+
+    @contextlib.contextmanager
+    def _refusing(self, operation: str, path: str) -> Iterator[None]:
+        """Whatever fails in the block, nothing of it can be seen."""
+        try:
+            yield
+        except FAILURES as error:
+            raise self._refused(operation, path, error) from error
+
+    def _refused(self, operation: str, path: str, error: Exception) -> StorageRefused:
+        return StorageRefused(
+            f"{operation} {self._url(path)} failed, nothing was changed: {_message(error)}; check that the file system "
+            "is up, its quotas and your rights there"
+        )
+
+    def _exists(self, operation: str, path: str) -> ObjectExists:
+        return ObjectExists(f"{operation} {self._url(path)}: it exists already and was left as it is")
+
+    def _not_found(self, operation: str, path: str) -> ObjectNotFound:
+        return ObjectNotFound(f"{operation} {self._url(path)}: there is no such object")
+
+    def _url(self, path: str) -> str:
+        return f"{self.root_url}/{path}" if path else self.root_url
+
+
+def _joined(directory: str, path: str) -> str:
+    return "/".join(part for part in (directory, path) if part)
+
+
+def _kind(error: Exception) -> str:
+    """The class of the Java exception, '' where the JVM does not say."""
+    if isinstance(error, Py4JJavaError):
+        return str(error.java_exception.getClass().getName())
+    return ""
+
+
+def _message(error: Exception) -> str:
+    """The first line of what went wrong, without the trace."""
+    if isinstance(error, Py4JJavaError):
+        return str(error.java_exception.toString()).partition("\n")[0]
+    return str(error).partition("\n")[0]
