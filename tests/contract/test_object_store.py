@@ -25,7 +25,7 @@ from slackwater.errors import (
 )
 from slackwater.storage import ObjectStore, open_store
 from tests.contract.s3_server import BUCKET, answering
-from tests.hadoop.places import KINDS, mounted
+from tests.hadoop.places import KINDS, root_of
 from tests.stores.servers import PLACES, Place
 
 ODD_NAMES = [
@@ -92,7 +92,7 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Object
 def hadoop_root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A place on one of Hadoop's file systems, which the session reaches."""
     spark = request.getfixturevalue("spark")
-    root = mounted(spark, tmp_path) if request.param == "viewfs" else str(request.getfixturevalue("hdfs_root"))
+    root = root_of(request.param, spark, tmp_path, lambda: str(request.getfixturevalue("hdfs_root")))
     from slackwater.spark.hadoop.reach import reach_hadoop
 
     reach_hadoop(spark, root)

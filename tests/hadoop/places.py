@@ -8,19 +8,19 @@ import os
 import subprocess
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.stores.install_connector import jars_of_pyspark
 from tests.hadoop.install_hdfs import folder
+from tests.stores.install_connector import jars_of_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-KINDS = ["viewfs", *(["hdfs"] if os.environ.get("SLACKWATER_HDFS") else [])]
+KINDS = ["viewfs", *(["hdfs", "viewfs-hdfs"] if os.environ.get("SLACKWATER_HDFS") else [])]
 """What there is: HDFS needs what `make stores` fetches."""
 
 _CLUSTER = "org.apache.hadoop.test.MiniDFSClusterManager"
@@ -28,11 +28,17 @@ _START_S = 180.0
 _mounts = itertools.count()
 
 
-def mounted(spark: SparkSession, directory: Path) -> str:
-    """The URL, by a mount point, of a new directory of this machine, which Hadoop reads and writes."""
-    directory.mkdir(parents=True, exist_ok=True)
+def root_of(kind: str, spark: SparkSession, directory: Path, hdfs_root: Callable[[], str]) -> str:
+    """A place of a kind: on this machine it is an empty directory, and nothing is there on HDFS yet."""
+    if kind == "viewfs":
+        return mounted(spark, directory.as_uri())
+    return hdfs_root() if kind == "hdfs" else mounted(spark, hdfs_root())
+
+
+def mounted(spark: SparkSession, target: str) -> str:
+    """The URL, by a mount point of its own, of a directory."""
     name = f"tests{next(_mounts)}"
-    spark.conf.set(f"fs.viewfs.mounttable.{name}.link./lake", directory.as_uri())
+    spark.conf.set(f"fs.viewfs.mounttable.{name}.link./lake", target)
     return f"viewfs://{name}/lake"
 
 

@@ -19,7 +19,7 @@ from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.session.stores import table_at
 from slackwater.storage import location as locations
 from slackwater.storage.location import Location
-from tests.hadoop.places import KINDS, mounted
+from tests.hadoop.places import KINDS, mounted, root_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
@@ -28,9 +28,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.classic]
 def root(spark: SparkSession, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A place on one of Hadoop's file systems that the session reaches."""
     slackwater.enable(spark)
-    if request.param == "hdfs":
-        return str(request.getfixturevalue("hdfs_root"))
-    return mounted(spark, tmp_path_factory.mktemp("mounted"))
+    return root_of(
+        request.param, spark, tmp_path_factory.mktemp("mounted"), lambda: str(request.getfixturevalue("hdfs_root"))
+    )
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def files(spark: SparkSession, path: str) -> set[str]:
     return {meta.path for meta in found if not meta.path.startswith("_delta_log/") and not meta.path.endswith(".crc")}
 
 
-@pytest.mark.parametrize("vectors", ["false", "true"])
+@pytest.mark.parametrize("vectors", [pytest.param("false", marks=pytest.mark.long), "true"])
 def test_what_people_do_with_a_table(spark: SparkSession, path: str, vectors: str) -> None:
     save(numbers(spark, 0, 6), path, **{"delta.enableDeletionVectors": vectors})
     table = DeltaTable.forPath(spark, path)
@@ -121,9 +121,7 @@ def test_of_two_writers_of_one_version_both_land_once(spark: SparkSession, path:
     assert [row.version for row in DeltaTable.forPath(spark, path).history().collect()] == list(range(6, -1, -1))
 
 
-def test_half_a_commit_of_a_writer_that_is_gone_is_no_commit(
-    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_half_a_commit_of_a_writer_that_is_gone_is_no_commit(spark: SparkSession, path: str) -> None:
     save(numbers(spark, 0, 2), path)
     store = table_at(spark, path).store
     assert isinstance(store, HadoopStore)
@@ -189,7 +187,7 @@ class _Renaming(HadoopFileSystem):
 
 def renaming_store(spark: SparkSession, directory: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[HadoopStore, Path]:
     """A store whose objects get their names by renames, though it is behind a mount point on a local disk."""
-    url = mounted(spark, directory)
+    url = mounted(spark, directory.as_uri())
     place = Location("viewfs", url.split("/")[2], "lake")
     files = _Renaming(spark, place)
     store = HadoopStore(lambda _: files, place, lambda _: (store, ""))
@@ -238,7 +236,7 @@ def test_bytes_that_cannot_be_written_are_refused_and_leave_nothing(
 def test_nothing_is_created_where_a_rename_may_replace(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = mounted(spark, tmp_path)
+    url = mounted(spark, tmp_path.as_uri())
     store = table_at(spark, url).store
     monkeypatch.setattr(store, "_behind_mounts", lambda _, __, directory: Location("ftp", "x", directory))
     with pytest.raises(StorageRefused, match="of ftp:// that is not known"):

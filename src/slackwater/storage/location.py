@@ -16,8 +16,8 @@ S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
 GCS_SCHEMES = frozenset({"gs"})
 AZURE_SCHEMES = frozenset({"abfs", "abfss", "az", "adl"})
 KNOWN_SCHEMES = (LOCAL, MEMORY, "s3", "s3a", "s3n", "gs", "abfs", "abfss", "az", "adl", "http", "https")
-HDFS_SCHEMES = frozenset({"hdfs", "webhdfs", "swebhdfs"})
-HADOOP_SCHEMES = HDFS_SCHEMES | {"viewfs", "ofs", "o3fs", "maprfs"}
+HDFS = "hdfs"
+HADOOP_SCHEMES = frozenset({HDFS, "webhdfs", "swebhdfs", "viewfs", "ofs", "o3fs", "maprfs"})
 """Hadoop file systems by names that are theirs everywhere; a Spark session may have more."""
 
 _HDFS_PORT = ":8020"
@@ -105,7 +105,7 @@ def parse_location(table: str | os.PathLike[str]) -> Location:
 def _hadoop_authority(scheme: str, authority: str) -> str:
     """One of several names of a file system: its default, where none is named, and no port that HDFS has by itself."""
     found = authority or _learned.get(scheme, "")
-    return found.removesuffix(_HDFS_PORT) if scheme == "hdfs" else found
+    return found.removesuffix(_HDFS_PORT) if scheme == HDFS else found
 
 
 def _split_authority(rest: str) -> tuple[str, str]:

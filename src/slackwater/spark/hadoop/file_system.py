@@ -24,8 +24,8 @@ from slackwater.storage.location import Location
 
 _SMALL_BYTES = 1 << 16
 
-FAILURES = (Py4JError, PySparkException)
-"""What a call into the JVM raises."""
+FAILURES = (Py4JError, PySparkException, OSError)
+"""What a call into the JVM raises, and what a file of this machine does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from py4j.protocol import Py4JJavaError
 from slackwater.errors import InvalidArgument, ObjectExists, ObjectNotFound, StorageError, StorageRefused
 from slackwater.spark.hadoop.file_system import FAILURES, HadoopFileSystem
 from slackwater.storage.local_store import LocalObjectStore, is_staged, staged_name
-from slackwater.storage.location import HDFS_SCHEMES, LOCAL, Location
+from slackwater.storage.location import HDFS, LOCAL, Location
 from slackwater.storage.range_reader import RangeReader
 from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, open_local
 
@@ -162,15 +162,13 @@ class HadoopStore:
 
     def move(self, src: str, dst: str) -> None:
         (place, key), source = self._place("move to", dst), self._place("move", src)[1]
-        if self.head(src) is None:
-            raise self._not_found("move", src)
         if isinstance(place, LocalObjectStore):
+            if self.head(src) is None:
+                raise self._not_found("move", src)
             with self._local("move to", dst):
                 place.move(source, key)
             return
-        with self._refusing("move to", dst):
-            place.make_directory(key.rpartition("/")[0])
-        self._publish("move to", dst, lambda: place.rename(source, key, replace=False))
+        self._publish("move to", dst, lambda: self._rename(place, src, source, key))
 
     def at(self, url: str) -> tuple[ObjectStore, str]:
         return self._open_at(url)
@@ -227,6 +225,18 @@ class HadoopStore:
             if _kind(error) not in _MISSING:
                 raise
 
+    def _rename(self, place: HadoopFileSystem, src: str, source: str, key: str) -> None:
+        """Most often the directory that the object gets into is there: it is looked at only where that fails."""
+        try:
+            place.rename(source, key, replace=False)
+        except FAILURES as error:
+            if _kind(error) not in _MISSING:
+                raise
+            if self.head(src) is None:
+                raise self._not_found("move", src) from error
+            place.make_directory(key.rpartition("/")[0])
+            place.rename(source, key, replace=False)
+
     def _place(self, operation: str, path: str) -> tuple[HadoopFileSystem | LocalObjectStore, str]:
         """What creates the object at `path` in one step, and the path there. Raises StorageRefused for nothing."""
         directory, _, name = self._key(path).rpartition("/")
@@ -234,7 +244,7 @@ class HadoopStore:
         key = _joined(found.key, name)
         if found.scheme == LOCAL:
             return LocalObjectStore(Location(LOCAL, "", ""), self._open_at), key
-        if found.scheme in HDFS_SCHEMES:
+        if found.scheme == HDFS:
             return self._file_systems(found), key
         raise StorageRefused(
             f"{operation} {self._url(path)} is not supported, nothing was changed: it takes a rename that in one step "
