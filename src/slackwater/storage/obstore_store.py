@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from obstore import exceptions
@@ -32,6 +32,9 @@ _LIST_CHUNK = 1000
 _UNSUPPORTED = (exceptions.NotSupportedError, NotImplementedError)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _AFTER_DIRECTORY = "/\U0010ffff"
+_MOST_TRIES = 3
+_BROKEN_OFF = "request or response body error"
+T = TypeVar("T")
 
 
 class ObstoreStore:
@@ -62,7 +65,8 @@ class ObstoreStore:
         directory = self._prefix + prefix + "/" if prefix else self._prefix
         # An absent directory lists as nothing; only an absent bucket answers "not found".
         with self._explained("list", prefix, needs="bucket"):
-            metas = self._list(directory, self._prefix + start_after if start_after else "", recursive)
+            offset = self._prefix + start_after if start_after else ""
+            metas = _unbroken(lambda: self._list(directory, offset, recursive))
         found = [_object_meta(meta, meta["path"][len(self._prefix) :]) for meta in metas]
         # Code points order as their UTF-8 bytes do.
         return sorted((meta for meta in found if meta.path > start_after), key=lambda meta: meta.path)
@@ -70,7 +74,7 @@ class ObstoreStore:
     def read(self, path: str) -> bytes:
         key = self._key(path)
         with self._explained("read", path):
-            return bytes(self._backend.get(key).bytes())
+            return _unbroken(lambda: bytes(self._backend.get(key).bytes()))
 
     def read_many(self, paths: Sequence[str]) -> list[bytes]:
         if self._location.scheme == MEMORY or len(paths) < 2:
@@ -240,6 +244,17 @@ class ObstoreStore:
         # An earlier try of a request that is refused in the end may have had its effect, and part of a batch.
         kind = StorageError if answer.was_retried or operation == "delete" else StorageRefused
         return kind(f"{operation} {url} was denied: {answer.remedy} ({answer})")
+
+
+def _unbroken(ask: Callable[[], T]) -> T:
+    """What `ask` reads: asked again where an answer broke off on its way, which obstore does for whole objects only."""
+    for _ in range(_MOST_TRIES - 1):
+        try:
+            return ask()
+        except Exception as error:
+            if _BROKEN_OFF not in str(error):
+                raise
+    return ask()
 
 
 def _reopened(open_at: Callable[[str], tuple[ObjectStore, str]], location: Location) -> ObstoreStore:
