@@ -61,3 +61,11 @@ def place(spark: SparkSession, places: dict[str, Place], request: pytest.Fixture
 def path(place: Place, request: pytest.FixtureRequest) -> str:
     """A place of one test, which has signs that URLs write otherwise."""
     return f"{place.url}/a b%20ü/{request.node.originalname}"
+
+
+@pytest.fixture
+def by_arrow(spark: SparkSession) -> Iterator[None]:
+    """Rows go by Arrow, which options of one table reach; Spark's connector knows those of the session alone."""
+    spark.conf.set("spark.slackwater.rows", "arrow")
+    yield
+    spark.conf.unset("spark.slackwater.rows")

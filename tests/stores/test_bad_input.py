@@ -109,6 +109,7 @@ def test_a_place_without_a_table_is_told_as_such(users: Users) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("by_arrow")
 class TestWithSpark:
     """Rows that were written before the commit was refused, and rows that could not be."""
 
