@@ -34,8 +34,8 @@ _WRONG_REGION = (
 _CLOCK = "this machine's clock and the store's are too far apart: set the clock"
 _NO_RIGHT = "check the credentials and their rights"
 _NO_CREDENTIALS = (
-    "there are no credentials: neither options nor the session's settings, the environment or a profile have any, and "
-    "this machine has no role in a cloud"
+    "there are no credentials: neither options nor the session's settings nor the environment have any, and this "
+    "machine has no role in a cloud"
 )
 _REMEDIES = {
     code: remedy

@@ -204,8 +204,11 @@ def _projected(frame: DataFrame, layout: FileLayout, as_texts: bool) -> tuple[Da
             columns.append(column.name)
             directories.append(column.name)
         else:
-            columns.append(_directory_text(column).alias(f"{_PARTITION}{number}"))
-            directories.append(f"{_PARTITION}{number}")
+            # Engines that take a directory for a partition find its column, where files stay in it.
+            has_own_name = not as_texts and not layout.materialize_partitions
+            name = _physical_name(layout, column.name) if has_own_name else f"{_PARTITION}{number}"
+            columns.append(_directory_text(column).alias(name, metadata={}))
+            directories.append(name)
     names = [c for c in columns if isinstance(c, str)]
     if len(names) == len(columns) and sorted(names) == sorted(frame.columns):
         return frame, directories

@@ -1,0 +1,46 @@
+"""The lines of the guide to object stores, as they stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import slackwater
+from tests.stores.conftest import as_environment_says
+from tests.stores.documents import blocks, run
+from tests.stores.servers import Place
+
+pytestmark = pytest.mark.spark
+
+
+def test_the_lines_of_the_guide(
+    spark: SparkSession, s3: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in as_environment_says(s3).items():
+        monkeypatch.setenv(key, value)
+    told = {key.lower(): value for key, value in s3.options.items()}
+    frame = spark.createDataFrame([(12, "XX"), (12, "AA"), (1, "AA")], "month INT, carrier STRING")
+    names: dict[str, Any] = {
+        "spark": spark,
+        "df": frame,
+        "key": told["aws_access_key_id"],
+        "secret": told["aws_secret_access_key"],
+    }
+    first, of_one_table, *_ = blocks("docs/guides/stores.md")
+    root = f"{s3.url}/guide"
+    at = {"s3a://bucket": root}
+    run(first, names, {**at, "postgresql://owner@host/lake": f"sqlite:///{tmp_path}/one.db"})
+    names["lake"].close()
+    run(of_one_table, names, {**at, "postgresql://owner@host/lake": f"sqlite:///{tmp_path}/two.db"})
+    left = spark.read.format("delta").load(f"{root}/flights").collect()
+    assert sorted((row.month, row.carrier) for row in left) == [
+        (1, "AA"),
+        (1, "AA"),
+        (12, "AA"),
+        (12, "AA"),
+        (12, "XX"),
+    ]
+    assert slackwater.Snapshot.load(f"{root}/flights").version == 2
