@@ -94,8 +94,8 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     else:
         builder = builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
-        # With one process there is nothing to wait for, and in local mode nobody looks again once the wait is over: a task
-        # that prefers HDFS's host would wait for ever beside others that are local.
+        # With one process there is nothing to wait for, and in local mode nobody looks again once the wait is over: a
+        # task that prefers the host of HDFS would wait for ever beside others that are local.
         builder = builder.config("spark.locality.wait", "0")
         if not request.config.getoption("--long"):
             # Nor are they compiled at all: through Connect, and in the long run, they are.
