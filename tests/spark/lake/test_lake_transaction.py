@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -254,6 +255,15 @@ def test_tables_are_named(spark: SparkSession, lake: slackwater.Lake) -> None:
     with pytest.raises(InvalidArgument, match="named by a text"):
         tx.table(lake.table("stock"))  # type: ignore[arg-type]
     tx.rollback()
+
+
+@pytest.mark.parametrize("option", [{"versionAsOf": 0}, {"timestampAsOf": "2026-01-01"}, {"readChangeFeed": True}])
+def test_a_table_in_it_is_of_one_version(spark: SparkSession, lake: slackwater.Lake, option: dict[str, Any]) -> None:
+    with lake.transaction(spark) as tx:
+        stock = tx.table("stock")
+        for read in (stock.toDF, partial(stock.where, "true")):
+            with pytest.raises(InvalidArgument, match=f"is of one version already: leave out {next(iter(option))}"):
+                read(**option)
 
 
 def test_days_are_those_of_the_session(spark: SparkSession, lake: slackwater.Lake) -> None:

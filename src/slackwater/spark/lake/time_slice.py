@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.errors import OperationNotAllowed
 from slackwater.lake.history import LakeCommit
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import LogTimeSlice
@@ -41,8 +41,6 @@ LAKE_HISTORY_SCHEMA = (
 
 `tables` are the versions that it made. `transactionId` is NULL, and the row of one table, where the writer gave none.
 """
-
-_OTHER_TRAVEL = ("versionAsOf", "timestampAsOf", "readChangeFeed", "readChangeData")
 
 
 class TimeSlice(LogTimeSlice):
@@ -80,12 +78,11 @@ class TimeSliceTable(DeltaTable):
     def toDF(self, **options: Any) -> DataFrame:
         """What `versionAsOf` reads of the version then.
 
-        `options` as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`. Raises InvalidArgument
-        for options that name another version, DataFileNotFound where files of then were vacuumed.
+        `options` as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`, `rows`. Raises
+        InvalidArgument for options that name another version, DataFileNotFound where files of then were vacuumed.
         """
         given = Options(options)
-        if clash := [key for key in _OTHER_TRAVEL if given.get(key) is not None]:
-            raise InvalidArgument(f"a table of a time slice is of one version already: leave out {', '.join(clash)}")
+        given.require_no_travel("a table of a time slice")
         return self._framed(TableScan(self._spark, self._slice, ScanOptions.of(given)).dataframe())
 
     def _snapshot(self) -> Snapshot:

@@ -112,10 +112,15 @@ class TransactionTable(DeltaTable):
         super().update(timed.condition(condition), timed.assignments(dict(set or {})))
 
     def toDF(self, **options: Any) -> DataFrame:
-        """All rows; the transaction depends on every one of them. `where` reads less. `options`: `rowTracking`."""
+        """All rows; the transaction depends on every one of them. `where` reads less.
+
+        `options` as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`, `rows`. Raises
+        InvalidArgument for options that name another version.
+        """
         table = self._transaction.reading(self._name)
+        scan = self._scan(table.snapshot, options)
         table.read()
-        return self._framed(self._scan(table.snapshot, options).dataframe())
+        return self._framed(scan.dataframe())
 
     def where(self, condition: str | Column, **options: Any) -> DataFrame:
         """The rows for which `condition`, SQL text or a Column, is true; the transaction depends on these alone.
@@ -155,7 +160,8 @@ class TransactionTable(DeltaTable):
 
     def _scan(self, snapshot: Snapshot, options: dict[str, Any]) -> TableScan:
         given = Options(options)
-        return TableScan(self._spark, snapshot, ScanOptions(row_tracking=given.flag("rowTracking")))
+        given.require_no_travel("a table in a transaction")
+        return TableScan(self._spark, snapshot, ScanOptions.of(given))
 
     def _changing(self) -> Table:
         return self._writing().table

@@ -17,6 +17,7 @@ from slackwater.protocol.actions.time_zones import time_zone
 
 _AT_VERSION = re.compile(r"(?s)(.+)@v(\d+)\Z")
 _AT_TIMESTAMP = re.compile(r"(?s)(.+)@(\d{17})\Z")
+_TRAVEL = ("versionAsOf", "timestampAsOf", "readChangeFeed", "readChangeData")
 _STORAGE_PREFIXES = ("aws_", "azure_", "google_", "allow_")
 
 
@@ -61,6 +62,11 @@ class Options(Mapping[str, str]):
         if not text.strip().isdigit():
             raise InvalidArgument(f"option {key} must be a whole number from 0, found {text!r}")
         return int(text)
+
+    def require_no_travel(self, what: str) -> None:
+        """Raise InvalidArgument for options that name another version than that of `what`, which has one already."""
+        if clash := [key for key in _TRAVEL if self.get(key) is not None]:
+            raise InvalidArgument(f"{what} is of one version already: leave out {', '.join(clash)}")
 
     def hadoop_settings(self) -> dict[str, str]:
         """The options that are settings of Hadoop's file systems."""
