@@ -96,6 +96,9 @@ def test_a_write_that_fails_leaves_nothing(spark: SparkSession, path: str, is_ne
     store = table_at(spark, path).store
     assert isinstance(store, HadoopStore)
     assert store.is_directory("") is not is_new
+    if not is_new:
+        names = {status.name for status in store._files.statuses(store._location.key)}
+        assert names == {"_delta_log", "p=0", "p=1"}
 
 
 def test_of_two_writers_of_one_version_both_land_once(spark: SparkSession, path: str) -> None:
