@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -41,7 +42,9 @@ def with_polars(url: str, options: Mapping[str, str]) -> Any:
     return polars.read_delta(url, storage_options=dict(options)).select("id", "p").to_dicts()
 
 
-def with_duckdb(url: str, options: Mapping[str, str]) -> Any:
+@contextlib.contextmanager
+def duckdb_for(options: Mapping[str, str]) -> Iterator[Any]:
+    """A connection that knows the bucket's server."""
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
         for name in ("httpfs", "delta"):
@@ -52,6 +55,11 @@ def with_duckdb(url: str, options: Mapping[str, str]) -> Any:
             f"CREATE SECRET (TYPE s3, KEY_ID '{key}', SECRET '{secret}', REGION '{options['AWS_REGION']}', "
             f"ENDPOINT '{host}', URL_STYLE 'path', USE_SSL false)"
         )
+        yield connection
+
+
+def with_duckdb(url: str, options: Mapping[str, str]) -> Any:
+    with duckdb_for(options) as connection:
         return connection.execute("SELECT id, p FROM delta_scan(?)", [url]).to_arrow_table().to_pylist()
 
 
@@ -108,3 +116,14 @@ def test_we_read_what_other_engines_append(
     assert sorted((row.id, row.p) for row in rows) == [*_ROWS, (5, "a/b")]
     spark.createDataFrame([(6, "x y")], "id BIGINT, p STRING").write.format("delta").mode("append").save(root)
     assert sorted(row["id"] for row in with_deltalake(*known_to_others(place, root))) == list(range(7))
+
+
+def test_we_read_what_duckdb_appends(spark: SparkSession, s3: Place) -> None:
+    path = f"{s3.url}/duckdb"
+    spark.range(3).coalesce(1).write.format("delta").save(path)
+    url, options = known_to_others(s3, path)
+    with duckdb_for(options) as connection:
+        connection.execute(f"ATTACH '{url}' AS t (TYPE delta, READ_WRITE)")
+        connection.execute("INSERT INTO t VALUES (7)")
+    rows = spark.read.format("delta").load(path).collect()
+    assert sorted(row.id for row in rows) == [0, 1, 2, 7]
