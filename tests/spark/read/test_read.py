@@ -287,7 +287,7 @@ def test_deletion_vectors_and_partition_values_find_their_files_without_distinct
     values = [{"part": "1.5"}, {"part": None}]
     path = write_table(tmp_path / "t", [{"id": [1]}, {"id": [2]}], values=values, extra_columns=[("part", "double")])
     expected = [rows(load(spark, str(TABLES / "table-with-dv-small"))), load(spark, path).where("id = 1").collect()]
-    for module in ("file_columns", "table_scan"):
+    for module in ("file_columns", "row_sources"):
         monkeypatch.setattr(f"slackwater.spark.read.{module}.file_numbers", lambda urls: None)
     found = [rows(load(spark, str(TABLES / "table-with-dv-small"))), load(spark, path).where("id = 1").collect()]
     assert found == expected

@@ -1,4 +1,4 @@
-"""From a snapshot to a DataFrame: plans over Spark's own Parquet reader.
+"""From a snapshot to a DataFrame: names, types, partition values and row ids over the rows of data files.
 
 Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Deletion Vectors", "… for Row Tracking",
 "Partition Value Serialization".
@@ -6,8 +6,7 @@ Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Del
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import DataFileNotFound, InvalidArgument
+from slackwater.errors import InvalidArgument
 from slackwater.predicate.predicate import Predicate, Unknown
 from slackwater.protocol.features.column_mapping import ID, NONE, physical_name, physical_schema
 from slackwater.protocol.features.data_format import validate_parquet
@@ -28,27 +27,17 @@ from slackwater.protocol.properties.properties import (
     MATERIALIZED_ROW_ID,
 )
 from slackwater.protocol.schema.schema import VOID, StructField, StructType
-from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.read import field_ids
-from slackwater.spark.read.arrow_rows import ArrowFiles, arrow_rows
-from slackwater.spark.read.deleted_rows import deleted_rows, without_deleted_rows
 from slackwater.spark.read.file_columns import (
     FILE,
     ROW,
     Constants,
     FileNumbers,
     are_by_url,
-    file_constants,
-    file_number,
-    file_numbers,
-    hive_columns,
-    uniform_constants,
-    with_file_constants,
 )
-from slackwater.spark.read.file_relations import read_files, require_content
 from slackwater.spark.read.large_planning import plan_distributed, should_distribute
 from slackwater.spark.read.located_rows import (
     KEPT_COMMIT_VERSION,
@@ -59,13 +48,13 @@ from slackwater.spark.read.located_rows import (
 )
 from slackwater.spark.read.narrowing import narrowing_frame
 from slackwater.spark.read.readable_types import validate_types
+from slackwater.spark.read.row_sources import ByArrow, BySpark, RowsAsked, RowsFound, RowSource
 from slackwater.spark.session.defaults import session_zone
-from slackwater.spark.session.locations import DataLocations, verify_urls
+from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.row_way import RowWay, row_way
-from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
 from slackwater.stats.row_groups import RowGroupTest
 
@@ -98,16 +87,25 @@ class ScanOptions:
 
 @dataclass(frozen=True)
 class RawFrame:
-    """Rows as the files have them, and the expressions over them that give the table's columns.
+    """Rows as the files have them, and the expressions over them that give the table's columns."""
 
-    Where the frame has ROW, `number` tells in each row which file it is of: one of `numbers`, that stand in the order
-    of the files.
-    """
-
-    frame: DataFrame
+    found: RowsFound
     columns: list[Column | str]
-    numbers: Sequence[int] = ()
-    number: Column = field(default_factory=lambda: F.lit(0))
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows."""
+        return self.found.frame
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Where the frame has ROW, a number for each file, in their order."""
+        return self.found.numbers
+
+    @property
+    def number(self) -> Column:
+        """Which file a row is of: one of `numbers`."""
+        return self.found.number
 
 
 @dataclass(frozen=True)
@@ -190,10 +188,17 @@ class TableScan:
         # Executors that read rows in Python do not read logs.
         return not self.by_arrow and should_distribute(self.snapshot, self.options.replay)
 
-    @cached_property
+    @property
     def by_arrow(self) -> bool:
         """Whether executors read the rows in Python, where Spark has no connector for the table's store."""
-        return row_way(self.spark, self.snapshot.store, self.options.rows) == RowWay.ARROW
+        return self._source.by_arrow
+
+    @cached_property
+    def _source(self) -> RowSource:
+        way = row_way(self.spark, self.snapshot.store, self.options.rows)
+        outside = self.options.allow_paths_outside_root
+        made = ByArrow if way == RowWay.ARROW else BySpark
+        return made(self.spark, self.snapshot, self.locations, self.zone, outside)
 
     @cached_property
     def zone(self) -> str:
@@ -221,7 +226,7 @@ class TableScan:
     @property
     def _columns(self) -> list[str]:
         tracking = ["baseRowId", "defaultRowCommitVersion"] if self.options.row_tracking else []
-        return ["path", "partitionValues", "deletionVector", *tracking, *(["size"] if self.by_arrow else [])]
+        return ["path", "partitionValues", "deletionVector", *tracking, *self._source.planned_of]
 
     def predicate(self, condition: Any, alias: str | None = None) -> Predicate:
         """What `condition`, a Column or SQL text, says about files; it may name the table by `alias`."""
@@ -261,10 +266,8 @@ class TableScan:
             paths, files, needs_row=located is not None, ordinals=ordinals, tracking=tracking, test=test
         )
         frame = raw.frame
-        if files["deletionVector"].null_count == 0 and not self.by_arrow:
-            allowed = self.options.allow_paths_outside_root
-            words = deleted_rows(self.snapshot.store, raw.numbers, files["deletionVector"].to_pylist(), allowed)
-            frame = without_deleted_rows(self.spark, frame, words, raw.number)
+        if files["deletionVector"].null_count == 0:
+            frame = self._source.without_deleted(raw.found, files)
         if located is not None:
             file = F.lit(None).cast("string").alias(FILE) if self.by_arrow else FILE
             return frame.select(*raw.columns, address_of(raw.number), file, ROW)
@@ -295,45 +298,13 @@ class TableScan:
         mode = self.snapshot.column_mapping_mode
         partition_columns = self.snapshot.metadata.partition_columns
         data = tuple(c for c in self.columns if c.name not in partition_columns and self._is_read(c))
-        read_schema = self._read_schema(data, hidden)
         partitions = [c for name in partition_columns if self._is_read(c := self._partition_field(name))]
-        native = None if self.by_arrow else hive_columns(paths, files["partitionValues"], partitions, mode)
-        has_vectors = files["deletionVector"].null_count < len(files)
-        needs_row = needs_row or self.options.row_tracking or (has_vectors and not self.by_arrow)
-        constants: dict[str, tuple[spark_types.DataType, pa.Array]] = {}
-        if native is not None:
-            for name, column in zip(native, partitions, strict=True):
-                metadata = self.output_schema[column.name].metadata
-                read_schema = read_schema.add(name, to_spark_type(column.type), metadata=metadata)
-        else:
-            constants = file_constants(files["partitionValues"], partitions, mode, self.zone)
-        if self.options.row_tracking:
-            long = spark_types.LongType()
-            constants[_BASE_ROW_ID] = (long, files["baseRowId"].combine_chunks())
-            constants[_DEFAULT_COMMIT_VERSION] = (long, files["defaultRowCommitVersion"].combine_chunks())
-        urls = (
-            self.locations.metadata_urls(paths)
-            if needs_file or ((constants or needs_row) and not self.by_arrow)
-            else []
-        )
-        numbers = file_numbers(urls) if needs_row and ordinals is None and not self.by_arrow else None
-        if needs_row and numbers is None:
-            ordinals = range(len(paths)) if ordinals is None else ordinals
-            constants[_ORDINAL] = (spark_types.LongType(), pa.array(ordinals, pa.int64()))
-        if self.by_arrow:
-            frame, values = self._arrow_frame(paths, files, read_schema, constants, needs_row, urls, test)
-        else:
-            frame = self._relation(paths, read_schema, native is not None)
-            if urls:
-                verify_urls(self.spark, frame, urls)
-            frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row)
-        names = dict(zip(partition_columns, native or [], strict=False))
-        expressions = [self._expression(c, mode, names, values) for c in self.columns]
-        columns = [*expressions, *self._row_tracking_columns(values, tracking)]
-        if not needs_row:
-            return RawFrame(frame, columns)
-        number = values[_ORDINAL] if numbers is None else file_number()
-        return RawFrame(frame, columns, numbers or ordinals or (), number)
+        schema, constants = self._read_schema(data, hidden), self._tracking_constants(files)
+        needs_row = needs_row or self.options.row_tracking
+        asked = RowsAsked(paths, files, schema, partitions, constants, needs_row, needs_file, ordinals, test)
+        found = self._source.rows(asked)
+        expressions = [self._expression(c, mode, found.native, found.values) for c in self.columns]
+        return RawFrame(found, [*expressions, *self._row_tracking_columns(found.values, tracking)])
 
     def _is_read(self, column: StructField) -> bool:
         return column.type != VOID and (self.needed is None or column.name in self.needed)
@@ -354,68 +325,8 @@ class TableScan:
                 self.spark.conf.set(key, value)
         return schema
 
-    def _relation(self, paths: Sequence[str], schema: spark_types.StructType, partitioned: bool) -> DataFrame:
-        store, segment = self.snapshot.store, self.snapshot.segment
-        require_shared(self.spark, store, lambda: log_sample(segment))
-        reader = self.spark.read.schema(schema)
-        if partitioned:
-            reader = reader.option("basePath", self.locations.root)
-        with self._files_named(paths):
-            frame = read_files(self.spark, reader, "parquet", self.locations, paths)
-        if self.snapshot.column_mapping_mode == ID:
-            field_ids.require_field_ids(store, paths)
-        return frame
-
-    @contextmanager
-    def _files_named(self, paths: Sequence[str]) -> Iterator[None]:
-        """Within the block, a file that is gone is one of this version, or Spark sees another disk."""
-        store = self.snapshot.store
-        try:
-            yield
-        except DataFileNotFound as error:
-            if all_here(store, paths):
-                raise not_shared(store.root_url, "no data file of the table") from error
-            raise DataFileNotFound(
-                f"{store.root_url}: version {self.snapshot.version} names a data file that is gone: {error}; it may "
-                "have been vacuumed: restore it, or read a version that does not need it"
-            ) from error
-
-    def _arrow_frame(
-        self,
-        paths: Sequence[str],
-        files: pa.Table,
-        schema: spark_types.StructType,
-        constants: Constants,
-        needs_row: bool,
-        urls: Sequence[str],
-        test: RowGroupTest | None,
-    ) -> tuple[DataFrame, dict[str, Column]]:
-        """As `with_file_constants`, of files that executors read in Python."""
-        store = self.snapshot.store
-        with self._files_named(paths):
-            # In a remote store, to ask for each file costs a request: there a file that is gone fails the job.
-            require_content(self.locations, paths)
-        values, varying = uniform_constants(constants)
-        keys = {name: f"__slackwater_constant_{at}" for at, name in enumerate(varying)}
-        deleted = None
-        if files["deletionVector"].null_count == 0:
-            vectors = files["deletionVector"].to_pylist()
-            deleted = list(load_deletion_vectors(store, vectors, self.options.allow_paths_outside_root))
-        sizes = files["size"].to_pylist() if "size" in files.column_names else None
-        frame = arrow_rows(
-            self.spark,
-            store,
-            ArrowFiles(paths, sizes, deleted, urls or None),
-            schema,
-            {keys[name]: constant for name, constant in varying.items()},
-            self.snapshot.column_mapping_mode == ID,
-            needs_row,
-            test,
-        )
-        return frame, values | {name: F.col(key) for name, key in keys.items()}
-
     def _expression(
-        self, column: StructField, mode: str, native: dict[str, str], constants: dict[str, Column]
+        self, column: StructField, mode: str, native: Mapping[str, str], constants: Mapping[str, Column]
     ) -> Column | str:
         """What gives `column`: its quoted name where the frame has it just so."""
         spark_type = to_spark_type(column.type)
@@ -447,7 +358,13 @@ class TableScan:
             raise InvalidArgument(f"{self.snapshot.store.root_url}: the names of the row tracking columns are not set")
         return [name for name in names if name is not None]
 
-    def _row_tracking_columns(self, values: dict[str, Column], names: tuple[str, str]) -> list[Column]:
+    def _tracking_constants(self, files: pa.Table) -> Constants:
+        if not self.options.row_tracking:
+            return {}
+        columns = {_BASE_ROW_ID: "baseRowId", _DEFAULT_COMMIT_VERSION: "defaultRowCommitVersion"}
+        return {key: (spark_types.LongType(), files[name].combine_chunks()) for key, name in columns.items()}
+
+    def _row_tracking_columns(self, values: Mapping[str, Column], names: tuple[str, str]) -> list[Column]:
         if not self.options.row_tracking:
             return []
         row_id, commit_version = (F.col(quoted(name)) for name in self._materialized)

@@ -1,0 +1,230 @@
+"""The two ways in which rows of data files become a frame: by Spark's own Parquet reader, or by executors in Python.
+
+Source: delta-protocol.md "Data Files", "Deletion Vectors", "Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import DataFileNotFound
+from slackwater.protocol.features.column_mapping import ID
+from slackwater.protocol.schema.schema import StructField, StructType
+from slackwater.scan.deletion_vectors import load_deletion_vectors
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.read import field_ids
+from slackwater.spark.read.arrow_rows import ArrowFiles, arrow_rows
+from slackwater.spark.read.deleted_rows import deleted_rows, without_deleted_rows
+from slackwater.spark.read.file_columns import (
+    Constants,
+    file_constants,
+    file_number,
+    file_numbers,
+    hive_columns,
+    uniform_constants,
+    with_file_constants,
+)
+from slackwater.spark.read.file_relations import read_files, require_content
+from slackwater.spark.session.locations import DataLocations, verify_urls
+from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
+from slackwater.spark.session.types import to_spark_schema
+from slackwater.stats.row_groups import RowGroupTest
+
+_ORDINAL = "__slackwater_ordinal"
+
+
+@dataclass(frozen=True)
+class RowsAsked:
+    """What is asked of `files`, whose `paths` are as `DataLocations.relative` gives them.
+
+    `schema`: the columns to read from them; `partitions`: those whose values the log has; `constants`: further ones of
+    each file. FILE is there with `needs_file`, ROW with `needs_row`, or to know which rows are deleted: then each
+    row tells the number of its file, `ordinals` where they are given. Row groups that `test` rules out may be missing.
+    """
+
+    paths: Sequence[str]
+    files: pa.Table
+    schema: spark_types.StructType
+    partitions: Sequence[StructField]
+    constants: Constants
+    needs_row: bool
+    needs_file: bool = False
+    ordinals: Sequence[int] | None = None
+    test: RowGroupTest | None = None
+
+
+@dataclass(frozen=True)
+class RowsFound:
+    """A frame with the columns that were asked for, and where else partition values and constants come from.
+
+    `native`: the names of partition columns that the frame has; `values`: what gives other ones, and constants.
+    `number` tells in each row which file it is of, one of `numbers`, that stand in the order of the files.
+    """
+
+    frame: DataFrame
+    native: Mapping[str, str]
+    values: Mapping[str, Column]
+    numbers: Sequence[int] = ()
+    number: Column = field(default_factory=lambda: F.lit(0))
+
+
+class RowSource(Protocol):
+    """A way in which rows of a snapshot's files become a frame."""
+
+    @property
+    def by_arrow(self) -> bool:
+        """Whether Spark cannot tell what is needed: columns, and rows."""
+        ...
+
+    @property
+    def planned_of(self) -> Sequence[str]:
+        """Columns of the table of files that are needed besides path, partition values and deletion vector."""
+        ...
+
+    def rows(self, asked: RowsAsked) -> RowsFound:
+        """The rows of files. Raises DataFileNotFound, CorruptTable, UnsupportedFeature, StorageError."""
+        ...
+
+    def without_deleted(self, found: RowsFound, files: pa.Table) -> DataFrame:
+        """The rows of files that all have a deletion vector, without those that these name."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files of a snapshot, whose partition values are in the time zone `zone`."""
+
+    spark: SparkSession
+    snapshot: Snapshot
+    locations: DataLocations
+    zone: str
+    allow_outside_root: bool = False
+
+    def partition_constants(self, asked: RowsAsked) -> dict[str, tuple[spark_types.DataType, pa.Array]]:
+        mode = self.snapshot.column_mapping_mode
+        return file_constants(asked.files["partitionValues"], asked.partitions, mode, self.zone)
+
+    @contextmanager
+    def named(self, paths: Sequence[str]) -> Iterator[None]:
+        """Within the block, a file that is gone is one of this version, or Spark sees another disk."""
+        store = self.snapshot.store
+        try:
+            yield
+        except DataFileNotFound as error:
+            if all_here(store, paths):
+                raise not_shared(store.root_url, "no data file of the table") from error
+            raise DataFileNotFound(
+                f"{store.root_url}: version {self.snapshot.version} names a data file that is gone: {error}; it may "
+                "have been vacuumed: restore it, or read a version that does not need it"
+            ) from error
+
+
+@dataclass(frozen=True)
+class BySpark(_Files):
+    """Spark's own reader, in the JVM: it knows the plan, but not the rows that deletion vectors hide."""
+
+    by_arrow = False
+    planned_of = ()
+
+    def rows(self, asked: RowsAsked) -> RowsFound:
+        mode = self.snapshot.column_mapping_mode
+        native = hive_columns(asked.paths, asked.files["partitionValues"], asked.partitions, mode)
+        schema, constants = asked.schema, dict(asked.constants)
+        if native is None:
+            constants = self.partition_constants(asked) | constants
+        else:
+            held = to_spark_schema(StructType(tuple(asked.partitions)))
+            for name, column in zip(native, held, strict=True):
+                schema = schema.add(name, column.dataType, metadata=column.metadata)
+        needs_row = asked.needs_row or asked.files["deletionVector"].null_count < len(asked.files)
+        needs_urls = asked.needs_file or needs_row or constants
+        urls = self.locations.metadata_urls(asked.paths) if needs_urls else []
+        numbers = file_numbers(urls) if needs_row and asked.ordinals is None else None
+        ordinals = range(len(asked.paths)) if asked.ordinals is None else asked.ordinals
+        if needs_row and numbers is None:
+            constants[_ORDINAL] = _ordinals(ordinals)
+        frame = self._relation(asked.paths, schema, native is not None)
+        if urls:
+            verify_urls(self.spark, frame, urls)
+        frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row)
+        names = dict(zip((column.name for column in asked.partitions), native or [], strict=False))
+        if not needs_row:
+            return RowsFound(frame, names, values)
+        if numbers is None:
+            return RowsFound(frame, names, values, ordinals, values[_ORDINAL])
+        return RowsFound(frame, names, values, numbers, file_number())
+
+    def without_deleted(self, found: RowsFound, files: pa.Table) -> DataFrame:
+        vectors = files["deletionVector"].to_pylist()
+        words = deleted_rows(self.snapshot.store, found.numbers, vectors, self.allow_outside_root)
+        return without_deleted_rows(self.spark, found.frame, words, found.number)
+
+    def _relation(self, paths: Sequence[str], schema: spark_types.StructType, partitioned: bool) -> DataFrame:
+        store, segment = self.snapshot.store, self.snapshot.segment
+        require_shared(self.spark, store, lambda: log_sample(segment))
+        reader = self.spark.read.schema(schema)
+        if partitioned:
+            reader = reader.option("basePath", self.locations.root)
+        with self.named(paths):
+            frame = read_files(self.spark, reader, "parquet", self.locations, paths)
+        if self.snapshot.column_mapping_mode == ID:
+            field_ids.require_field_ids(store, paths)
+        return frame
+
+
+@dataclass(frozen=True)
+class ByArrow(_Files):
+    """Executors that read files in Python: they leave out deleted rows themselves, and know nothing of the plan."""
+
+    by_arrow = True
+    planned_of = ("size",)
+
+    def rows(self, asked: RowsAsked) -> RowsFound:
+        constants = self.partition_constants(asked) | dict(asked.constants)
+        ordinals = range(len(asked.paths)) if asked.ordinals is None else asked.ordinals
+        if asked.needs_row:
+            constants[_ORDINAL] = _ordinals(ordinals)
+        with self.named(asked.paths):
+            # In a remote store, to ask for each file costs a request: there a file that is gone fails the job.
+            require_content(self.locations, asked.paths)
+        values, varying = uniform_constants(constants)
+        keys = {name: f"__slackwater_constant_{at}" for at, name in enumerate(varying)}
+        frame = arrow_rows(
+            self.spark,
+            self.snapshot.store,
+            self._files(asked),
+            asked.schema,
+            {keys[name]: constant for name, constant in varying.items()},
+            self.snapshot.column_mapping_mode == ID,
+            asked.needs_row,
+            asked.test,
+        )
+        values |= {name: F.col(key) for name, key in keys.items()}
+        if not asked.needs_row:
+            return RowsFound(frame, {}, values)
+        return RowsFound(frame, {}, values, ordinals, values[_ORDINAL])
+
+    def without_deleted(self, found: RowsFound, files: pa.Table) -> DataFrame:  # noqa: ARG002
+        return found.frame
+
+    def _files(self, asked: RowsAsked) -> ArrowFiles:
+        files, deleted = asked.files, None
+        if files["deletionVector"].null_count == 0:
+            vectors = files["deletionVector"].to_pylist()
+            deleted = list(load_deletion_vectors(self.snapshot.store, vectors, self.allow_outside_root))
+        sizes = files["size"].to_pylist() if "size" in files.column_names else None
+        return ArrowFiles(
+            asked.paths, sizes, deleted, self.locations.metadata_urls(asked.paths) if asked.needs_file else None
+        )
+
+
+def _ordinals(numbers: Sequence[int]) -> tuple[spark_types.DataType, pa.Array]:
+    return spark_types.LongType(), pa.array(numbers, pa.int64())
