@@ -19,6 +19,7 @@ from slackwater import DeltaTable, errors
 from slackwater.spark.session import row_way as way_module
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.row_way import ROWS, RowWay, row_way
+from slackwater.spark.write.files import arrow_files, data_files
 from slackwater.storage import open_store
 from tests.spark.tables import write_table
 
@@ -222,6 +223,54 @@ def test_the_way_is_chosen_by_option_and_setting(spark: SparkSession, tmp_path: 
     path = write_table(tmp_path / "t", [{"id": [1]}])
     assert "MapInArrow" in plan(load(spark, path, rows="arrow"))
     assert "MapInArrow" not in plan(load(spark, path))
+
+
+def test_files_of_an_attempt_whose_word_never_came_are_nobodys(
+    by_arrow: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    plain = arrow_files._writer
+
+    def repeated(*given: Any) -> Any:
+        write = plain(*given)
+
+        def writes_twice(batches: Iterator[Any]) -> Iterator[Any]:
+            rows = list(batches)
+            # All files of the first attempt are in place as it fails.
+            assert list(write(iter(rows)))
+            yield from write(iter(rows))
+
+        return writes_twice
+
+    monkeypatch.setattr(arrow_files, "_writer", repeated)
+    by_arrow.range(0, 10, 1, 2).write.format("delta").option("maxRecordsPerFile", "2").save(str(path))
+    assert sorted(row.id for row in load(by_arrow, str(path)).collect()) == list(range(10))
+    named = slackwater.Snapshot.load(path).live_files(["path"])["path"].to_pylist()
+    assert sorted(file.relative_to(path).as_posix() for file in path.rglob("*.parquet")) == sorted(named)
+
+
+def test_executors_that_have_another_disk_are_told(
+    by_arrow: SparkSession, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    plain = data_files.write_arrow_files
+    rows = by_arrow.range(0, 4, 1, 2).withColumn("p", F.lit(0)).withColumn("Big", F.lit("x"))
+
+    def append_losing(count: int) -> None:
+        def write_elsewhere(*given: Any) -> list[Any]:
+            found = plain(*given)
+            for file in found[:count]:
+                (tmp_path / "t" / file.path).unlink()
+            return found
+
+        monkeypatch.setattr(data_files, "write_arrow_files", write_elsewhere)
+        rows.write.format("delta").mode("append").save(table)
+
+    with pytest.raises(errors.StorageError, match=r"Spark wrote 4 rows, .* hold 2: nothing was committed"):
+        append_losing(1)
+    with pytest.raises(errors.StorageRefused, match="must have the table's storage mounted at the same path"):
+        append_losing(2)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_executors_without_this_version_are_told_once_before_anything_is_done(

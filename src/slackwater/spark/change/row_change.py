@@ -38,7 +38,7 @@ from slackwater.spark.read.change_feed import CHANGE_TYPE
 from slackwater.spark.read.located_rows import LocatedRows, located_schema
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.modes import release_kept_rows, with_settings
+from slackwater.spark.session.modes import empty_frame, release_kept_rows, with_settings
 from slackwater.spark.session.names import quoted
 from slackwater.spark.write.files.data_files import WRITE_SETTINGS
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
@@ -120,7 +120,7 @@ class RowChange:
     def nothing(self) -> DataFrame:
         """A frame without rows in which conditions on the table can be looked at by Spark."""
         schema = located_schema(self.snapshot.schema.fields, self.is_tracked)
-        return self.spark.createDataFrame([], schema).alias(self.alias)
+        return empty_frame(self.spark, schema).alias(self.alias)
 
     def candidates(self, predicate: Predicate) -> pa.Table:
         """The live files that may hold a match for `predicate`, all columns of ADD_SCHEMA."""

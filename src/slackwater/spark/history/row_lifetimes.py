@@ -22,6 +22,7 @@ from slackwater.protocol.actions.deletion_vectors import CHUNK_ROWS, to_words
 from slackwater.scan.file_lifetimes import FileLifetime
 from slackwater.spark.read.file_columns import ROW
 from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, TableScan
+from slackwater.spark.session.modes import empty_frame
 
 START, END = "__slackwater_start_ms", "__slackwater_end_ms"
 """The columns of a row's lifetime: `[START, END)` in ms since the epoch."""
@@ -57,7 +58,7 @@ def row_lifetimes(
         frames.append(_continued(_of_files(scan, linked, wanted)))
     if not frames:
         schema = scan.output_schema.add(START, "long").add(END, "long")
-        return scan.spark.createDataFrame([], schema)
+        return empty_frame(scan.spark, schema)
     return reduce(DataFrame.unionAll, frames)
 
 

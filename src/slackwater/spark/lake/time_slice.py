@@ -18,6 +18,7 @@ from slackwater.lake.time_slice import LogTimeSlice
 from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
+from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.session.options import Options
 from slackwater.spark.table.table import DeltaTable
 from slackwater.transaction.commit_result import CommitResult
@@ -123,4 +124,4 @@ def history_frame(spark: SparkSession, commits: Sequence[LakeCommit]) -> DataFra
         )
         for commit in commits
     ]
-    return spark.createDataFrame(rows, LAKE_HISTORY_SCHEMA)
+    return given_rows(spark, rows, LAKE_HISTORY_SCHEMA)

@@ -21,6 +21,7 @@ from slackwater.spark.change.merge.builder import DeltaMergeBuilder
 from slackwater.spark.lake.transaction_time import TimedExpressions, TransactionTime
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.modes import empty_frame
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.types import to_spark_schema
 from slackwater.spark.table.table import DeltaTable
@@ -155,7 +156,7 @@ class TransactionTable(DeltaTable):
 
     def _timed(self, table: TableBranch) -> TimedExpressions:
         schema = table.snapshot.schema
-        target = self._spark.createDataFrame([], to_spark_schema(schema))
+        target = empty_frame(self._spark, to_spark_schema(schema))
         return TimedExpressions(self._time, schema, target.alias(self._alias) if self._alias else target)
 
     def _scan(self, snapshot: Snapshot, options: dict[str, Any]) -> TableScan:

@@ -26,7 +26,7 @@ from slackwater.protocol.schema.column_paths import has_path, parse_column_path,
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.change.merge.builder import MATCHED, NOT_MATCHED, DeltaMergeBuilder
 from slackwater.spark.conditions.replaced_functions import replaced_in_column, replaced_in_text
-from slackwater.spark.session.modes import analysed_text
+from slackwater.spark.session.modes import analysed_text, empty_frame
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
 
 _MOMENTS = r"(?:now|today|tomorrow|yesterday)\b"
@@ -94,7 +94,7 @@ class TransactionTime:
             if column is not None and self._is_doubtful(sql, schema):
                 columns.append(F.expr(rules.timed(sql)).cast(to_spark_type(column.type)))
         if columns:
-            nothing = spark.createDataFrame([], to_spark_schema(schema))
+            nothing = empty_frame(spark, to_spark_schema(schema))
             self.require(nothing.select(*columns), "a default, a generated column or a constraint of the table")
 
     def _is_doubtful(self, sql: str, schema: StructType) -> bool:

@@ -33,6 +33,7 @@ from slackwater.spark.read.deleted_rows import without_deleted_rows, words_table
 from slackwater.spark.read.file_columns import FILE, same_text
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.modes import empty_frame
 from slackwater.spark.session.options import Options
 from slackwater.transaction.committers.choice import require_not_past_transaction
 
@@ -105,11 +106,11 @@ class ChangeFeed:
         cannot be read with, and every error of reading.
         """
         if self.start > self.end:
-            return self.spark.createDataFrame([], self._output_schema())
+            return empty_frame(self.spark, self._output_schema())
         derived, recorded = self._changes()
         frames = [self._frame(changes, kind) for changes, kind in ((derived, False), (recorded, True)) if changes]
         if not frames:
-            return self.spark.createDataFrame([], self._output_schema()).select("*")
+            return empty_frame(self.spark, self._output_schema()).select("*")
         return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
     def _output_schema(self) -> spark_types.StructType:

@@ -25,6 +25,7 @@ from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.spark.read.file_relations import read_files
 from slackwater.spark.session.locations import DataLocations
+from slackwater.spark.session.modes import empty_frame
 from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.storage.parquet_footer import RowGroup
 from slackwater.storage.store import ObjectStore
@@ -77,7 +78,7 @@ def _live_files_frame(spark: SparkSession, snapshot: LogSnapshot) -> DataFrame:
     adds = _checkpoint_adds(spark, snapshot)
     commits = [commit.path for commit in snapshot.segment.commits]
     if not commits:
-        return adds if adds is not None else spark.createDataFrame([], _ADD_TYPE)
+        return adds if adds is not None else empty_frame(spark, _ADD_TYPE)
     newest = _newest_references(_actions(spark, snapshot, commits, CorruptLog))
     added = newest.where(f"{_NEWEST}.add is not null").select(f"{_NEWEST}.add.*")
     return added if adds is None else _without(adds, newest).unionByName(added)
@@ -154,7 +155,7 @@ def _checkpoint_adds(spark: SparkSession, snapshot: LogSnapshot) -> DataFrame | 
     if checkpoint.inline is not None:
         actions = _actions(spark, snapshot, files.paths, CorruptCheckpoint)
         frames.append(actions.where("add.path is not null").select("add.*"))
-    return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], _ADD_TYPE)
+    return reduce(DataFrame.unionByName, frames) if frames else empty_frame(spark, _ADD_TYPE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,10 @@ class _Files:
         mode = self.snapshot.column_mapping_mode
         return file_constants(asked.files["partitionValues"], asked.partitions, mode, self.zone)
 
+    def require_shared(self) -> None:
+        segment = self.snapshot.segment
+        require_shared(self.spark, self.snapshot.store, lambda: log_sample(segment))
+
     @contextmanager
     def named(self, paths: Sequence[str]) -> Iterator[None]:
         """Within the block, a file that is gone is one of this version, or Spark sees another disk."""
@@ -168,8 +172,8 @@ class BySpark(_Files):
         return without_deleted_rows(self.spark, found.frame, words, found.number)
 
     def _relation(self, paths: Sequence[str], schema: spark_types.StructType, partitioned: bool) -> DataFrame:
-        store, segment = self.snapshot.store, self.snapshot.segment
-        require_shared(self.spark, store, lambda: log_sample(segment))
+        store = self.snapshot.store
+        self.require_shared()
         reader = self.spark.read.schema(schema)
         if partitioned:
             reader = reader.option("basePath", self.locations.root)
@@ -192,6 +196,7 @@ class ByArrow(_Files):
         ordinals = range(len(asked.paths)) if asked.ordinals is None else asked.ordinals
         if asked.needs_row:
             constants[_ORDINAL] = _ordinals(ordinals)
+        self.require_shared()
         with self.named(asked.paths):
             # In a remote store, to ask for each file costs a request: there a file that is gone fails the job.
             require_content(self.locations, asked.paths)

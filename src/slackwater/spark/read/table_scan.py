@@ -51,7 +51,7 @@ from slackwater.spark.read.readable_types import validate_types
 from slackwater.spark.read.row_sources import ByArrow, BySpark, RowsAsked, RowsFound, RowSource
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.modes import empty_frame, is_connect
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.row_way import RowWay, row_way
@@ -150,7 +150,7 @@ class TableScan:
         test = self._row_group_test(predicate)
         parts = [self._part(part, test) for part in _by_vector(files)]
         if not parts:
-            return self.spark.createDataFrame([], self.output_schema).select("*")
+            return empty_frame(self.spark, self.output_schema).select("*")
         return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
 
     def located(self, files: pa.Table, predicate: Predicate | None = None) -> LocatedRows:
@@ -166,7 +166,7 @@ class TableScan:
         test = self._row_group_test(predicate)
         parts = [self._part(part, test, by_path, by_url) for part in _by_vector(files)]
         if not parts:
-            parts = [self.spark.createDataFrame([], located_schema(self.columns, self.options.row_tracking))]
+            parts = [empty_frame(self.spark, located_schema(self.columns, self.options.row_tracking))]
         frame = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
         return LocatedRows(frame, files, numbers, by_url)
 

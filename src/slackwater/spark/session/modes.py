@@ -20,6 +20,7 @@ from slackwater.predicate.sql_text import plan_asks_the_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.types import StructType
 
 _PATHS_ONE_BY_ONE = 16
 # The leaves of plans whose rows stay the same.
@@ -55,6 +56,18 @@ def default_parallelism(spark: SparkSession) -> int:
     if told is None and is_connect(spark):
         told = spark.conf.get("spark.default.parallelism", None) or str(_GUESSED_PARALLELISM)
     return max(1, int(told)) if told is not None else int(spark.sparkContext.defaultParallelism)
+
+
+def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A frame without rows; classic PySpark would make it of a job in the Python of executors."""
+    if is_connect(spark):
+        return spark.createDataFrame([], schema)
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    jvm: Any = spark._jvm
+    session = spark._jsparkSession
+    found = session.createDataFrame(jvm.java.util.ArrayList(), session.parseDataType(schema.json()))
+    return ClassicDataFrame(found, spark)
 
 
 def new_observation(spark: SparkSession) -> Any:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.modes import is_one_process, knows_scheme
+from slackwater.spark.session.modes import default_parallelism, is_one_process, knows_scheme
 from slackwater.storage.location import GCS_SCHEMES, S3_SCHEMES
 from slackwater.storage.store import ObjectStore
 
@@ -91,8 +91,11 @@ def _require_workers(spark: SparkSession, store: ObjectStore) -> None:
     """Make sure, once per session, that executors have what reads and writes rows in Python."""
     if is_one_process(spark) or _WORKERS in spark.__dict__:
         return
+    tasks = default_parallelism(spark)
     try:
-        found = {row[0] for row in spark.range(1).mapInArrow(_told_version, "version string").collect()}
+        # As many as run at once: Spark deals them to all executors that have room.
+        looked = spark.range(0, tasks, 1, tasks).mapInArrow(_told_version, "version string")
+        found = {row[0] for row in looked.collect()}
     except PySparkException as error:
         lines = str(error).strip().splitlines()
         raise _no_workers(store, next((line for line in reversed(lines) if "Error: " in line), lines[0])) from error

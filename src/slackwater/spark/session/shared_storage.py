@@ -20,12 +20,12 @@ from slackwater.errors import StorageRefused
 from slackwater.log.segment import LogSegment
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.modes import is_missing_path, is_one_process
+from slackwater.spark.session.modes import default_parallelism, is_missing_path, is_one_process, listing_on_driver
 from slackwater.storage.store import ObjectStore
 
 WHAT_TO_DO = (
     "this process, Spark's driver or Connect server and all of its executors must have the table's storage mounted at "
-    "the same path"
+    "the same path, and the users that they run as must be allowed to read and write there"
 )
 """What helps where they do not find the same files."""
 
@@ -37,12 +37,12 @@ _MOST_HASHED_BYTES = 16 * 1024**2
 def require_shared(
     spark: SparkSession, store: ObjectStore, sample: Callable[[], str | None], *, each_table: bool = False
 ) -> None:
-    """Make sure that Spark, by its driver and a task, finds what this process has in the file `sample()`.
+    """Make sure that Spark, by its driver and its executors, finds what this process has in the file `sample()`.
 
     Its bytes are compared; of a large file only how many they are. Looked at once per session and mount point of this
-    machine (with `each_table`: per table), by a job over that one file; one that is gone meanwhile, or empty, proves
-    nothing. Not at all where Spark is one process of this machine, or the table is in a bucket. Raises StorageRefused
-    where Spark finds no such file, or another one.
+    machine (with `each_table`: per table), by a job with a task for each core that Spark has then; a file that is gone
+    meanwhile, or empty, proves nothing. Not at all where Spark is one process of this machine, or the table is in a
+    bucket. Raises StorageRefused where Spark finds no such file, or another one.
     """
     if store.local_root is None or is_one_process(spark):
         return
@@ -57,10 +57,12 @@ def require_shared(
     is_small = here.size_bytes <= _MOST_HASHED_BYTES
     expected = hashlib.sha256(store.read(path)).hexdigest() if is_small else str(here.size_bytes)
     found = _told(spark, store, path, F.sha2("content", 256) if is_small else F.col("length").cast("string"))
-    if found == expected:
+    if found == {expected}:
         seen.add(place)
     elif store.head(path) is not None:
-        raise not_shared(store.root_url, f"{'another file' if found else 'nothing'} at {path}")
+        what = "nothing" if None in found else "another file"
+        some = " on some of its executors" if expected in found else ""
+        raise not_shared(store.root_url, f"{what} at {path}{some}")
 
 
 def log_sample(segment: LogSegment) -> str | None:
@@ -84,16 +86,22 @@ def all_here(store: ObjectStore, paths: Sequence[str]) -> bool:
     return bool(inside) and all(store.head(path) is not None for path in inside)
 
 
-def _told(spark: SparkSession, store: ObjectStore, path: str, what: Column) -> str | None:
-    """What a task of Spark says of the file, None where the driver or the task finds no file."""
+def _told(spark: SparkSession, store: ObjectStore, path: str, what: Column) -> set[str | None]:
+    """What tasks of Spark say of the file, None where the driver or a task finds no file.
+
+    There are as many as run at once, which Spark deals to all executors that have room.
+    """
+    tasks = default_parallelism(spark)
     reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "true")
     try:
-        row = reader.load(DataLocations(store).spark_path(path)).select(what).head()
+        with listing_on_driver(spark, tasks):
+            found = reader.load([DataLocations(store).spark_path(path)] * tasks)
+        rows = found.select(what).collect()
     except AnalysisException as error:
         if is_missing_path(error):
-            return None
+            return {None}
         raise
-    return None if row is None else str(row[0])
+    return {str(row[0]) for row in rows} | ({None} if len(rows) < tasks else set())
 
 
 def _mount_point(root: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import types as spark_types
 
 from slackwater.log.table import Table
 from slackwater.spark.change.assignments import validate_set_argument
@@ -12,8 +13,14 @@ from slackwater.spark.change.delete import delete
 from slackwater.spark.change.merge.builder import DeltaMergeBuilder, require_condition
 from slackwater.spark.change.merge.merge import merge
 from slackwater.spark.change.update import update
+from slackwater.spark.session.given_rows import given_rows
 
-MERGE_RESULT = "num_affected_rows long, num_updated_rows long, num_deleted_rows long, num_inserted_rows long"
+MERGE_RESULT = spark_types.StructType(
+    [
+        spark_types.StructField(f"num_{counted}_rows", spark_types.LongType())
+        for counted in ("affected", "updated", "deleted", "inserted")
+    ]
+)
 """The columns of what `DeltaMergeBuilder.execute` answers."""
 
 
@@ -62,7 +69,7 @@ class TableChanges:
     def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
         counts = merge(self._spark, self._changing(), builder, self._alias)
         counted = [] if counts is None else [(counts.affected, counts.updated, counts.deleted, counts.inserted)]
-        return self._spark.createDataFrame(counted, MERGE_RESULT)
+        return given_rows(self._spark, counted, MERGE_RESULT)
 
     def _changing(self) -> Table:
         """The table, for a change of its rows."""

@@ -19,6 +19,7 @@ from slackwater.protocol.actions.file_names import LOG
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.history.system_time import SystemTime
 from slackwater.spark.read.load import load_table
+from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.session.names import table_path
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.stores import table_at
@@ -252,7 +253,7 @@ class DeltaTable(TableChanges, TableAlterations):
 
     def _frame(self, records: list[dict[str, Any]], schema: spark_types.StructType) -> DataFrame:
         rows = [tuple(_value(record.get(f.name), f.dataType) for f in schema.fields) for record in records]
-        return self._spark.createDataFrame(rows, schema)
+        return given_rows(self._spark, rows, schema)
 
 
 def _session(given: SparkSession | None) -> SparkSession:

@@ -21,6 +21,7 @@ from slackwater.protocol.features import row_tracking
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
+from slackwater.spark.session.modes import empty_frame
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.write.row_checks import RowCheck, expressions_named
 
@@ -96,7 +97,7 @@ def _validate(scan: TableScan, condition: str) -> None:
     As that of a join it must be true or false for a row by itself: one that asks for chance has another answer each
     time it is evaluated, for the rows that go, those that stay and those that come.
     """
-    table = scan.spark.createDataFrame([], scan.output_schema)
+    table = empty_frame(scan.spark, scan.output_schema)
     nothing = scan.spark.range(0).select(F.col("id").alias(_FILE))
     _ = table.join(nothing, F.expr(condition)).schema
 

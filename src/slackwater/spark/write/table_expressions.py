@@ -12,6 +12,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.schema.schema import DataType, StructType
+from slackwater.spark.session.modes import empty_frame
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
 from slackwater.spark.write.row_checks import expressions_named
 
@@ -61,4 +62,4 @@ def _of_the_row(value: Column) -> Column:
 
 
 def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
-    return spark.createDataFrame([], to_spark_schema(schema))
+    return empty_frame(spark, to_spark_schema(schema))

@@ -40,5 +40,5 @@ class CountedRows:
             raise not_shared(where, f"a place of its own to write {counted} rows to")
         raise StorageError(
             f"{where}: Spark wrote {counted} rows, and the files that this process finds there hold {found}: nothing "
-            f"was committed; {WHAT_TO_DO}; where they have, look for what removes files there, and repeat it"
+            f"was committed; {WHAT_TO_DO}; where that is so, look for what removes files there, and repeat it"
         )

@@ -118,7 +118,10 @@ def write_data_files(
                     by_tasks = write_arrow_files(
                         counted.frame, store, staging.rows, directories, partitions, options or {}
                     )
-                    files, left_anything = _told(by_tasks, layout), True
+                    if store.local_root is not None:
+                        # A disk may be another one for an executor that joined since it was looked at.
+                        by_tasks = [file for file in by_tasks if store.head(file.path) is not None]
+                    files, left_anything = _told(by_tasks, layout), bool(by_tasks)
                 else:
                     files, left_anything = _write_by_spark(counted.frame, store, staging, directories, options or {})
             found = sum(_finish(store, file, staging, layout, data_change, written) for file in files)
