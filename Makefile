@@ -8,13 +8,16 @@ PYTEST = $(BIN)/python -m pytest -q --durations=12 --durations-min=5 $(LONG)
 # Processes of tests start many others: those need not compile all modules each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITE = --ignore=tests/interop --ignore=tests/benchmarks
-COLLECT = $(BIN)/python -m pytest -qqq --collect-only tests
+COLLECT = $(BIN)/python -m pytest -qqq --collect-only --cluster tests
 STAMP = $(VENV)/.installed
 CONNECTOR = SLACKWATER_CONNECTOR=$$($(BIN)/python -m tests.stores.install_connector)
 HDFS = SLACKWATER_HDFS=$$($(BIN)/python -m tests.hadoop.install_hdfs)
 STRICT = SLACKWATER_SERVERS=$$($(BIN)/python -m tests.stores.install_servers)
+ON_CLUSTER = tests/cluster tests/stores tests/spark/change tests/spark/lake $(addprefix tests/spark/,read/test_read.py \
+	read/test_arrow_rows.py read/test_change_feed.py read/test_large_logs.py write/test_write.py write/test_overwrite.py \
+	history/test_system_time.py test_change_feed_of_dml.py test_checkpoints.py test_concurrent_dml.py test_pruning.py)
 
-.PHONY: demo test test-long test-kernel test-classic test-connect interop stores bench-smoke check bench environment clean
+.PHONY: demo test test-long test-kernel test-classic test-connect interop stores cluster bench-smoke check bench environment clean
 
 environment: $(STAMP)
 
@@ -64,6 +67,11 @@ stores: environment
 	$(STRICT) $(PYTEST) --long tests/stores --connect
 	$(STRICT) $(CONNECTOR) $(PYTEST) --long tests/stores
 	$(STRICT) $(CONNECTOR) $(PYTEST) --long tests/stores --connect
+
+# Spark as several processes: a master and two workers, and a Connect server that its client did not start.
+cluster: environment
+	$(PYTEST) --cluster -m spark $(ON_CLUSTER)
+	$(PYTEST) --cluster -m spark --connect $(ON_CLUSTER)
 
 # The benchmarks run, on little data, and both sides of each agree.
 bench-smoke: environment

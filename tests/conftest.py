@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -30,6 +31,7 @@ _VARIATIONS = 20
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run the Spark tests in a Connect session")
+    parser.addoption("--cluster", action="store_true", help="run the Spark tests on a master and two workers")
     parser.addoption("--long", action="store_true", help="run the long tests too")
     parser.addoption("--rows", choices=["spark", "arrow"], help="how rows travel in the Spark tests, unless they say")
     parser.addoption("--seed", type=int, help="run one schedule of tests/simulation, again")
@@ -41,7 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave files without Spark tests unread where only those are to run: reading takes as long as many tests."""
+    """Leave files unread whose tests are not to run: reading takes as long as many tests.
+
+    Those without Spark tests where only these are to run, and those of a cluster where there is none.
+    """
+    if collection_path.match("tests/cluster/test_*.py") and not config.getoption("--cluster"):
+        return True
     if config.getoption("markexpr") != "spark" or not collection_path.match("test_*.py"):
         return None
     return True if "mark.spark" not in collection_path.read_text(encoding="utf-8") else None
@@ -80,29 +87,48 @@ def _is_for(config: pytest.Config, item: pytest.Item, is_first: bool) -> bool:
 
 
 @pytest.fixture(scope="session")
-def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session in UTC with two shuffle partitions; it ends with the run."""
+    with contextlib.ExitStack() as stack:
+        yield from _session(request.config, stack, tmp_path_factory)
+
+
+def _session(
+    config: pytest.Config, stack: contextlib.ExitStack, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
     sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Tests run each plan once: compiling it well costs more than it saves.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     builder = sql.SparkSession.builder
-    if request.config.getoption("--connect"):
-        builder = builder.remote("local[2]")
+    if config.getoption("--connect"):
         # A server tells its clients no secrets: those of a store are in the environment of both.
         os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
+    master = "local[2]"
+    if config.getoption("--cluster"):
+        from tests.cluster import standalone
+
+        root = tmp_path_factory.mktemp("cluster")
+        master = stack.enter_context(standalone.standalone_cluster(root))
+        if config.getoption("--connect"):
+            # No child of this process, as one would be that PySpark starts.
+            master = stack.enter_context(standalone.connect_server(root, master))
+        else:
+            settings |= standalone.SETTINGS
+    if config.getoption("--connect"):
+        builder = builder.remote(master)
     else:
-        builder = builder.master("local[2]").config("spark.ui.enabled", "false")
+        builder = builder.master(master).config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
         # With one process there is nothing to wait for, and in local mode nobody looks again once the wait is over: a
         # task that prefers the host of HDFS would wait for ever beside others that are local.
         builder = builder.config("spark.locality.wait", "0")
-        if not request.config.getoption("--long"):
+        if not config.getoption("--long"):
             # Nor are they compiled at all: through Connect, and in the long run, they are.
             builder = builder.config("spark.sql.codegen.wholeStage", "false")
             builder = builder.config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
-    if rows := request.config.getoption("--rows"):
+    if rows := config.getoption("--rows"):
         settings["spark.slackwater.rows"] = rows
     if connector := os.environ.get("SLACKWATER_CONNECTOR"):
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-class-path {connector}/* pyspark-shell"
@@ -111,7 +137,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
-    if request.config.getoption("--connect"):
+    if config.getoption("--connect"):
         _close_clients()
 
 

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import shutil
-import socket
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -29,13 +21,11 @@ from slackwater.spark.write.files import counted_rows
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectMeta, ObjectStore
-from tests.spark import unshared_client
+from tests.cluster.standalone import Place, connect_server
+from tests.cluster.unshared import ONE_SENTENCE, WRITES, in_namespace, make_tables, outcomes, require_unchanged
 from tests.spark.written import listing, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("enabled")]
-
-ONE_SENTENCE = "must have the table's storage mounted at the same path"
-_SPARK_HOME = Path(pyspark.__file__).parent
 
 
 # What is told where files are not as they must be, without a second disk.
@@ -213,15 +203,15 @@ def test_a_connect_server_with_another_disk_is_refused_and_no_table_changes(
     before = listing(hidden)
     # The server has the very directory, under another path; at the client's path it has an empty disk.
     mounts = f"mount --bind {hidden} {elsewhere} && mount -t tmpfs none {hidden}"
-    with _connect_server(mounts, tmp_path / "server.log") as address:
-        found = _client(address, hidden, shared, {})
+    with connect_server(tmp_path / "server", "local[2]", Place(prefix=in_namespace(mounts))) as address:
+        found = outcomes(address, hidden, shared, {})
     assert (found["connect"], found["shared"]) == (True, 3)
     for moment in ("at first", "later"):
         for step, (error, message) in found[moment].items():
             assert error == "StorageRefused", (moment, step, message)
             assert ONE_SENTENCE in message, (moment, step)
     assert listing(hidden) == before
-    assert rows(read(spark, hidden / "t")) == [(0,), (1,), (2,)]
+    require_unchanged(spark, hidden)
 
 
 @pytest.mark.long
@@ -234,66 +224,25 @@ def test_executors_with_another_disk_are_refused_and_no_table_changes(spark: Spa
     java.write_text(f'#!/bin/sh\nexec unshare -m sh -c \'mount -t tmpfs none {hidden} && exec java "$@"\' java "$@"\n')
     java.chmod(0o755)
     settings = {"spark.executorEnv.JAVA_HOME": str(java_home), "spark.ui.enabled": "false"}
-    found = _client("local-cluster[1,2,1024]", hidden, shared, settings)
+    found = outcomes("local-cluster[1,2,1024]", hidden, shared, settings)
     assert (found["connect"], found["shared"]) == (False, 3)
     for step, (error, message) in found["at first"].items():
         assert error == "StorageRefused", (step, message)
         assert ONE_SENTENCE in message, step
     for step, (error, message) in found["later"].items():
-        if step in ("create", "append", "overwrite", "insert-only merge"):
+        if step in WRITES:
             assert (error, "wrote 3 rows" in message, ONE_SENTENCE in message) == ("StorageError", True, True), message
         else:
             # What an executor does not find while a plan runs is Spark's own error.
             assert error != "done", (step, message)
     assert listing(hidden) == before
-    assert rows(read(spark, hidden / "t")) == [(0,), (1,), (2,)]
+    require_unchanged(spark, hidden)
 
 
 def _directories(spark: SparkSession, root: Path) -> list[Path]:
-    """One with a table of three rows, and two that are empty."""
+    """One with the tables of `make_tables`, and two that are empty."""
     found = [root / name for name in ("hidden", "shared", "other")]
     for each in found:
         each.mkdir()
-    save(spark.range(3), found[0] / "t")
+    make_tables(spark, found[0])
     return found
-
-
-@contextmanager
-def _connect_server(mounts: str, log: Path) -> Iterator[str]:
-    """The address of a Connect server that runs behind `mounts` of its own."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    submit = [str(_SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
-    submit += ["--conf", f"spark.connect.grpc.binding.port={port}"]
-    submit += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    command = ["unshare", "-m", "sh", "-c", f'{mounts} && exec "$@"', "sh", *submit]
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(command, env=_environment(), stdout=output, stderr=output) as server,
-    ):
-        try:
-            while not _listens(port):
-                assert server.poll() is None, log.read_text()
-                time.sleep(0.1)
-            yield f"sc://localhost:{port}"
-        finally:
-            server.terminate()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("localhost", port)) == 0
-
-
-def _client(address: str, hidden: Path, shared: Path, settings: dict[str, str]) -> dict[str, Any]:
-    command = [sys.executable, unshared_client.__file__, address, str(hidden), str(shared), json.dumps(settings)]
-    done = subprocess.run(command, env=_environment(), capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()[-3000:]
-    return json.loads(done.stdout)  # type: ignore[no-any-return]
-
-
-def _environment() -> dict[str, str]:
-    left_out = re.compile("SPARK_(REMOTE|LOCAL_REMOTE|CONNECT_.*|TESTING)|PYSPARK_GATEWAY_.*|SPARK_API_MODE")
-    kept = {key: value for key, value in os.environ.items() if not left_out.fullmatch(key)}
-    return {**kept, "SPARK_HOME": str(_SPARK_HOME), "PYTHONPATH": os.pathsep.join(sys.path)}
