@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater import Snapshot, errors
+from slackwater.spark.write.files import data_files as writer_module
 from slackwater.spark.write.table_rows import TableRows
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.transaction import begin
@@ -258,6 +260,25 @@ def test_a_directory_that_is_read_only_is_named(
     with pytest.raises(errors.StorageRefused, match="Permission denied"):
         save(spark.range(1), path, "overwrite")
     assert listing(path) == before
+
+
+def test_a_directory_that_executors_may_not_make_is_an_error_of_the_store() -> None:
+    rows = ".slackwater-1/rows"
+    told = f"Lost task 0.3 (executor 1): java.io.IOException: Mkdirs failed to create file:/t/{rows}/_temporary/0"
+    with (
+        pytest.raises(errors.StorageError, match=r"unchanged: Mkdirs failed to create file:/t/.*user that executors"),
+        writer_module._failures_named("/t", rows),
+    ):
+        raise PySparkException(f"Job aborted due to stage failure.\n: org.apache.spark.SparkException: {told}")
+    others = [
+        PySparkException(f"[TASK_WRITE_FAILED] Task failed while writing rows to /t/{rows}.\nCaused by: a user's own"),
+        errors.StorageRefused(f"put /t/{rows}/a.parquet failed: Permission denied"),
+        PySparkException("Mkdirs failed to create file:/elsewhere"),
+    ]
+    for error in others:
+        with pytest.raises(type(error)) as raised, writer_module._failures_named("/t", rows):
+            raise error
+        assert raised.value is error
 
 
 def test_a_file_that_spark_cannot_write_is_an_error_of_the_store(spark: SparkSession, tmp_path: Path) -> None:

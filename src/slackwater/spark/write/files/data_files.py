@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.data_files.writing import FileWritten, footer_source
-from slackwater.errors import StorageError, UnsupportedFeature
+from slackwater.errors import SlackwaterError, StorageError, UnsupportedFeature
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.partition_values import (
     HIVE_DEFAULT_PARTITION,
@@ -112,7 +112,7 @@ def write_data_files(
         require_shared(frame.sparkSession, store, staging.token)
         try:
             files: Iterable[_Staged]
-            with _failures_named(store.root_url):
+            with _failures_named(store.root_url, staging.rows):
                 if by_arrow:
                     partitions = [_physical_name(layout, name) for name in layout.partition_columns]
                     by_tasks = write_arrow_files(
@@ -174,18 +174,28 @@ def _physical_name(layout: FileLayout, name: str) -> str:
 
 
 @contextlib.contextmanager
-def _failures_named(where: str) -> Iterator[None]:
-    """Within the block, a job whose files could not be written raises StorageError; other errors pass."""
+def _failures_named(where: str, rows: str) -> Iterator[None]:
+    """Within the block, a job whose files could not be written raises StorageError; other errors pass.
+
+    Those of Spark's writer say so; what executors may not make below `rows`, which nobody reads, names that.
+    """
     try:
         yield
     except Exception as error:
-        reason = writer_failure(error)
-        if reason is None:
+        reason = writer_failure(error) or _failure_below(rows, error)
+        if reason is None or isinstance(error, SlackwaterError):
             raise
         raise StorageError(
             f"{where}: a data file could not be written, the table is unchanged: {reason}; check the disk's free space "
-            "and its permissions, and that no partition value is too long for the name of a directory"
+            "and its permissions, also for the user that executors run as, and that no partition value is too long for "
+            "the name of a directory"
         ) from error
+
+
+def _failure_below(rows: str, error: Exception) -> str | None:
+    """What an exception of the JVM says of a place below `rows`; its writer names that whatever went wrong."""
+    told = (line for line in str(error).splitlines() if rows in line and "[TASK_WRITE_FAILED]" not in line)
+    return next((line.rpartition("Exception: ")[2] for line in told), None)
 
 
 def _projected(frame: DataFrame, layout: FileLayout, as_texts: bool) -> tuple[DataFrame, list[str]]:
