@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import sys
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from slackwater.spark.session.stores import table_at
 
-COMMIT_BYTES = 3_000_000
+COMMIT_BYTES = 60_000_000
 
 
 def commit(number: int) -> bytes:
@@ -18,9 +19,11 @@ def commit(number: int) -> bytes:
 
 
 def main(url: str) -> None:
-    """Commit 0, 1, … to the log of the table at `url`; the number of each is printed when it is there."""
+    """Commit 0, 1, … to the log of the table at `url`; the JVM's process is printed, then each number."""
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     store = table_at(spark, url).store
+    jvm: Any = spark._jvm  # type: ignore[attr-defined]
+    sys.stdout.write(f"{jvm.java.lang.ProcessHandle.current().pid()}\n")
     for number in itertools.count():
         store.put_if_absent(f"_delta_log/{number:020}.json", commit(number))
         sys.stdout.write(f"{number}\n")
