@@ -26,6 +26,7 @@ LAYERS = (
     "log",
     "scan",
     "transaction",
+    "maintenance",
     "owner",
     "lake",
     "spark",

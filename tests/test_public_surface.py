@@ -101,6 +101,8 @@ def test_the_public_methods_of_a_table_are_delta_sparks_and_our_own() -> None:
         "renameColumn",
         "replace",
         "replaceColumns",
+        "restoreToTimestamp",
+        "restoreToVersion",
         "setColumnComment",
         "setColumnDefault",
         "setColumnNullable",
@@ -110,6 +112,7 @@ def test_the_public_methods_of_a_table_are_delta_sparks_and_our_own() -> None:
         "unsetProperties",
         "update",
         "upgradeTableProtocol",
+        "vacuum",
     }
 
 

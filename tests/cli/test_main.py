@@ -93,7 +93,7 @@ def test_an_error_line_is_red_in_a_terminal_that_has_colour() -> None:
         (("detail", STAMPED, "--version", "1", "--timestamp", "2026-01-01"), "give a version or a timestamp, not both"),
         (("detail", STAMPED, "--timestamp", "yesterday"), "not a timestamp: 'yesterday'"),
         (("detail", STAMPED, "--storage-option", "AWS_REGION"), "expected KEY=VALUE"),
-        (("vacuum", STAMPED), "No such command"),
+        (("defragment", STAMPED), "No such command"),
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: tuple[str, ...], message: str) -> None:

@@ -146,7 +146,7 @@ class TableBranch:
         live = {canonical_path(path) for path in self.base.live_files(["path"])["path"].to_pylist()}
         for part in self._joined:
             staged = part.transaction.staged
-            found += [canonical_path(add.path) for add in staged.adds]
+            found += [canonical_path(add.path) for add in staged.adds if not staged.known_files]
             found += [canonical_path(change.path) for change in staged.change_files]
             found += part.transaction.vector_paths
         if self._race is not None:

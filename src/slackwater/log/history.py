@@ -60,6 +60,10 @@ class CommitHistory:
             return self._in_commit_timestamp(version)
         return self._file_ms[version]
 
+    def file_ms(self, version: int) -> int:
+        """When the commit file of `version` was written, by its store; made strictly rising."""
+        return self._file_ms[version]
+
     def version_at(self, timestamp_ms: int, allow_after_last_commit: bool = False) -> int:
         """The newest version committed at or before `timestamp_ms` that the log can still show.
 

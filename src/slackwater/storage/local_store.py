@@ -20,10 +20,8 @@ import pyarrow as pa
 
 from slackwater.errors import InvalidArgument, ObjectExists, ObjectNotFound, StorageError, StorageRefused
 from slackwater.storage.location import Location
-from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, open_local
+from slackwater.storage.store import HIDDEN, ObjectMeta, ObjectStore, checked_path, checked_prefix, open_local
 
-# Hidden from Spark by its dot, and short, so that the longest legal file name can still be staged.
-_STAGED_PREFIX = ".slackwater-"
 _STAGED_SUFFIX = ".tmp"
 _COPY_BYTES = 1 << 20
 
@@ -229,12 +227,12 @@ def _require_regular(found: os.stat_result) -> None:
 
 def staged_name() -> str:
     """A name for bytes that are not yet an object: it is like no other, and no listing has it."""
-    return f"{_STAGED_PREFIX}{uuid.uuid4().hex}{_STAGED_SUFFIX}"
+    return f"{HIDDEN}{uuid.uuid4().hex}{_STAGED_SUFFIX}"
 
 
 def is_staged(name: str) -> bool:
     """Whether a file's name is one of `staged_name`."""
-    return name.startswith(_STAGED_PREFIX) and name.endswith(_STAGED_SUFFIX)
+    return name.startswith(HIDDEN) and name.endswith(_STAGED_SUFFIX)
 
 
 def _refused(what: str, error: OSError) -> StorageRefused:

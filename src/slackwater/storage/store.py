@@ -13,6 +13,9 @@ from typing import Any, BinaryIO, Protocol
 
 from slackwater.errors import InvalidArgument, PathNotAllowed, StorageError
 
+HIDDEN = ".slackwater-"
+"""How the names begin of files and directories that are not part of a table yet: every engine passes over them."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:

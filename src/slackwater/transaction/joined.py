@@ -46,6 +46,7 @@ def joined_actions(parts: Sequence[StagedActions]) -> StagedActions:
     result.removes = list(removes.values())
     result.fresh_adds = adds.keys() <= fresh
     result.restates = any(part.restates or part.row_deletions for part in parts)
+    result.known_files = any(part.known_files for part in parts)
     return result
 
 

@@ -203,7 +203,7 @@ def _validate_deletion_vectors(staged: StagedActions, table: TableConfiguration)
         return
     if not table.supports("deletionVectors"):
         raise OperationNotAllowed(f"{with_vector[0].path}: the table does not support deletion vectors")
-    fresh = [add for add in with_vector if add.data_change]
+    fresh = [] if staged.known_files else [add for add in with_vector if add.data_change]
     if fresh:
         validate_vectors_enabled(table, fresh[0].path)
     _require_num_records(with_vector, "a deletion vector")

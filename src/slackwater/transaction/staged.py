@@ -24,8 +24,9 @@ class StagedActions:
 
     `row_deletions` are the deletions by deletion vectors, by canonical path: their actions are among `removes` and
     `adds`. `fresh_adds` says that every other added file is newly named, so no earlier action of the log speaks of it;
-    `restates` that a file which is live in the version that was read is added again as it is; `changes_owner` that the
-    table comes into the hands of a commit owner with this commit, or leaves them.
+    `restates` that a file which is live in the version that was read is added again as it is; `known_files` that
+    the added files and their deletion vectors were there before this work, so that they stay where it fails;
+    `changes_owner` that the table comes into the hands of a commit owner with this commit, or leaves them.
     """
 
     protocol: Protocol | None = None
@@ -38,6 +39,7 @@ class StagedActions:
     row_deletions: dict[str, FileDeletion] = field(default_factory=dict)
     fresh_adds: bool = True
     restates: bool = False
+    known_files: bool = False
     changes_owner: bool = False
     _table: TableConfiguration | None = field(default=None, init=False, repr=False, compare=False)
 

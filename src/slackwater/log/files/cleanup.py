@@ -6,7 +6,7 @@ Source: delta-protocol.md "Metadata Cleanup".
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from slackwater.errors import CorruptCheckpoint, TimestampOutOfRange, UnsupportedFeature
@@ -127,18 +127,21 @@ def _expired(store: ObjectStore, kept_version: int) -> list[str]:
             is_backfilled and file.kind is LogFileKind.STAGED_COMMIT
         ):
             others.append((file.version, meta.path))
-    return _with_hadoop_checksums([*compactions, *(path for _, path in sorted(others))], metas)
+    return with_hadoop_checksums([*compactions, *(path for _, path in sorted(others))], _paths(metas))
 
 
-def _with_hadoop_checksums(paths: Iterable[str], listed: Iterable[ObjectMeta]) -> list[str]:
-    """`paths`, each behind the `.<name>.crc` that a JVM's local file system left beside it, where there is one."""
-    present = {meta.path for meta in listed}
+def with_hadoop_checksums(paths: Iterable[str], present: Collection[str]) -> list[str]:
+    """`paths`, each behind the `.<name>.crc` that a JVM's local file system left beside it, where that is `present`."""
     found: list[str] = []
     for path in paths:
-        parent, _, name = path.rpartition("/")
-        twin = f"{parent}/.{name}.crc"
+        parent, slash, name = path.rpartition("/")
+        twin = f"{parent}{slash}.{name}.crc"
         found += [twin, path] if twin in present else [path]
     return found
+
+
+def _paths(metas: Iterable[ObjectMeta]) -> frozenset[str]:
+    return frozenset(meta.path for meta in metas)
 
 
 def _unreferenced_sidecars(store: ObjectStore, before_ms: int) -> list[str]:
@@ -155,7 +158,7 @@ def _unreferenced_sidecars(store: ObjectStore, before_ms: int) -> list[str]:
         except CorruptCheckpoint as error:
             _log.warning("no sidecar is deleted, what this checkpoint refers to is not known: %s", error)
             return []
-    return _with_hadoop_checksums([path for path in old if path not in referenced], sidecars)
+    return with_hadoop_checksums([path for path in old if path not in referenced], _paths(sidecars))
 
 
 def _is_hidden(path: str) -> bool:

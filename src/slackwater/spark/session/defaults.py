@@ -25,6 +25,9 @@ _MERGE_SCHEMA = f"{DELTA}schema.autoMerge.enabled"
 _CHECK_REPLACE_WHERE = f"{DELTA}replaceWhere.constraintCheck.enabled"
 _REPLACE_WHERE_DATA_COLUMNS = f"{DELTA}replaceWhere.dataColumns.enabled"
 _FEED_MAY_LEAVE_HISTORY = f"{DELTA}changeDataFeed.timestampOutOfRange.enabled"
+_CHECKS_RETENTION = f"{DELTA}retentionDurationCheck.enabled"
+_VACUUMS_LITE = f"{DELTA}vacuum.lite.enabled"
+_LOGS_VACUUM = f"{DELTA}vacuum.logging.enabled"
 _PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _OBEYED = frozenset(
     {
@@ -36,6 +39,9 @@ _OBEYED = frozenset(
         _CHECK_REPLACE_WHERE,
         _REPLACE_WHERE_DATA_COLUMNS,
         _FEED_MAY_LEAVE_HISTORY,
+        _CHECKS_RETENTION,
+        _VACUUMS_LITE,
+        _LOGS_VACUUM,
     }
 )
 WITHOUT_MEANING = frozenset(
@@ -44,9 +50,6 @@ WITHOUT_MEANING = frozenset(
         "commit.idempotencyCheck.enabled",
         "geo.preview.enabled",
         "lastCommitVersionInSession",
-        "retentionDurationCheck.enabled",
-        "vacuum.lite.enabled",
-        "vacuum.logging.enabled",
         "vacuum.retentionWindowIgnore.enabled",
     )
 )
@@ -97,6 +100,9 @@ class SessionSettings:
     partition_overwrite_mode: str
     user_metadata: str | None
     feed_may_leave_history: bool
+    checks_retention: bool
+    vacuums_lite: bool
+    logs_vacuum: bool
     resets_app_version: bool
     _app_id: str | None
     _app_version: str | None
@@ -118,6 +124,9 @@ class SessionSettings:
             found.get(_PARTITION_OVERWRITE_MODE, "static"),
             found.get(_USER_METADATA),
             _flag(found, _FEED_MAY_LEAVE_HISTORY, default=False),
+            _flag(found, _CHECKS_RETENTION, default=True),
+            _flag(found, _VACUUMS_LITE, default=False),
+            _flag(found, _LOGS_VACUUM, default=True),
             _flag(found, _RESETS_APP_VERSION, default=False),
             found.get(_APP_ID),
             found.get(_APP_VERSION),

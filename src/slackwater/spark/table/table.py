@@ -32,6 +32,7 @@ from slackwater.spark.table.builder import (
     DeltaTableBuilder,
 )
 from slackwater.spark.table.changes import TableChanges
+from slackwater.spark.table.services import TableServices
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.committers.choice import require_not_past_transaction
 from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
@@ -83,7 +84,7 @@ DETAIL_SCHEMA = (
 """The columns of `DeltaTable.detail`; sizes in bytes."""
 
 
-class DeltaTable(TableChanges, TableAlterations):
+class DeltaTable(TableChanges, TableServices, TableAlterations):
     """A Delta table; made by `forPath` or `forName`, or by the builders that `create` and its kin give.
 
     >>> spark.range(4).write.format("delta").save(path)

@@ -18,6 +18,7 @@ from slackwater.errors import (
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
+    ConcurrentWriteException,
     MetadataChangedException,
     ProtocolChangedException,
 )
@@ -70,6 +71,7 @@ class ConflictCheck:
         Raises the DeltaConcurrentModificationException that says why not, and UnsupportedFeature where the winner's
         protocol asks for what this package cannot write.
         """
+        self._known_files(winner)
         self._dropped_features(winner)
         if winner.protocol is not None:
             self._protocol(winner, winner.protocol, before.protocol)
@@ -96,6 +98,14 @@ class ConflictCheck:
             return
         what = f"removed the features {', '.join(sorted(lost))}" if lost else "changed the table's protocol as well"
         raise ProtocolChangedException(f"{self._says(winner)} {what}: read the table again and repeat the work")
+
+    def _known_files(self, winner: Winner) -> None:
+        """What files come back is decided on one version, and that they are still there was seen then."""
+        if self.staged.known_files:
+            raise ConcurrentWriteException(
+                f"{self._says(winner)} was committed first, and files that are to come back may be gone since: read "
+                "the table again and repeat the work"
+            )
 
     def _dropped_features(self, winner: Winner) -> None:
         """Nothing in the table used the features that this transaction drops; what the winner did may."""

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from slackwater.errors import StorageError, StorageRefused
 from slackwater.spark.hadoop.store import HadoopStore
-from slackwater.storage.store import ObjectStore
+from slackwater.storage.store import HIDDEN, ObjectStore
 
-STAGING = ".slackwater-"
 _MAX_REMOVALS = 8
 _FIRST_WAIT_S = 0.02
 
@@ -82,7 +81,7 @@ def staging_for(store: ObjectStore, directory: str = "") -> Iterator[Staging]:
 @contextlib.contextmanager
 def _hidden(store: ObjectStore, root: Path) -> Iterator[str]:
     is_new = not root.exists()
-    hidden = f"{STAGING}{uuid.uuid4()}"
+    hidden = f"{HIDDEN}{uuid.uuid4()}"
     try:
         (root / hidden).mkdir(parents=True)
     except OSError as error:
@@ -104,7 +103,7 @@ def _hidden(store: ObjectStore, root: Path) -> Iterator[str]:
 @contextlib.contextmanager
 def _hidden_on_hadoop(store: HadoopStore) -> Iterator[str]:
     is_new = not store.is_directory("")
-    hidden = f"{STAGING}{uuid.uuid4()}"
+    hidden = f"{HIDDEN}{uuid.uuid4()}"
     store.make_directory(hidden)
     try:
         yield hidden

@@ -1,0 +1,95 @@
+"""The commands that look after a table's files: `slackwater vacuum | restore`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.key_values import key_values
+from slackwater.cli.render import counted, format_bytes, print_json, print_note
+from slackwater.errors import InvalidArgument
+from slackwater.log.history import to_ms
+from slackwater.log.table import Table
+from slackwater.maintenance.restore import restore
+from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest, vacuum
+
+_Path = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)]
+_Json = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
+_StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
+]
+
+
+def vacuum_command(
+    path: _Path,
+    retention_hours: Annotated[
+        float | None,
+        typer.Option("--retention-hours", metavar="H", help="By default as delta.deletedFileRetentionDuration says."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing, name what would go.")] = False,
+    lite: Annotated[bool, typer.Option("--lite", help="Go by the log, do not list the table.")] = False,
+    retention_check: Annotated[
+        bool, typer.Option("--retention-check/--no-retention-check", help="Refuse less than the table's retention.")
+    ] = True,
+    untracked_hours: Annotated[
+        float,
+        typer.Option("--untracked-hours", metavar="H", help="Files that the log never named are at least so old."),
+    ] = UNTRACKED_HOURS,
+    as_json: _Json = False,
+    storage_option: _StorageOptions = None,
+) -> None:
+    """Delete files that no version within the retention needs."""
+    request = VacuumRequest(retention_hours, dry_run, lite, untracked_hours=untracked_hours)
+    table = _table(path, storage_option)
+    result = vacuum(table, replace(request, checks_retention=retention_check))
+    if as_json:
+        print_json({"paths": list(result.paths), "sizeInBytes": result.size_bytes, "dryRun": result.dry_run})
+        return
+    if dry_run:
+        for file in result.paths:
+            typer.echo(file)
+    done = "would be deleted" if dry_run else "deleted"
+    print_note(f"{counted(len(result.paths), 'file')} {done}, {_size(result.size_bytes)}")
+
+
+def restore_command(
+    path: _Path,
+    version: Annotated[int | None, typer.Option("--version", min=0, metavar="N", help="To this version.")] = None,
+    timestamp: Annotated[
+        str | None,
+        typer.Option(
+            "--timestamp", metavar="T", help="To this moment: 2026-11-21T10:00:00Z; UTC where it names no zone."
+        ),
+    ] = None,
+    ignore_missing_files: Annotated[
+        bool, typer.Option("--ignore-missing-files", help="Also where files of then were vacuumed.")
+    ] = False,
+    as_json: _Json = False,
+    storage_option: _StorageOptions = None,
+) -> None:
+    """Make the table again what it was, by a new commit."""
+    if (version is None) == (timestamp is None):
+        raise typer.BadParameter("give a version or a timestamp", param_hint="--version / --timestamp")
+    try:
+        moment = None if timestamp is None else to_ms(timestamp)
+    except InvalidArgument as error:
+        raise typer.BadParameter(str(error), param_hint="--timestamp") from error
+    result = restore(_table(path, storage_option), version, moment, ignore_missing_files, said=timestamp)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        came, went = counted(result.num_restored_files, "file"), counted(result.num_removed_files, "file")
+        left, size = counted(result.num_of_files_after_restore, "file"), _size(result.table_size_after_restore)
+        print_note(f"{came} came back, {went} went; now {left}, {size}")
+
+
+def _size(size_bytes: int) -> str:
+    text = format_bytes(size_bytes)
+    return f"{text} B" if text.isdigit() else text
+
+
+def _table(path: str, storage_option: list[str] | None) -> Table:
+    return Table.at(path, key_values(storage_option or [], "--storage-option"))

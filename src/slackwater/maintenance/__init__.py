@@ -1,0 +1,1 @@
+"""Table services that need no Spark: restore, vacuum, shallow clones, manifests."""

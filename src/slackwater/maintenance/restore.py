@@ -1,0 +1,216 @@
+"""RESTORE: the table becomes again what it was in an earlier version, by a commit like any other.
+
+Files come back, and go, whole; nothing is copied. Source: delta-protocol.md "Add File and Remove File", "Domain
+Metadata", "Identity Columns"; delta-spark's RESTORE (names of parameters and metrics).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import ConcurrentWriteException, InvalidArgument
+from slackwater.log.file_actions import ADD_SCHEMA, file_keys
+from slackwater.log.history import to_ms
+from slackwater.log.table import Table
+from slackwater.maintenance.present_files import require_present
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.features import row_tracking
+from slackwater.protocol.features.identity_columns import identity_columns, with_high_water_marks
+from slackwater.protocol.features.managed_commits import kept_properties, without_owner
+from slackwater.protocol.features.support import with_features, with_versions
+from slackwater.protocol.properties.properties import (
+    ENABLE_IN_COMMIT_TIMESTAMPS,
+    MATERIALIZED_ROW_COMMIT_VERSION,
+    MATERIALIZED_ROW_ID,
+    MAX_COLUMN_ID,
+)
+from slackwater.protocol.schema.schema import schema_to_json
+from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.begin import begin
+from slackwater.transaction.clock import Clock
+from slackwater.transaction.preparation import validate_not_append_only
+from slackwater.transaction.rows.recommit import as_adds, as_removes
+from slackwater.transaction.transaction import TableTransaction
+
+OPERATION = "RESTORE"
+_MOST_ATTEMPTS = 20
+_KEPT_NAMES = (MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreResult:
+    """What a RESTORE did, by delta-spark's names: numbers of files, sizes in bytes."""
+
+    table_size_after_restore: int
+    num_of_files_after_restore: int
+    num_removed_files: int
+    num_restored_files: int
+    removed_files_size: int
+    restored_files_size: int
+
+    def metrics(self) -> dict[str, str]:
+        """The same as operation metrics."""
+        names = {
+            "numRestoredFiles": self.num_restored_files,
+            "removedFilesSize": self.removed_files_size,
+            "numRemovedFiles": self.num_removed_files,
+            "restoredFilesSize": self.restored_files_size,
+            "numOfFilesAfterRestore": self.num_of_files_after_restore,
+            "tableSizeAfterRestore": self.table_size_after_restore,
+        }
+        return {name: str(value) for name, value in names.items()}
+
+    def to_dict(self) -> dict[str, int]:
+        """The fields by their names."""
+        return asdict(self)
+
+
+def restore(
+    table: Table,
+    version: int | None = None,
+    timestamp: dt.datetime | dt.date | str | int | None = None,
+    ignore_missing_files: bool = False,
+    user_metadata: str | None = None,
+    clock: Clock | None = None,
+    said: str | None = None,
+) -> RestoreResult:
+    """Make `table` what it was in `version`, or at `timestamp` (as `Snapshot.load` takes it): rows, schema, settings.
+
+    A time after the last commit is the newest version. `said` is the timestamp as the history is to tell it.
+    Its owner, its in-commit timestamps and how far identity columns and row ids have come stay; a protocol is never
+    weakened. Raises DataFileNotFound where files of then are gone, unless `ignore_missing_files`; VersionNotFound,
+    TimestampOutOfRange, InvalidArgument for neither or both, OperationNotAllowed for an append-only table; the table is
+    unchanged then. What others commit meanwhile is restored over as well: after a number of attempts that they win,
+    ConcurrentWriteException.
+    """
+    if (version is None) == (timestamp is None):
+        raise InvalidArgument("name what to restore: a version or a timestamp, and not both")
+    clock = clock or Clock()
+    for attempt in range(1, _MOST_ATTEMPTS + 1):
+        newest = Snapshot.open(table)
+        then = Snapshot.open(table, version, timestamp, allow_after_last_commit=True)
+        # What a time after the last commit means stays what it was.
+        version, timestamp, said = then.version, None, said or _text(timestamp)
+        transaction, result = _staged(newest, then, ignore_missing_files, clock)
+        parameters = {"version": str(then.version), "timestamp": said}
+        try:
+            transaction.commit(OPERATION, parameters, result.metrics(), user_metadata)
+        except ConcurrentWriteException:
+            # In a transaction over many tables nobody else is seen.
+            if attempt == _MOST_ATTEMPTS:
+                raise
+            continue
+        return result
+    raise AssertionError
+
+
+def _staged(
+    newest: Snapshot, then: Snapshot, ignore_missing_files: bool, clock: Clock
+) -> tuple[TableTransaction, RestoreResult]:
+    gone, back = _difference(newest, then)
+    if gone.num_rows:
+        validate_not_append_only(newest.configuration)
+    if back.num_rows and not ignore_missing_files:
+        require_present(newest.store, back, f"restoring version {then.version}")
+    transaction = begin(newest, clock=clock)
+    transaction.read_whole_table()
+    transaction.remove(as_removes(gone, clock.now_ms()))
+    transaction.add(as_adds(back, data_change=True))
+    transaction.staged.known_files = True
+    configuration = restored_configuration(newest.configuration, then.configuration)
+    if configuration.metadata != newest.metadata:
+        transaction.set_metadata(configuration.metadata)
+    if configuration.protocol != newest.protocol:
+        transaction.set_protocol(configuration.protocol)
+    for domain in restored_domains(newest.domain_metadata, then.domain_metadata):
+        transaction.set_domain(domain)
+    return transaction, _result(then, gone, back)
+
+
+def restored_configuration(now: TableConfiguration, then: TableConfiguration) -> TableConfiguration:
+    """The table as it was `then`, with what only ever goes forward as it is `now`."""
+    past = without_owner(then)
+    protocol = _raised(now.protocol, past)
+    return TableConfiguration(protocol, _restored_metadata(now, past))
+
+
+def restored_domains(now: Mapping[str, DomainMetadata], then: Mapping[str, DomainMetadata]) -> list[DomainMetadata]:
+    """The actions that make the metadata domains what they were; row ids go on from where they are."""
+    back = [domain for name, domain in then.items() if name != row_tracking.DOMAIN and now.get(name) != domain]
+    gone = [replace(domain, removed=True) for name, domain in now.items() if name not in then]
+    return [*back, *(domain for domain in gone if domain.domain != row_tracking.DOMAIN)]
+
+
+def _difference(newest: Snapshot, then: Snapshot) -> tuple[pa.Table, pa.Table]:
+    """The live files that go, and those that come back, all columns of ADD_SCHEMA."""
+    now_files, then_files = newest.files(columns=ADD_SCHEMA.names), then.files(columns=ADD_SCHEMA.names)
+    now_keys, then_keys = _one(file_keys(now_files)), _one(file_keys(then_files))
+    gone = now_files.filter(pc.invert(pc.is_in(now_keys, value_set=then_keys)))
+    back = then_files.filter(pc.invert(pc.is_in(then_keys, value_set=now_keys)))
+    return gone, back
+
+
+def _raised(protocol: Protocol, past: TableConfiguration) -> Protocol:
+    """`protocol` with what the table's files and settings of then need as well."""
+    versions = with_versions(protocol, past.protocol.min_reader_version, past.protocol.min_writer_version)
+    raised = with_features(versions, past.supported_features)
+    return protocol if raised == protocol else raised
+
+
+def _restored_metadata(now: TableConfiguration, past: TableConfiguration) -> Metadata:
+    of_time = ENABLE_IN_COMMIT_TIMESTAMPS.lower()
+    kept = kept_properties(now.metadata.configuration) | {
+        key: value for key, value in now.metadata.configuration.items() if key.lower() == of_time
+    }
+    stale = kept_properties(past.metadata.configuration)
+    configuration = {
+        key: value for key, value in past.metadata.configuration.items() if key not in stale and key.lower() != of_time
+    } | kept
+    for key in _KEPT_NAMES:
+        name = now.properties.get(key)
+        if name is not None:
+            configuration[key] = name
+    highest = max(int(table.properties.get(MAX_COLUMN_ID) or 0) for table in (now, past))
+    if highest and MAX_COLUMN_ID in past.properties:
+        configuration[MAX_COLUMN_ID] = str(highest)
+    metadata = replace(past.metadata, id=now.metadata.id, created_time=now.metadata.created_time)
+    if configuration != dict(past.metadata.configuration):
+        metadata = replace(metadata, configuration=configuration)
+    return _with_marks(metadata, now, past)
+
+
+def _with_marks(metadata: Metadata, now: TableConfiguration, past: TableConfiguration) -> Metadata:
+    """Identity columns go on from where they are: a value that was given out is not given out again."""
+    generated = {identity.name for identity in identity_columns(past.schema)}
+    marks = {
+        identity.name: identity.high_water_mark
+        for identity in identity_columns(now.schema)
+        if identity.name in generated and identity.high_water_mark is not None
+    }
+    schema = with_high_water_marks(past.schema, marks)
+    return metadata if schema == past.schema else replace(metadata, schema_string=schema_to_json(schema))
+
+
+def _result(then: Snapshot, gone: pa.Table, back: pa.Table) -> RestoreResult:
+    files = then.live_files(["size"])
+    return RestoreResult(_sum(files), files.num_rows, gone.num_rows, back.num_rows, _sum(gone), _sum(back))
+
+
+def _sum(files: pa.Table) -> int:
+    return int(pc.sum(files["size"], min_count=0).as_py() or 0)
+
+
+def _text(timestamp: dt.datetime | dt.date | str | int | None) -> str:
+    if timestamp is None:
+        return ""
+    return timestamp if isinstance(timestamp, str) else str(to_ms(timestamp))
+
+
+def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -1,0 +1,93 @@
+"""Which files of a table are needed: by the newest version, and by every version that was current since a moment.
+
+A version is told by the commits that follow it, not by the times that removals bear: writers set these when they begin,
+by clocks of their own. Source: delta-protocol.md "Add File and Remove File" (tombstones), "Add CDC File", "Deletion
+Vectors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+
+from slackwater.errors import TimestampOutOfRange, VersionNotFound
+from slackwater.log.history import CommitHistory
+from slackwater.maintenance.present_files import file_and_vector_places
+from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.gate import file_place, vector_place
+from slackwater.storage.store import ObjectStore
+
+# A store's clock and that of whoever wrote the commit may differ so much.
+_SKEW_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class RetainedFiles:
+    """The files that versions current since the cutoff need, by `file_place`: data, deletion vectors, change data.
+
+    `cutoff_version` was current at the cutoff; None where the log does not reach back so far, so that all of it counts.
+    """
+
+    places: frozenset[str]
+    cutoff_version: int | None
+
+
+def retained_files(snapshot: Snapshot, cutoff_ms: int) -> RetainedFiles:
+    """What versions that were current at `cutoff_ms` or later need; `snapshot` is of the newest one.
+
+    Raises CorruptTable and its kinds, StorageError.
+    """
+    store, history = snapshot.store, snapshot.history()
+    cutoff_version = _version_at(history, cutoff_ms)
+    places = set(file_and_vector_places(store, snapshot.live_files(["path", "deletionVector"])))
+    tombstones = snapshot.tombstones()
+    recent = tombstones.filter(pc.fill_null(pc.greater_equal(tombstones["deletionTimestamp"], cutoff_ms), False))
+    places.update(file_and_vector_places(store, recent))
+    for version in history.versions:
+        if cutoff_version is None or version > cutoff_version:
+            places.update(places_left(store, history.actions(version)))
+    return RetainedFiles(frozenset(places), cutoff_version)
+
+
+def places_left(store: ObjectStore, actions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Where the files are that a commit with `actions` removed, and its change data files."""
+    for action in actions:
+        node = action.get("remove") or action.get("cdc")
+        if not isinstance(node, Mapping) or not isinstance(node.get("path"), str):
+            continue
+        yield file_place(store, node["path"], allow_outside_root=True)
+        vector = node.get("deletionVector")
+        if vector is not None and vector.get("storageType") != INLINE:
+            yield vector_place(store, DeletionVectorDescriptor.from_json(vector), allow_outside_root=True)
+
+
+def places_given_up(snapshot: Snapshot, cutoff_version: int | None, oldest_ms: int) -> set[str]:
+    """Where files are that the log once named and no retained version needs, as far as they may be new: `oldest_ms`.
+
+    What a writer is about to commit is never among them. Looks at the tombstones, and at the commits up to the cutoff
+    that are not older than `oldest_ms`.
+    """
+    store = snapshot.store
+    places = set(file_and_vector_places(store, snapshot.tombstones()))
+    if cutoff_version is None:
+        return places
+    history = snapshot.history()
+    for version in reversed([v for v in history.versions if v <= cutoff_version]):
+        if history.file_ms(version) < oldest_ms - _SKEW_MS:
+            break
+        try:
+            places.update(places_left(store, history.actions(version)))
+        except VersionNotFound:
+            break
+    return places
+
+
+def _version_at(history: CommitHistory, time_ms: int) -> int | None:
+    try:
+        return history.version_at(time_ms, allow_after_last_commit=True)
+    except TimestampOutOfRange:
+        return None

@@ -1,0 +1,81 @@
+"""Files below a table's root that no retained version needs: what VACUUM may delete, and what it leaves alone.
+
+Source: delta-protocol.md "Data Files" (lazy deletion), "Change Data Files"; delta-spark's VACUUM (names that it passes
+over).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from slackwater.protocol.actions.paths import is_absolute
+from slackwater.protocol.features.column_mapping import physical_name
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.store import HIDDEN, ObjectMeta
+
+_CHANGE_DATA = "_change_data"
+_CLUSTER_INDEX = "_delta_index"
+_ICEBERG = "metadata/"
+
+
+def unneeded_files(
+    snapshot: Snapshot,
+    present: Iterable[ObjectMeta],
+    retained: Collection[str],
+    expired_ms: int,
+    untracked_ms: int,
+    given_up: Callable[[int], Collection[str]],
+) -> list[ObjectMeta]:
+    """Those of `present` that may go.
+
+    A file older than both moments goes where it is not `retained`. One that is older than `expired_ms` alone might
+    be a writer's that has not committed yet: it goes only where the log once named it; `given_up` answers what that is
+    of files not older than a moment. Moments are in ms since the epoch.
+    """
+    visible = _Visible(snapshot)
+    plain, staged = [], []
+    for meta in present:
+        if meta.path.startswith(HIDDEN):
+            staged.append(meta)
+        elif meta.path not in retained and visible.is_seen(meta.path):
+            plain.append(meta)
+    old = [meta for meta in plain if meta.modified_ms < min(expired_ms, untracked_ms)]
+    young = [meta for meta in plain if min(expired_ms, untracked_ms) <= meta.modified_ms < expired_ms]
+    if young:
+        known = given_up(min(meta.modified_ms for meta in young))
+        old += [meta for meta in young if meta.path in known]
+    left_behind = list(_left_behind(staged, min(expired_ms, untracked_ms)))
+    return sorted([*old, *left_behind], key=lambda meta: meta.path)
+
+
+class _Visible:
+    """Which names are looked at: hidden ones are somebody else's, but for change data and partitions."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        mode, schema = snapshot.column_mapping_mode, snapshot.schema
+        named = [schema.get(name) for name in snapshot.metadata.partition_columns]
+        columns = [name for c in named if c is not None for name in (c.name, physical_name(c, mode))]
+        self._shown = (_CHANGE_DATA, _CLUSTER_INDEX, *(f"{name}=" for name in columns))
+        formats = snapshot.properties.get("delta.universalFormat.enabledFormats") or ""
+        self._passed_over = (_ICEBERG,) if "iceberg" in formats.lower() else ()
+
+    def is_seen(self, path: str) -> bool:
+        if path.startswith(self._passed_over):
+            return False
+        if "_" not in path and "." not in path:
+            return True
+        return not any(part.startswith(("_", ".")) and not part.startswith(self._shown) for part in path.split("/"))
+
+
+def _left_behind(staged: Sequence[ObjectMeta], before_ms: int) -> Iterator[ObjectMeta]:
+    """The files of jobs that ended long ago without tidying up: nothing in their directory is newer."""
+    newest: dict[str, int] = {}
+    for meta in staged:
+        directory = meta.path.partition("/")[0]
+        newest[directory] = max(newest.get(directory, 0), meta.modified_ms)
+    return (meta for meta in staged if newest[meta.path.partition("/")[0]] < before_ms)
+
+
+def below_root(places: Iterable[str]) -> list[str]:
+    """Those of `places` that are relative to the root: others are not this table's to delete."""
+    return [place for place in places if not is_absolute(place)]

@@ -1,0 +1,268 @@
+"""VACUUM: files that no retained version needs are deleted, and the history says so before and after.
+
+Source: delta-protocol.md "VACUUM Protocol Check", "Add File and Remove File"; delta-spark's VACUUM (names of
+operations, parameters and metrics, the retention check, LITE).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import orjson
+
+from slackwater.errors import InvalidArgument, ObjectNotFound, OperationNotAllowed, SlackwaterError
+from slackwater.log.files.cleanup import with_hadoop_checksums
+from slackwater.log.table import Table
+from slackwater.maintenance.retained_files import places_given_up, places_left, retained_files
+from slackwater.maintenance.unneeded_files import below_root, unneeded_files
+from slackwater.protocol.actions.file_names import LOG
+from slackwater.protocol.features.table_features import validate_writable
+from slackwater.protocol.properties.properties import DELETED_FILE_RETENTION
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.store import HIDDEN, ObjectMeta, ObjectStore
+from slackwater.transaction.begin import begin
+from slackwater.transaction.clock import Clock
+
+START, END = "VACUUM START", "VACUUM END"
+UNTRACKED_HOURS = 24.0
+"""How old a file is at least, by default, that goes though the log never named it."""
+
+_HOUR_MS = 3_600_000
+_BATCH = 1_000
+_LAST_VACUUM = f"{LOG}/_last_vacuum_info"
+_LAST_VERSION = "latestCommitVersionOutsideOfRetentionWindow"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class VacuumRequest:
+    """What a VACUUM is to do.
+
+    `retention_hours`: versions that were current so long ago or later stay readable; None: as the table's
+    `delta.deletedFileRetentionDuration` says, and shorter ones are refused while `checks_retention`.
+    `untracked_hours`: files that the log never named stay for so long at least, whatever the retention: they may be
+    those of a writer that has not committed yet. `lite` takes from the log what may go, and does not list the table;
+    `inventory` is taken for the listing. `logs`: whether the history tells of it.
+    """
+
+    retention_hours: float | None = None
+    dry_run: bool = False
+    lite: bool = False
+    inventory: Iterable[ObjectMeta] | None = None
+    untracked_hours: float = UNTRACKED_HOURS
+    checks_retention: bool = True
+    logs: bool = True
+    user_metadata: str | None = None
+
+
+@dataclass(frozen=True)
+class VacuumResult:
+    """What a VACUUM deleted, or in a dry run would: paths relative to the root, sizes in bytes."""
+
+    root_url: str
+    paths: tuple[str, ...] = ()
+    size_bytes: int = 0
+    dry_run: bool = False
+    cutoff_version: int | None = None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    files: Sequence[ObjectMeta]
+    cutoff_version: int | None
+    present: frozenset[str] = field(default_factory=frozenset)
+
+
+def vacuum(table: Table, request: VacuumRequest = VacuumRequest(), clock: Clock | None = None) -> VacuumResult:
+    """Delete the files of `table` that no retained version needs. Killed at any moment, it leaves the table whole.
+
+    The history gets an entry before the first file goes, and one when it has ended, also where it failed. What others
+    commit meanwhile is looked at again before anything is deleted. Raises InvalidArgument for a retention below the
+    table's, UnsupportedFeature for a table whose protocol this package does not write; OperationNotAllowed for a LITE
+    one where the log was cleaned up further than the last VACUUM came; StorageError.
+    """
+    clock = clock or Clock()
+    snapshot = Snapshot.open(table)
+    # Always, so that `vacuumProtocolCheck` needs nothing more.
+    validate_writable(snapshot.protocol, table.root_url)
+    asked_ms = _retention_ms(snapshot, request)
+    cutoff_ms = clock.now_ms() - asked_ms
+    plan = _plan(snapshot, request, cutoff_ms, clock)
+    if request.dry_run:
+        return _result(table, plan, dry_run=True)
+    if request.logs:
+        begun = {"numFilesToDelete": str(len(plan.files)), "sizeOfDataToDelete": str(_bytes(plan.files))}
+        parameters = {
+            "retentionCheckEnabled": str(request.checks_retention).lower(),
+            "defaultRetentionMillis": str(_default_ms(snapshot)),
+        }
+        if request.retention_hours is not None:
+            parameters["specifiedRetentionMillis"] = str(asked_ms)
+        _commit(snapshot, START, parameters, begun, request.user_metadata, clock)
+    newest = snapshot.update()
+    if newest.version > snapshot.version:
+        retained = retained_files(newest, cutoff_ms)
+        plan = replace(plan, files=[meta for meta in plan.files if meta.path not in retained.places])
+    return _carried_out(table, newest, plan, request, clock)
+
+
+def _retention_ms(snapshot: Snapshot, request: VacuumRequest) -> int:
+    default_ms = _default_ms(snapshot)
+    hours = request.retention_hours
+    for name, value in (("retention", hours), ("untracked", request.untracked_hours)):
+        if value is not None and not value >= 0:
+            raise InvalidArgument(f"VACUUM: {name} is a number of hours from 0, found {value!r}")
+    if hours is None:
+        return default_ms
+    asked_ms = round(hours * _HOUR_MS)
+    if asked_ms < default_ms and request.checks_retention:
+        raise InvalidArgument(
+            f"{snapshot.store.root_url}: are you sure to vacuum files that were needed {hours} hours ago? That is "
+            f"less than the table's {DELETED_FILE_RETENTION} of {default_ms / _HOUR_MS:g} hours: readers and writers "
+            "at work may fail, and time travel back to then will. If you are sure, set "
+            "spark.databricks.delta.retentionDurationCheck.enabled to false (in the terminal --no-retention-check)"
+        )
+    return asked_ms
+
+
+def _default_ms(snapshot: Snapshot) -> int:
+    return snapshot.properties.duration_ms(DELETED_FILE_RETENTION) or 0
+
+
+def _plan(snapshot: Snapshot, request: VacuumRequest, cutoff_ms: int, clock: Clock) -> _Plan:
+    retained = retained_files(snapshot, cutoff_ms)
+    if request.lite:
+        files = _named_by_the_log(snapshot, retained.cutoff_version, retained.places)
+        return _Plan(files, retained.cutoff_version)
+    present = list(request.inventory) if request.inventory is not None else _listed(snapshot.store)
+    untracked_ms = clock.now_ms() - round(request.untracked_hours * _HOUR_MS)
+    files = unneeded_files(
+        snapshot,
+        present,
+        retained.places,
+        cutoff_ms,
+        untracked_ms,
+        lambda oldest_ms: places_given_up(snapshot, retained.cutoff_version, oldest_ms),
+    )
+    return _Plan(files, retained.cutoff_version, frozenset(meta.path for meta in present))
+
+
+def _listed(store: ObjectStore) -> list[ObjectMeta]:
+    return [meta for meta in store.list_from("", recursive=True) if not meta.path.startswith(f"{LOG}/")]
+
+
+def _named_by_the_log(snapshot: Snapshot, cutoff_version: int | None, retained: frozenset[str]) -> list[ObjectMeta]:
+    """The files that commits up to the cutoff removed, and no earlier VACUUM looked at."""
+    store, history = snapshot.store, snapshot.history()
+    done = _last_version(store)
+    first = 0 if done is None else done + 1
+    if not history.versions or history.versions[0] > first:
+        raise OperationNotAllowed(
+            f"{store.root_url}: VACUUM LITE goes by the log, which was cleaned up further than the last VACUUM came: "
+            "run a full one once (DELTA_CANNOT_VACUUM_LITE)"
+        )
+    if cutoff_version is None:
+        return []
+    places: dict[str, int] = {}
+    for version in history.versions:
+        if first <= version <= cutoff_version:
+            actions = history.actions(version)
+            places.update(dict.fromkeys(places_left(store, actions), 0))
+            places.update(_sizes(store, actions))
+    return [ObjectMeta(place, places[place], 0) for place in sorted(below_root(places)) if place not in retained]
+
+
+def _sizes(store: ObjectStore, actions: Iterable[Mapping[str, object]]) -> dict[str, int]:
+    nodes = (action.get("remove") or action.get("cdc") for action in actions)
+    sized = [node for node in nodes if isinstance(node, Mapping) and isinstance(node.get("size"), int)]
+    return {place: node["size"] for node in sized for place in places_left(store, [{"cdc": {"path": node["path"]}}])}
+
+
+def _carried_out(table: Table, snapshot: Snapshot, plan: _Plan, request: VacuumRequest, clock: Clock) -> VacuumResult:
+    paths = with_hadoop_checksums([meta.path for meta in plan.files], plan.present)
+    deleted = 0
+    try:
+        for start in range(0, len(paths), _BATCH):
+            batch = paths[start : start + _BATCH]
+            table.store.delete(batch)
+            deleted += len(batch)
+    except BaseException:
+        # The error that is raised matters, not one of saying so.
+        _end(snapshot, "FAILED", deleted, request, clock, quietly=True)
+        raise
+    _remove_empty_staging(table.store, paths)
+    if plan.cutoff_version is not None:
+        _remember(table.store, plan.cutoff_version)
+    _end(snapshot, "COMPLETED", deleted, request, clock)
+    return _result(table, plan)
+
+
+def _remove_empty_staging(store: ObjectStore, paths: Iterable[str]) -> None:
+    """The directories of jobs that were killed, of which nothing is left; in object stores there are none.
+
+    Those of partitions stay: a writer may be about to give a file its name there.
+    """
+    if store.local_root is None:
+        return
+    root = Path(store.local_root)
+    for path in paths:
+        if path.startswith(HIDDEN):
+            for directory in (root / path).parents:
+                if directory == root:
+                    break
+                with contextlib.suppress(OSError):
+                    directory.rmdir()
+
+
+def _end(
+    snapshot: Snapshot, status: str, deleted: int, request: VacuumRequest, clock: Clock, quietly: bool = False
+) -> None:
+    if not request.logs:
+        return
+    metrics = {"numDeletedFiles": str(deleted), "numVacuumedDirectories": "0"}
+    try:
+        _commit(snapshot.update(), END, {"status": status}, metrics, request.user_metadata, clock)
+    except SlackwaterError as error:
+        if not quietly:
+            raise
+        _log.warning("%s: VACUUM failed, and its end could not be recorded: %s", snapshot.store.root_url, error)
+
+
+def _commit(
+    snapshot: Snapshot,
+    operation: str,
+    parameters: Mapping[str, str],
+    metrics: Mapping[str, str],
+    user_metadata: str | None,
+    clock: Clock,
+) -> None:
+    begin(snapshot, clock=clock).commit(operation, parameters, metrics, user_metadata)
+
+
+def _last_version(store: ObjectStore) -> int | None:
+    """Up to which commit an earlier VACUUM came; None where there was none, or nobody can say."""
+    try:
+        node = orjson.loads(store.read(_LAST_VACUUM))
+    except (ObjectNotFound, orjson.JSONDecodeError):
+        return None
+    found = node.get(_LAST_VERSION) if isinstance(node, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _remember(store: ObjectStore, version: int) -> None:
+    done = _last_version(store)
+    if done is None or version > done:
+        store.put(_LAST_VACUUM, orjson.dumps({_LAST_VERSION: version}))
+
+
+def _result(table: Table, plan: _Plan, dry_run: bool = False) -> VacuumResult:
+    paths = tuple(meta.path for meta in plan.files)
+    return VacuumResult(table.root_url, paths, _bytes(plan.files), dry_run, plan.cutoff_version)
+
+
+def _bytes(files: Sequence[ObjectMeta]) -> int:
+    return sum(meta.size_bytes for meta in files)

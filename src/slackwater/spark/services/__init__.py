@@ -1,0 +1,1 @@
+"""Table services as Spark plans, with delta-spark's options and results."""

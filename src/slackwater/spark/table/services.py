@@ -1,0 +1,101 @@
+"""The methods of `DeltaTable` that keep a table healthy, with delta-spark's names, arguments and results."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from slackwater.log.history import to_ms
+from slackwater.log.table import Table
+from slackwater.maintenance.restore import RestoreResult, restore
+from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest
+from slackwater.protocol.actions.time_zones import time_zone
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.services.vacuum import vacuum_table
+from slackwater.spark.session.defaults import SessionSettings, session_zone
+from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.session.progress import Progress
+
+_IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
+RESTORE_RESULT = spark_types.StructType(
+    [spark_types.StructField(name, spark_types.LongType()) for name in RestoreResult.__dataclass_fields__]
+)
+"""The columns of what `DeltaTable.restoreToVersion` and `restoreToTimestamp` answer; sizes in bytes."""
+
+
+class TableServices:
+    """What looks after a table; mixed into `DeltaTable`."""
+
+    _spark: SparkSession
+    _table: Table
+
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """Make the table again what it was in `version`, by a new commit: one row, RESTORE_RESULT.
+
+        What was committed since stays in the history. Raises VersionNotFound; DataFileNotFound where files of then
+        were vacuumed, unless `spark.sql.files.ignoreMissingFiles` is true; OperationNotAllowed for an append-only
+        table, and DeltaConcurrentModificationException and its kinds: the table is unchanged then.
+        """
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise ValueError(  # noqa: TRY004  (as delta-spark)
+                f"version needs to be a int but got '{type(version)}'."
+            )
+        return self._restore(version=version)
+
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """As `restoreToVersion`, to the version of `timestamp`, text as `timestampAsOf` takes it.
+
+        Raises TimestampOutOfRange for a time before the first version that is left, or after the last.
+        """
+        if not isinstance(timestamp, str):
+            raise ValueError(  # noqa: TRY004  (as delta-spark)
+                f"timestamp needs to be a string but got '{type(timestamp)}'."
+            )
+        return self._restore(timestamp=timestamp)
+
+    def vacuum(
+        self,
+        retentionHours: float | None = None,
+        *,
+        dry_run: bool = False,
+        lite: bool | None = None,
+        inventory: DataFrame | None = None,
+        untracked_hours: float = UNTRACKED_HOURS,
+    ) -> DataFrame:
+        """Delete files that no version of the last `retentionHours` needs; the root of the table, as `path`.
+
+        By default so long as `delta.deletedFileRetentionDuration` says; less is refused, unless
+        `spark.databricks.delta.retentionDurationCheck.enabled` is false. With `dry_run` nothing goes, and the answer
+        has the files that would. `lite` goes by the log and lists nothing; None: as
+        `spark.databricks.delta.vacuum.lite.enabled` says. `inventory` has the files that there are (`path STRING`,
+        `length BIGINT`, `isDir BOOLEAN`, `modificationTime BIGINT` in ms), instead of a listing. Files that the log
+        never named may be those of a writer at work, and stay for `untracked_hours` at least.
+
+        Raises InvalidArgument, UnsupportedFeature, OperationNotAllowed for a LITE one where the log was cleaned up
+        further than the last one came; StorageError: what is deleted by then is not needed, and the next call goes on.
+        """
+        self._snapshot_for_upkeep("VACUUM")
+        request = VacuumRequest(retentionHours, dry_run, untracked_hours=untracked_hours)
+        return vacuum_table(self._spark, self._table, request, lite, inventory)
+
+    def _snapshot_for_upkeep(self, what: str) -> Snapshot:
+        raise NotImplementedError
+
+    def _restore(self, version: int | None = None, timestamp: str | None = None) -> DataFrame:
+        settings = SessionSettings.of(self._spark)
+        moment = None if timestamp is None else to_ms(timestamp, time_zone(session_zone(self._spark)))
+        ignored = (self._spark.conf.get(_IGNORE_MISSING, None) or "false").lower() == "true"
+        with Progress.of(self._spark, "RESTORE") as progress, progress.stage("comparing versions"):
+            result = restore(
+                self._changing(),
+                version,
+                moment,
+                ignore_missing_files=ignored,
+                user_metadata=settings.user_metadata,
+                said=timestamp,
+            )
+        return given_rows(self._spark, [tuple(result.to_dict().values())], RESTORE_RESULT)
+
+    def _changing(self) -> Table:
+        """The table, for what changes it."""
+        return self._table
