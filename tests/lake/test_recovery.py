@@ -26,7 +26,7 @@ from slackwater.errors import (
 )
 from slackwater.lake import recovery
 from slackwater.lake.lake import LogLake
-from slackwater.lake.recovery import RecoveryChoices
+from slackwater.lake.recovery.recovery import RecoveryChoices
 from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import DATABASE_FILE, EmbeddedOwner
 from slackwater.owner.publish.garbage import GRACE_MS
@@ -609,7 +609,7 @@ def test_of_two_recoveries_at_once_one_gets_each_table(lake: LogLake, root: Path
 
 
 def _owner_ids(root: Path) -> list[str]:
-    from slackwater.lake.recovery_tables import found_table
+    from slackwater.lake.recovery.tables import found_table
 
     return sorted({found_table(open_store(root / name)).owner_id for name in ("a", "b")})
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from slackwater.lake.recovery_plan import Candidate, Plan, TableFacts, decide
+from slackwater.lake.recovery.plan import Candidate, Plan, TableFacts, decide
 
 
 def staged(version: int, attempt: str, txn: str = "", at_ms: int = 0, table: str = "a", **more: object) -> Candidate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Callable
@@ -294,6 +295,50 @@ def _rows(spark: SparkSession, path: Path, conf: Setting) -> None:
         assert [re.match(r"part-\d{5}-", name) is not None for name in names] == [by_task] * len(names) != []
 
 
+def _emptied(spark: SparkSession, path: Path) -> DeltaTable:
+    table = made(spark, path)
+    table.delete()
+    return table
+
+
+def _retention_check(spark: SparkSession, path: Path, conf: Setting) -> None:
+    table = _emptied(spark, path)
+    with pytest.raises(errors.InvalidArgument, match="retentionDurationCheck"):
+        table.vacuum(0)
+    assert list(path.glob("*.parquet"))
+    conf(f"{DELTA}retentionDurationCheck.enabled", "false")
+    table.vacuum(0)
+    assert not list(path.glob("*.parquet"))
+
+
+def _vacuum_lite(spark: SparkSession, path: Path, conf: Setting) -> None:
+    table = made(spark, path)
+    (path / "unknown").write_bytes(b"x")
+    os.utime(path / "unknown", (0, 0))
+    conf(f"{DELTA}vacuum.lite.enabled", "true")
+    table.vacuum()
+    assert (path / "unknown").exists()
+    table.vacuum(lite=False)
+    assert not (path / "unknown").exists()
+
+
+def _vacuum_logging(spark: SparkSession, path: Path, conf: Setting) -> None:
+    table = made(spark, path)
+    conf(f"{DELTA}vacuum.logging.enabled", "false")
+    table.vacuum()
+    assert Snapshot.load(str(path)).version == 0
+
+
+def _missing_files(spark: SparkSession, path: Path, conf: Setting) -> None:
+    table = _emptied(spark, path)
+    for file in path.glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(errors.DataFileNotFound):
+        table.restoreToVersion(0)
+    conf("spark.sql.files.ignoreMissingFiles", "true")
+    assert table.restoreToVersion(0).count() == 1
+
+
 def _catalog(spark: SparkSession, path: Path, conf: Setting) -> None:
     del conf, path
     session = spark.newSession()
@@ -313,6 +358,10 @@ OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     f"{DELTA}replaceWhere.constraintCheck.enabled": _constraint_check,
     f"{DELTA}replaceWhere.dataColumns.enabled": _data_columns,
     f"{DELTA}changeDataFeed.timestampOutOfRange.enabled": _late_feed,
+    f"{DELTA}retentionDurationCheck.enabled": _retention_check,
+    f"{DELTA}vacuum.lite.enabled": _vacuum_lite,
+    f"{DELTA}vacuum.logging.enabled": _vacuum_logging,
+    "spark.sql.files.ignoreMissingFiles": _missing_files,
     "spark.sql.sources.partitionOverwriteMode": _dynamic,
     "spark.sql.session.timeZone": _zone,
     "spark.sql.sources.default": _default_source,

@@ -201,7 +201,7 @@ def recover(
     question is asked.
     """  # fmt: skip
     from slackwater.lake.lake import LogLake
-    from slackwater.lake.recovery import RecoveryChoices
+    from slackwater.lake.recovery.recovery import RecoveryChoices
 
     choices = RecoveryChoices(tables or (), counts or (), counts_not or (), owner or (), accept_loss)
     options = key_values(storage_option or [], "--storage-option")

@@ -91,7 +91,7 @@ def serve(
     Then requests are finished and commits backfilled. The log is on stderr, one JSON object a line.
     """
     _require_server()
-    from slackwater.lake.recovery import require_none_lost
+    from slackwater.lake.recovery.recovery import require_none_lost
     from slackwater.owner.embedded import EmbeddedOwner
     from slackwater.owner.served.client.addresses import is_in_the_clear
     from slackwater.owner.served.http.access_log import log_to

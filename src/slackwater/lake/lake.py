@@ -25,6 +25,7 @@ from slackwater.errors import (
 )
 from slackwater.lake.history import LakeCommit, lake_history
 from slackwater.lake.rerun import RETRIES, run_again
+from slackwater.lake.services import TableRestored, restore_tables
 from slackwater.lake.several_owners import resolve
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
@@ -46,7 +47,7 @@ from slackwater.transaction.table.definition import TableActions, TableDefinitio
 from slackwater.transaction.transaction import TableTransaction
 
 if TYPE_CHECKING:
-    from slackwater.lake.recovery import Recovery, RecoveryChoices
+    from slackwater.lake.recovery.recovery import Recovery, RecoveryChoices
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,254}")
 _MOST_ATTEMPTS = 10
@@ -86,7 +87,7 @@ class LogLake(LakeTables):
         copy of another lake, or one whose state is lost or old, CommitOwnerUnavailable.
         """
         # SQLAlchemy is loaded where a lake is opened.
-        from slackwater.lake.recovery import require_none_lost
+        from slackwater.lake.recovery.recovery import require_none_lost
         from slackwater.owner.embedded import EmbeddedOwner
 
         if recover:
@@ -116,7 +117,7 @@ class LogLake(LakeTables):
         one that is not cannot commit any more. With `dry_run` nothing is done, and the answer says what would be.
         Raises RecoveryUndecided where the user has to say what counted: `choices`.
         """
-        from slackwater.lake.recovery import recover
+        from slackwater.lake.recovery.recovery import recover
         from slackwater.owner.database.database import Database, sqlite_file
         from slackwater.owner.embedded import EmbeddedOwner, database_url
         from slackwater.owner.state.roots import Places
@@ -314,6 +315,30 @@ class LogLake(LakeTables):
         is UTC. Raises InvalidArgument for what is no instant, TimestampOutOfRange for one of the future.
         """
         return LogTimeSlice(self, instant_ms(timestamp))
+
+    def restore(
+        self,
+        as_of: Instant,
+        tables: Sequence[str] | None = None,
+        *,
+        ignore_missing_files: bool = False,
+        user_metadata: str | None = None,
+        retries: int = RETRIES,
+    ) -> list[TableRestored]:
+        """Make `tables`, by default all that there were, again what they were at the instant `as_of`, all at once.
+
+        `as_of` as in `as_of`. One transaction: every table gets a new version with one timestamp, or none does. What
+        was committed since stays in the histories; tables that are newer are left alone. Where others are in the way
+        it is done again, up to `retries` times. `ignore_missing_files`: also where files of then were vacuumed.
+        `user_metadata`: a text for the histories. Raises TableNotFound, TimestampOutOfRange, DataFileNotFound,
+        InvalidArgument and what every transaction raises: no table is changed then.
+        """
+        past = self.as_of(as_of)
+
+        def work(transaction: LogTransaction) -> list[TableRestored]:
+            return restore_tables(transaction, past, tables, ignore_missing_files, user_metadata)
+
+        return self.run(work, retries)
 
     def history(self, limit: int | None = None) -> list[LakeCommit]:
         """The transactions of all tables in one order of time, newest first, at most `limit`; None: all.

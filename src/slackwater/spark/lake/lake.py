@@ -20,13 +20,24 @@ from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.lake.time_slice import TimeSlice, history_frame
 from slackwater.spark.lake.transaction import LakeTransaction
+from slackwater.spark.services.restore import RESTORE_RESULT, ignores_missing_files
 from slackwater.spark.session import stores
 from slackwater.spark.session.defaults import SessionSettings, session_zone
+from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.table import DeltaTable
 from slackwater.storage.hadoop_settings import merged_options
 
 T = TypeVar("T")
+
+LAKE_RESTORE_RESULT = spark_types.StructType(
+    [
+        spark_types.StructField("table", spark_types.StringType()),
+        spark_types.StructField("version", spark_types.LongType()),
+        *RESTORE_RESULT.fields,
+    ]
+)
+"""The columns of what `Lake.restore` answers: `version` is the one that the table was; sizes in bytes."""
 
 
 class Lake(LogLake):
@@ -163,6 +174,27 @@ class Lake(LogLake):
     def history(self, limit: int | None = None) -> DataFrame:  # type: ignore[override]  # as tables are DataFrames here
         """The transactions of all tables in one order of time, newest first: LAKE_HISTORY_SCHEMA, at most `limit`."""
         return history_frame(self._session(), super().history(limit))
+
+    def restore(  # type: ignore[override]  # as answers are DataFrames here
+        self,
+        as_of: Instant,
+        tables: Sequence[str] | None = None,
+        *,
+        ignore_missing_files: bool | None = None,
+        user_metadata: str | None = None,
+        retries: int = RETRIES,
+    ) -> DataFrame:
+        """As `LogLake.restore`: one row a table, LAKE_RESTORE_RESULT.
+
+        What the session says counts where nothing is said: `spark.sql.files.ignoreMissingFiles`, and the metadata of
+        commits.
+        """
+        session = self._session()
+        ignored = ignores_missing_files(session) if ignore_missing_files is None else ignore_missing_files
+        said = SessionSettings.of(session).user_metadata if user_metadata is None else user_metadata
+        done = super().restore(as_of, tables, ignore_missing_files=ignored, user_metadata=said, retries=retries)
+        rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
+        return given_rows(session, rows, LAKE_RESTORE_RESULT)
 
     def _options_at(self, location: str | os.PathLike[str]) -> Mapping[str, str]:
         session = self._spark or SparkSession.getActiveSession()

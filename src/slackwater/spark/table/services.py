@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as spark_types
 
-from slackwater.log.history import to_ms
 from slackwater.log.table import Table
-from slackwater.maintenance.restore import RestoreResult, restore
 from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest
-from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.services.restore import restore_table
 from slackwater.spark.services.vacuum import vacuum_table
-from slackwater.spark.session.defaults import SessionSettings, session_zone
-from slackwater.spark.session.given_rows import given_rows
-from slackwater.spark.session.progress import Progress
-
-_IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
-RESTORE_RESULT = spark_types.StructType(
-    [spark_types.StructField(name, spark_types.LongType()) for name in RestoreResult.__dataclass_fields__]
-)
-"""The columns of what `DeltaTable.restoreToVersion` and `restoreToTimestamp` answer; sizes in bytes."""
 
 
 class TableServices:
@@ -82,19 +70,7 @@ class TableServices:
         raise NotImplementedError
 
     def _restore(self, version: int | None = None, timestamp: str | None = None) -> DataFrame:
-        settings = SessionSettings.of(self._spark)
-        moment = None if timestamp is None else to_ms(timestamp, time_zone(session_zone(self._spark)))
-        ignored = (self._spark.conf.get(_IGNORE_MISSING, None) or "false").lower() == "true"
-        with Progress.of(self._spark, "RESTORE") as progress, progress.stage("comparing versions"):
-            result = restore(
-                self._changing(),
-                version,
-                moment,
-                ignore_missing_files=ignored,
-                user_metadata=settings.user_metadata,
-                said=timestamp,
-            )
-        return given_rows(self._spark, [tuple(result.to_dict().values())], RESTORE_RESULT)
+        return restore_table(self._spark, self._changing(), version, timestamp)
 
     def _changing(self) -> Table:
         """The table, for what changes it."""

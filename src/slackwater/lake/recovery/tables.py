@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from slackwater.errors import CorruptLog, ObjectNotFound, SlackwaterError
-from slackwater.lake.recovery_plan import Candidate
+from slackwater.lake.recovery.plan import Candidate
 from slackwater.log.replay import replay
 from slackwater.log.segment import load_segment
 from slackwater.owner.state.commit_content import TRANSACTION_TABLES

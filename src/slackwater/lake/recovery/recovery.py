@@ -1,6 +1,6 @@
 """A lake whose owner's state is lost, or set back, made whole from its tables.
 
-What the tables tell is decided by `recovery_plan`; whatever the owner's database still knows counts as well. Then the
+What the tables tell is decided by `plan`; whatever the owner's database still knows counts as well. Then the
 owners of before are fenced off, what counts is copied to each `_delta_log`, and each table is taken by a new owner, by
 put-if-absent as always. Nothing is deleted, and before all is decided nothing is written. A recovery that was cut short
 is done again. Source: managed-commits.md "Commit Files", "Converting an existing filesystem based table".
@@ -22,8 +22,8 @@ from slackwater.errors import (
     TableNotFound,
     UnratifiedCommit,
 )
-from slackwater.lake.recovery_plan import Candidate, Plan, TableFacts, decide
-from slackwater.lake.recovery_tables import (
+from slackwater.lake.recovery.plan import Candidate, Plan, TableFacts, decide
+from slackwater.lake.recovery.tables import (
     FoundTable,
     adopted_name,
     backfilled_since,

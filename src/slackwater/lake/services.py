@@ -1,0 +1,57 @@
+"""Services over all tables of a lake at once: they become again what they were at one instant, in one transaction.
+
+Source: paper §1 (timeslice); docs/guides/maintenance.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slackwater.errors import InvalidArgument
+from slackwater.lake.time_slice import LogTimeSlice
+from slackwater.lake.transaction import LogTransaction
+from slackwater.log.history import format_ms, to_ms
+from slackwater.maintenance.restore import RestoreResult, restore
+
+
+@dataclass(frozen=True, slots=True)
+class TableRestored:
+    """A table that was restored with others: the version that it was, and what was done to it."""
+
+    name: str
+    version: int
+    result: RestoreResult
+
+
+def restore_tables(
+    transaction: LogTransaction,
+    past: LogTimeSlice,
+    names: Sequence[str] | None = None,
+    ignore_missing_files: bool = False,
+    user_metadata: str | None = None,
+) -> list[TableRestored]:
+    """Make the tables `names`, or all that there were, in `transaction` what they were in `past`.
+
+    Tables that are newer are left alone. Raises TableNotFound for a name of a table that there was not, InvalidArgument
+    for two tables of one name, and as `slackwater.maintenance.restore.restore`.
+    """
+    wanted = past.tables() if names is None else list(names)
+    if len(set(wanted)) < len(wanted):
+        raise InvalidArgument(f"each table can be restored once, found {wanted}")
+    versions = {name: past.version(name) for name in wanted}
+    said = format_ms(to_ms(past.timestamp))
+    return [
+        TableRestored(
+            name,
+            version,
+            restore(
+                transaction.writing(name).table,
+                version,
+                ignore_missing_files=ignore_missing_files,
+                user_metadata=user_metadata,
+                said=said,
+            ),
+        )
+        for name, version in versions.items()
+    ]
