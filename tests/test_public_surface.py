@@ -81,6 +81,9 @@ def test_the_public_methods_of_a_table_are_delta_sparks_and_our_own() -> None:
         "changeColumnType",
         "checkpoint",
         "cleanUpLog",
+        "clone",
+        "cloneAtTimestamp",
+        "cloneAtVersion",
         "clusterBy",
         "compactLog",
         "create",
@@ -121,9 +124,7 @@ def _public(kind: type) -> set[str]:
 
 
 def test_the_public_methods_of_a_lake_are_these() -> None:
-    names = (
-        "adopt as_of backfill close connect create_table history location open release repair restore run table tables"
-    )
+    names = "adopt as_of backfill clone close connect create_table history location open release repair restore run table tables"
     of_the_log = "create_log owner recover_state snapshot table_at table_of"
     assert _public(slackwater.Lake) == {*f"{names} transaction {of_the_log}".split()}
 

@@ -82,6 +82,18 @@ def test_files_that_are_gone_are_named(aged: AgedTable) -> None:
     assert Snapshot.load(str(aged.root)).version == 3
 
 
+def test_a_clone_is_made_without_copying(aged: AgedTable, tmp_path: Path) -> None:
+    told = document("clone", str(aged.root), str(tmp_path / "clone"), "--version", "1")
+    assert told["source_num_of_files"] == 2
+    assert Snapshot.load(str(tmp_path / "clone")).live_files(["path"]).num_rows == 2
+    assert "is a Delta table already" in error("clone", str(aged.root), str(tmp_path / "clone"))
+    result = run("clone", str(aged.root), str(tmp_path / "clone"), "--replace")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "has the 1 file of version 2, 100 B, where they are" in " ".join(result.stderr.split())
+    both = ("--version", "1", "--timestamp", "2026-01-01")
+    assert "not both" in usage_error("clone", str(aged.root), str(tmp_path / "other"), *both)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

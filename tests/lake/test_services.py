@@ -12,9 +12,11 @@ from slackwater.errors import (
     ConcurrentWriteException,
     DataFileNotFound,
     InvalidArgument,
+    TableAlreadyExists,
     TableNotFound,
     TimestampOutOfRange,
 )
+from slackwater.lake.lake import LogLake
 from slackwater.lake.services import restore_tables
 from slackwater.maintenance.restore import restore
 from slackwater.protocol.features.managed_commits import ownership
@@ -176,3 +178,33 @@ def test_names_that_cannot_be(kit: Filled, names: list[str], error: type[Excepti
 def test_the_future_is_refused(kit: Filled) -> None:
     with pytest.raises(TimestampOutOfRange):
         kit.lake.restore(kit.clock.now_ms + 10**9)
+
+
+def test_a_lake_is_cloned_as_it_was(kit: Filled, tmp_path: Path) -> None:
+    done = kit.lake.clone(kit.then, tmp_path / "copy", user_metadata="why")
+    assert {each.name: (each.version, each.result.source_num_of_files) for each in done} == {
+        "a": (1, 1),
+        "b": (1, 1),
+        "days": (0, 0),
+    }
+    with LogLake.open(tmp_path / "copy") as copy:
+        assert [table.name for table in copy.tables()] == ["a", "b", "days"]
+        (path,) = copy.snapshot("a").files()["path"].to_pylist()
+        assert path == f"{kit.lake.snapshot('a').store.root_url}/old"
+        with copy.transaction() as tx:
+            add(tx, "a", "own")
+        assert len(copy.snapshot("a").files()) == 2
+    assert kit.files("a") == ["new"]
+
+
+def test_tables_are_cloned_into_a_lake_that_is_open(kit: Filled, tmp_path: Path) -> None:
+    with LogLake.open(tmp_path / "copy") as copy:
+        copy.create_log("b", SCHEMA)
+        with pytest.raises(TableAlreadyExists):
+            kit.lake.clone(kit.then, copy)
+        assert [table.name for table in copy.tables()] == ["b"]
+        assert [each.name for each in kit.lake.clone(kit.then, copy, ["a"])] == ["a"]
+        (tmp_path / "copy" / "days").mkdir()
+        (tmp_path / "copy" / "days" / "x").write_bytes(b"x")
+        with pytest.raises(InvalidArgument, match="not empty"):
+            kit.lake.clone(kit.then, copy, ["days"])

@@ -339,6 +339,17 @@ def _missing_files(spark: SparkSession, path: Path, conf: Setting) -> None:
     assert table.restoreToVersion(0).count() == 1
 
 
+def _outside(spark: SparkSession, path: Path, conf: Setting) -> None:
+    clone = made(spark, path).clone(str(path.parent / "clone"), isShallow=True)
+    assert rows(clone.toDF()) == [(1, 10), (2, 20)]
+    with pytest.raises(errors.PathNotAllowed, match="allowPathsOutsideRoot"):
+        read(spark, path.parent / "clone")
+    conf("spark.slackwater.allowPathsOutsideRoot", "true")
+    assert rows(read(spark, path.parent / "clone")) == [(1, 10), (2, 20)]
+    DeltaTable.forPath(spark, str(path.parent / "clone")).delete("id = 1")
+    assert rows(read(spark, path.parent / "clone")) == [(2, 20)]
+
+
 def _catalog(spark: SparkSession, path: Path, conf: Setting) -> None:
     del conf, path
     session = spark.newSession()
@@ -367,6 +378,7 @@ OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     "spark.sql.sources.default": _default_source,
     "spark.slackwater.enabled": _enabled,
     ROWS: _rows,
+    "spark.slackwater.allowPathsOutsideRoot": _outside,
     CATALOG: _catalog,
 }
 DOCUMENTED = _ROW.findall(DOCUMENT.read_text(encoding="utf-8"))

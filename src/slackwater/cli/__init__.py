@@ -1,1 +1,1 @@
-"""The command line, without Spark: `slackwater history|detail|files|schema|vacuum|restore|log|lake|serve`."""
+"""The command line, without Spark: `slackwater history|detail|files|schema|vacuum|restore|clone|log|lake|serve`."""

@@ -29,7 +29,7 @@ from slackwater.cli.render import (
 )
 from slackwater.cli.schema import schema_tree
 from slackwater.cli.serve import serve, token_app
-from slackwater.cli.services import restore_command, vacuum_command
+from slackwater.cli.services import clone_command, restore_command, vacuum_command
 from slackwater.errors import CheckpointFallbackWarning, InvalidArgument, SlackwaterError
 from slackwater.log.describe import describe_detail, describe_history
 from slackwater.log.history import to_ms
@@ -64,6 +64,7 @@ app = typer.Typer(
 app.command()(serve)
 app.command(name="vacuum")(vacuum_command)
 app.command(name="restore")(restore_command)
+app.command(name="clone")(clone_command)
 app.add_typer(token_app, name="token")
 app.add_typer(lake_app, name="lake")
 app.add_typer(log_app, name="log")

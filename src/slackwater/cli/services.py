@@ -1,4 +1,4 @@
-"""The commands that look after a table's files: `slackwater vacuum | restore`."""
+"""The commands that look after a table's files: `slackwater vacuum | restore | clone`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from slackwater.cli.render import counted, format_bytes, print_json, print_note
 from slackwater.errors import InvalidArgument
 from slackwater.log.history import to_ms
 from slackwater.log.table import Table
+from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest, vacuum
+from slackwater.scan.snapshot import Snapshot
 
 _Path = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
@@ -73,10 +75,7 @@ def restore_command(
     """Make the table again what it was, by a new commit."""
     if (version is None) == (timestamp is None):
         raise typer.BadParameter("give a version or a timestamp", param_hint="--version / --timestamp")
-    try:
-        moment = None if timestamp is None else to_ms(timestamp)
-    except InvalidArgument as error:
-        raise typer.BadParameter(str(error), param_hint="--timestamp") from error
+    moment = _moment(timestamp)
     result = restore(_table(path, storage_option), version, moment, ignore_missing_files, said=timestamp)
     if as_json:
         print_json(result.to_dict())
@@ -84,6 +83,37 @@ def restore_command(
         came, went = counted(result.num_restored_files, "file"), counted(result.num_removed_files, "file")
         left, size = counted(result.num_of_files_after_restore, "file"), _size(result.table_size_after_restore)
         print_note(f"{came} came back, {went} went; now {left}, {size}")
+
+
+def clone_command(
+    path: _Path,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Directory or URL of the clone.", show_default=False)],
+    version: Annotated[int | None, typer.Option("--version", min=0, metavar="N", help="Of this version.")] = None,
+    timestamp: Annotated[
+        str | None,
+        typer.Option("--timestamp", metavar="T", help="As it was at this moment; UTC where it names no zone."),
+    ] = None,
+    replace_table: Annotated[bool, typer.Option("--replace", help="A table that is there becomes the clone.")] = False,
+    as_json: _Json = False,
+    storage_option: _StorageOptions = None,
+) -> None:
+    """Make a table of its own over the files of another, where they are: a shallow clone."""
+    if version is not None and timestamp is not None:
+        raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")
+    source = Snapshot.open(_table(path, storage_option), version, _moment(timestamp))
+    result = shallow_clone(source, _table(target, storage_option), replace_table)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        files, size = counted(result.source_num_of_files, "file"), _size(result.source_table_size)
+        print_note(f"{target} has the {files} of version {source.version}, {size}, where they are")
+
+
+def _moment(timestamp: str | None) -> int | None:
+    try:
+        return None if timestamp is None else to_ms(timestamp)
+    except InvalidArgument as error:
+        raise typer.BadParameter(str(error), param_hint="--timestamp") from error
 
 
 def _size(size_bytes: int) -> str:

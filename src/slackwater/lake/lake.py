@@ -20,18 +20,20 @@ from typing_extensions import Self
 from slackwater.errors import (
     DeltaConcurrentModificationException,
     InvalidArgument,
+    SlackwaterError,
     TableAlreadyExists,
     TableNotFound,
 )
 from slackwater.lake.history import LakeCommit, lake_history
 from slackwater.lake.rerun import RETRIES, run_again
-from slackwater.lake.services import TableRestored, restore_tables
+from slackwater.lake.services import TableCloned, TableRestored, restore_tables
 from slackwater.lake.several_owners import resolve
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.segment import list_log
 from slackwater.log.table import Table
+from slackwater.maintenance.clone import cloned_table, commit_clone, require_empty
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
 from slackwater.owner.api.owners import OwnedTable, attach, attached_owners, detach
@@ -339,6 +341,47 @@ class LogLake(LakeTables):
             return restore_tables(transaction, past, tables, ignore_missing_files, user_metadata)
 
         return self.run(work, retries)
+
+    def clone(
+        self,
+        as_of: Instant,
+        to: LogLake | str | os.PathLike[str],
+        tables: Sequence[str] | None = None,
+        *,
+        user_metadata: str | None = None,
+    ) -> list[TableCloned]:
+        """Make `tables`, by default all that there were, as they were at the instant `as_of`, tables of the lake `to`.
+
+        `to` is an open lake, or the root of a new one. Nothing is copied: the clones name the files of this lake's
+        tables where they are, and are written to on their own. VACUUM here deletes what only they still need. One table
+        follows the other, and an error names those that are made by then. `user_metadata`: a text for the histories.
+        Raises TableNotFound, TableAlreadyExists, TimestampOutOfRange, InvalidArgument.
+        """
+        past = self.as_of(as_of)
+        wanted = past.tables() if tables is None else list(tables)
+        sources = {name: past.snapshot(name) for name in wanted}
+        if isinstance(to, LogLake):
+            return to._take_clones(sources, user_metadata)
+        with self._opened_beside(to) as opened:
+            return opened._take_clones(sources, user_metadata)
+
+    def _opened_beside(self, root: str | os.PathLike[str]) -> LogLake:
+        return type(self).open(root, storage_options=self._storage_options)
+
+    def _take_clones(self, sources: Mapping[str, Snapshot], user_metadata: str | None) -> list[TableCloned]:
+        for name in sources:
+            self._require_free(name)
+            require_empty(self._place(name, None))
+        made: list[TableCloned] = []
+        for name, source in sources.items():
+            defined = cloned_table(source, {}, self.clock)
+            try:
+                transaction = self._taking(self._place(name, None), None, self._newly_owned(), name, defined)
+                made.append(TableCloned(name, source.version, commit_clone(transaction, source, None, user_metadata)))
+            except SlackwaterError as error:
+                done = ", ".join(each.name for each in made) or "none"
+                raise type(error)(f"cloning the table {name!r}: {error}; cloned by then: {done}") from error
+        return made
 
     def history(self, limit: int | None = None) -> list[LakeCommit]:
         """The transactions of all tables in one order of time, newest first, at most `limit`; None: all.

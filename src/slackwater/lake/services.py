@@ -12,6 +12,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.lake.time_slice import LogTimeSlice
 from slackwater.lake.transaction import LogTransaction
 from slackwater.log.history import format_ms, to_ms
+from slackwater.maintenance.clone import CloneResult
 from slackwater.maintenance.restore import RestoreResult, restore
 
 
@@ -22,6 +23,15 @@ class TableRestored:
     name: str
     version: int
     result: RestoreResult
+
+
+@dataclass(frozen=True, slots=True)
+class TableCloned:
+    """A table that was cloned with others: the version that it was made of, and what was done."""
+
+    name: str
+    version: int
+    result: CloneResult
 
 
 def restore_tables(

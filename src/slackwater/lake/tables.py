@@ -32,11 +32,15 @@ class LakeTables:
     def table_of(self, at: TableVersion | ManagedTable) -> Table:
         """The table that the owner speaks of, by `at`: its place and its id."""
         store = open_store(at.location, self._options_at(at.location))
-        return Table(store, OwnedTable(self._owner, at.table_id))
+        return Table(store, OwnedTable(self._owner, at.table_id), follows_outside=self._follows_outside())
 
     def table_at(self, location: str | os.PathLike[str]) -> Table:
         """The table at `location`, which may be anybody's, with the lake's storage options."""
-        return Table.at(location, self._options_at(location))
+        return Table.at(location, self._options_at(location), self._follows_outside())
+
+    def _follows_outside(self) -> bool:
+        """Whether files outside the roots of tables are opened."""
+        return False
 
     def _options_at(self, location: str | os.PathLike[str]) -> Mapping[str, str]:
         """The storage options for a place."""

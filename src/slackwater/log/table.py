@@ -25,20 +25,33 @@ class Table:
     """The table in `store`: as everybody sees it, or, with a `branch`, as one transaction does.
 
     `owned` says whose it is where that is known, as for a table of a lake by its name. Of a table by its path that is
-    found out from its metadata, among the owners that this process has open.
+    found out from its metadata, among the owners that this process has open. With `follows_outside`, files outside the
+    root that the log names are opened, as those of shallow clones are: for tables that are trusted.
     """
 
-    def __init__(self, store: ObjectStore, owned: OwnedTable | None = None, branch: Branch | None = None) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        owned: OwnedTable | None = None,
+        branch: Branch | None = None,
+        follows_outside: bool = False,
+    ) -> None:
         self._store = store
+        self._follows_outside = follows_outside
         self._owned = owned
         self._branch = branch
         # What was listed, from which version on, before the owner was known.
         self._listed: tuple[int, LogListing] | None = None
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Table:
+    def at(
+        cls,
+        path: str | os.PathLike[str],
+        storage_options: Mapping[str, str] | None = None,
+        follows_outside: bool = False,
+    ) -> Table:
         """The table at a path or URL, which need not be there. Raises as `open_store`."""
-        return cls(open_store(path, storage_options))
+        return cls(open_store(path, storage_options), follows_outside=follows_outside)
 
     def __repr__(self) -> str:
         return f"<Table {self.root_url}>"
@@ -64,6 +77,11 @@ class Table:
         if self._owned is not None and not is_attached(self._owned.owner):
             self._owned = None
         return self._owned
+
+    @property
+    def follows_outside(self) -> bool:
+        """Whether files outside the root that the log names are opened."""
+        return self._follows_outside
 
     @property
     def branch(self) -> Branch | None:
@@ -108,7 +126,7 @@ class Branch:
 
         `transaction` is what the branch is part of, and is not kept alive by it.
         """
-        self.table = Table(base.table.store, base.table.owned, self)
+        self.table = Table(base.table.store, base.table.owned, self, base.table.follows_outside)
         """The table as the transaction has it."""
         self._newest = base.through(self.table)
         self._is_open = True

@@ -46,8 +46,10 @@ def assemble(
     domains = dict(staged.domains)
     if adds and row_tracking.assigns_row_ids(table):
         stated = row_tracking.high_water_mark({} if before is None else before.domain_metadata)
-        adds, new_mark = row_tracking.assign(adds, highest_row_id(before), version)
-        if new_mark != stated:
+        # A clone goes on from where its source is.
+        brought = row_tracking.high_water_mark(staged.domains)
+        adds, new_mark = row_tracking.assign(adds, max(highest_row_id(before), brought), version)
+        if new_mark != stated or row_tracking.DOMAIN in domains:
             domain = row_tracking.domain_metadata(new_mark)
             domains[domain.domain] = domain
     if row_tracking.is_enabled(table):

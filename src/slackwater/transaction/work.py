@@ -97,7 +97,7 @@ class TableWork:
         """
         if self.read_snapshot is None:
             raise InvalidArgument("a table that is being created has no rows to delete")
-        deletions = file_deletions(self.store, files, rows)
+        deletions = file_deletions(self.store, files, rows, self.table.follows_outside)
         again = self.staged.row_deletions.keys() & deletions.keys()
         if again:
             raise InvalidArgument(

@@ -15,6 +15,7 @@ from slackwater.lake.lake import LogLake
 from slackwater.lake.rerun import RETRIES, run_again
 from slackwater.lake.time_slice import Instant, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
+from slackwater.maintenance.clone import CloneResult
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.schema.schema import StructType
@@ -38,6 +39,14 @@ LAKE_RESTORE_RESULT = spark_types.StructType(
     ]
 )
 """The columns of what `Lake.restore` answers: `version` is the one that the table was; sizes in bytes."""
+
+LAKE_CLONE_RESULT = spark_types.StructType(
+    [
+        *LAKE_RESTORE_RESULT.fields[:2],
+        *(spark_types.StructField(name, spark_types.LongType()) for name in CloneResult.__dataclass_fields__),
+    ]
+)
+"""The columns of what `Lake.clone` answers: `version` is the one that was cloned; sizes in bytes."""
 
 
 class Lake(LogLake):
@@ -195,6 +204,31 @@ class Lake(LogLake):
         done = super().restore(as_of, tables, ignore_missing_files=ignored, user_metadata=said, retries=retries)
         rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
         return given_rows(session, rows, LAKE_RESTORE_RESULT)
+
+    def clone(  # type: ignore[override]  # as answers are DataFrames here
+        self,
+        as_of: Instant,
+        to: LogLake | str | os.PathLike[str],
+        tables: Sequence[str] | None = None,
+        *,
+        user_metadata: str | None = None,
+    ) -> DataFrame:
+        """As `LogLake.clone`: one row a table, LAKE_CLONE_RESULT.
+
+        The clones are read where the setting `spark.slackwater.allowPathsOutsideRoot` is true.
+        """
+        session = self._session()
+        said = SessionSettings.of(session).user_metadata if user_metadata is None else user_metadata
+        done = super().clone(as_of, to, tables, user_metadata=said)
+        rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
+        return given_rows(session, rows, LAKE_CLONE_RESULT)
+
+    def _opened_beside(self, root: str | os.PathLike[str]) -> LogLake:
+        return type(self).open(root, storage_options=self._storage_options, spark=self._session())
+
+    def _follows_outside(self) -> bool:
+        session = self._spark or SparkSession.getActiveSession()
+        return session is not None and stores.follows_outside(session)
 
     def _options_at(self, location: str | os.PathLike[str]) -> Mapping[str, str]:
         session = self._spark or SparkSession.getActiveSession()

@@ -92,6 +92,11 @@ class TimeSliceTable(DeltaTable):
     def _snapshot_for_rows(self) -> Snapshot:
         raise self._refused("system time")
 
+    def _snapshot_to_clone(self, version: int | None = None, timestamp: int | None = None) -> Snapshot:
+        if version is not None or timestamp is not None:
+            raise self._refused("a clone of another version")
+        return self._slice
+
     def _snapshot_for_upkeep(self, what: str) -> Snapshot:
         raise self._refused(what)
 

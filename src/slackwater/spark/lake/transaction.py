@@ -170,6 +170,10 @@ class TransactionTable(DeltaTable):
     def _snapshot(self) -> Snapshot:
         return self._transaction.reading(self._name).snapshot
 
+    def _snapshot_to_clone(self, version: int | None = None, timestamp: int | None = None) -> Snapshot:
+        del version, timestamp
+        return self._snapshot_for_upkeep("a clone")
+
     def _snapshot_for_upkeep(self, what: str) -> Snapshot:
         raise OperationNotAllowed(
             f"{what} is no part of a transaction: do it before or after, with lake.table({self._name!r})"

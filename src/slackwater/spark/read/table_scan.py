@@ -189,6 +189,11 @@ class TableScan:
         return not self.by_arrow and should_distribute(self.snapshot, self.options.replay)
 
     @property
+    def follows_outside(self) -> bool:
+        """Whether files outside the table's root are read: as the reader is told, or the table was reached."""
+        return self.options.allow_paths_outside_root or self.snapshot.table.follows_outside
+
+    @property
     def by_arrow(self) -> bool:
         """Whether executors read the rows in Python, where Spark has no connector for the table's store."""
         return self._source.by_arrow
@@ -196,7 +201,7 @@ class TableScan:
     @cached_property
     def _source(self) -> RowSource:
         way = row_way(self.spark, self.snapshot.store, self.options.rows)
-        outside = self.options.allow_paths_outside_root
+        outside = self.follows_outside
         made = ByArrow if way == RowWay.ARROW else BySpark
         return made(self.spark, self.snapshot, self.locations, self.zone, outside)
 
@@ -208,7 +213,7 @@ class TableScan:
     @cached_property
     def locations(self) -> DataLocations:
         """Where the table's files are."""
-        return DataLocations(self.snapshot.store, self.options.allow_paths_outside_root)
+        return DataLocations(self.snapshot.store, self.follows_outside)
 
     @cached_property
     def columns(self) -> tuple[StructField, ...]:

@@ -14,6 +14,7 @@ from slackwater.spark.session.options import Options
 from slackwater.storage.hadoop_settings import merged_options, storage_options_of
 from slackwater.storage.location import LOCAL, MEMORY, is_on_hadoop, parse_location
 
+_OUTSIDE = "spark.slackwater.allowPathsOutsideRoot"
 _HADOOP, _STORES = "spark.hadoop.", "fs."
 
 
@@ -25,7 +26,13 @@ def table_at(spark: SparkSession, path: str, options: Options | None = None) -> 
     Raises as `open_store`.
     """
     path = on_default_file_system(spark, path)
-    return Table.at(path, storage_options(spark, path, options))
+    told = options is not None and options.flag("allowPathsOutsideRoot")
+    return Table.at(path, storage_options(spark, path, options), told or follows_outside(spark))
+
+
+def follows_outside(spark: SparkSession) -> bool:
+    """Whether the session trusts its tables to name files outside their roots. Raises InvalidArgument."""
+    return Options({_OUTSIDE: spark.conf.get(_OUTSIDE, None)}).flag(_OUTSIDE)
 
 
 def storage_options(spark: SparkSession, path: str, options: Options | None = None) -> dict[str, str]:

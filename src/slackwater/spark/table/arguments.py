@@ -9,6 +9,8 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
 
+_KINDS = {str: "string", bool: "boolean", dict: "dict", int: "int"}
+
 
 def parsed_type(given: Any) -> spark_types.DataType:
     """A Spark type, or what its DDL text says. Raises InvalidArgument."""
@@ -30,3 +32,9 @@ def text_argument(what: str, value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidArgument(f"{what} must be a text, found {value!r} of type {type(value).__name__}")
     return value
+
+
+def require_type(name: str, value: object, kind: type) -> None:
+    """Raise ValueError, as delta-spark does, for a `value` of the argument `name` that is of another kind."""
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ValueError(f"{name} needs to be a {_KINDS[kind]} but got '{type(value)}'.")

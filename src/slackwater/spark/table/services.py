@@ -9,6 +9,7 @@ from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.services.restore import restore_table
 from slackwater.spark.services.vacuum import vacuum_table
+from slackwater.spark.table.arguments import require_type
 
 
 class TableServices:
@@ -24,10 +25,7 @@ class TableServices:
         were vacuumed, unless `spark.sql.files.ignoreMissingFiles` is true; OperationNotAllowed for an append-only
         table, and DeltaConcurrentModificationException and its kinds: the table is unchanged then.
         """
-        if isinstance(version, bool) or not isinstance(version, int):
-            raise ValueError(  # noqa: TRY004  (as delta-spark)
-                f"version needs to be a int but got '{type(version)}'."
-            )
+        require_type("version", version, int)
         return self._restore(version=version)
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
@@ -35,10 +33,7 @@ class TableServices:
 
         Raises TimestampOutOfRange for a time before the first version that is left, or after the last.
         """
-        if not isinstance(timestamp, str):
-            raise ValueError(  # noqa: TRY004  (as delta-spark)
-                f"timestamp needs to be a string but got '{type(timestamp)}'."
-            )
+        require_type("timestamp", timestamp, str)
         return self._restore(timestamp=timestamp)
 
     def vacuum(

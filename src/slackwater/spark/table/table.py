@@ -13,17 +13,22 @@ from typing_extensions import Self
 from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.lake.time_slice import Instant
 from slackwater.log.describe import describe_detail, describe_history
+from slackwater.log.history import to_ms
 from slackwater.log.segment import list_log
 from slackwater.log.table import Table
 from slackwater.protocol.actions.file_names import LOG
+from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.history.system_time import SystemTime
 from slackwater.spark.read.load import load_table
+from slackwater.spark.services.clone import clone_table
+from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.session.names import table_path
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.table.alter import TableAlterations
+from slackwater.spark.table.arguments import require_type
 from slackwater.spark.table.builder import (
     CREATE,
     CREATE_IF_NOT_EXISTS,
@@ -211,12 +216,60 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         It is of a table with row tracking and in-commit timestamps, from `since` on, or as far back as rows can be
         followed; `rowTracking` adds `_row_id` and `_row_commit_version`. Instants are as `Lake.as_of` takes them.
         """
-        allowed = Options(self._options).flag("allowPathsOutsideRoot")
+        allowed = Options(self._options).flag("allowPathsOutsideRoot") or self._table.follows_outside
         return SystemTime(self._spark, self._snapshot_for_rows, since, rowTracking, allowed)
 
     def detail(self) -> DataFrame:
         """One row that describes the table: DETAIL_SCHEMA; sizes in bytes."""
         return self._frame([describe_detail(self._snapshot())], DETAIL_SCHEMA)
+
+    def clone(
+        self,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """A table of its own at `target`, an absolute path or URL, that has the rows of this one, by its files.
+
+        Nothing is copied: `isShallow` must be true. What is written to either is not seen by the other. `properties` go
+        before those of this table. With `replace` a table that is there becomes the clone. Others read it with
+        `allowPathsOutsideRoot`, an option and the setting `spark.slackwater.allowPathsOutsideRoot`: its files are not
+        below its root. VACUUM of this table deletes what only the clone still needs. Raises UnsupportedFeature,
+        TableAlreadyExists, InvalidArgument for a place with other files.
+        """
+        return self._cloned(self._snapshot_to_clone(), target, isShallow, replace, properties)
+
+    def cloneAtVersion(
+        self,
+        version: int,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """As `clone`, of the table as it was in `version`; `target`, `isShallow`, `replace`, `properties` as there.
+
+        Raises VersionNotFound, DataFileNotFound where files of then were vacuumed.
+        """
+        require_type("version", version, int)
+        return self._cloned(self._snapshot_to_clone(version=version), target, isShallow, replace, properties)
+
+    def cloneAtTimestamp(
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """As `cloneAtVersion`, of the version of `timestamp`, text as `timestampAsOf` takes it.
+
+        `target`, `isShallow`, `replace`, `properties` as in `clone`. Raises TimestampOutOfRange.
+        """
+        require_type("timestamp", timestamp, str)
+        moment = to_ms(timestamp, time_zone(session_zone(self._spark)))
+        return self._cloned(self._snapshot_to_clone(timestamp=moment), target, isShallow, replace, properties)
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the newest version now, rather than when `delta.checkpointInterval` asks for it."""
@@ -246,6 +299,20 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         snapshot = self._snapshot()
         require_not_past_transaction(snapshot)
         return snapshot
+
+    def _cloned(
+        self, source: Snapshot, target: str, is_shallow: bool, is_replaced: bool, properties: Mapping[str, str] | None
+    ) -> DeltaTable:
+        options = {key: value for key, value in self._options.items() if key.lower().startswith("fs.")}
+        return DeltaTable(
+            self._spark, clone_table(self._spark, source, target, is_shallow, is_replaced, properties), options
+        )
+
+    def _snapshot_to_clone(self, version: int | None = None, timestamp: int | None = None) -> Snapshot:
+        """What a clone is made of: as it is now, unless another version is named."""
+        if version is None and timestamp is None:
+            return self._snapshot_for_rows()
+        return Snapshot.open(self._snapshot_for_rows().table, version, timestamp)
 
     def _snapshot_for_upkeep(self, what: str) -> Snapshot:
         """The table for `what` is done to its log; not every view of a table lets that happen."""

@@ -58,7 +58,7 @@ class ConflictCheck:
     _vectors: LoadedVectors = field(init=False)
 
     def __post_init__(self) -> None:
-        self._vectors = LoadedVectors(self.snapshot.store)
+        self._vectors = LoadedVectors(self.snapshot.store, self.snapshot.table.follows_outside)
 
     def take_rebased(self) -> dict[str, FileDeletion]:
         """The staged deletions of rows that must follow another state of their files, by canonical path; once."""

@@ -95,7 +95,9 @@ class FileDeletion:
         return replace(self.file, data_change=True, stats=stats, deletion_vector=self.written)
 
 
-def file_deletions(store: ObjectStore, files: pa.Table, rows: Mapping[str, BitMap64]) -> dict[str, FileDeletion]:
+def file_deletions(
+    store: ObjectStore, files: pa.Table, rows: Mapping[str, BitMap64], follows_outside: bool = False
+) -> dict[str, FileDeletion]:
     """The deletion of `rows` (by `path`, physical indexes) of live `files` (columns of ADD_SCHEMA), by canonical path.
 
     Vectors that files have are read, and the footers of files that do not say how many rows they have. Raises
@@ -105,12 +107,12 @@ def file_deletions(store: ObjectStore, files: pa.Table, rows: Mapping[str, BitMa
     touched = files.filter(pc.is_in(files["path"], value_set=pa.array(list(rows), pa.string())))
     adds = as_adds(touched, data_change=True)
     _validate_paths(store, adds, rows)
-    vectors = LoadedVectors(store)
+    vectors = LoadedVectors(store, follows_outside)
     nodes = [add.deletion_vector.to_json() if add.deletion_vector else None for add in adds]
     vectors.load(nodes)
     found = {
         canonical_path(add.path): FileDeletion(add, vectors[node], rows[add.path], num_rows)
-        for add, node, num_rows in zip(adds, nodes, _row_counts(store, adds), strict=True)
+        for add, node, num_rows in zip(adds, nodes, _row_counts(store, adds, follows_outside), strict=True)
     }
     if len(found) < len(adds):
         raise InvalidArgument(f"{store.root_url}: two of the files whose rows are deleted have the same path")
@@ -157,20 +159,20 @@ def _validate_rows(store: ObjectStore, deletion: FileDeletion) -> None:
         raise InvalidArgument(f"{where}: row {gone.min()} is to be deleted, but is deleted already")
 
 
-def _row_counts(store: ObjectStore, adds: Sequence[AddFile]) -> list[int]:
+def _row_counts(store: ObjectStore, adds: Sequence[AddFile], follows_outside: bool) -> list[int]:
     """The physical rows of each file, by its statistics, else by its footer."""
     counts = [add.num_records for add in adds]
     silent = [number for number, count in enumerate(counts) if count is None]
     if silent:
         with ThreadPoolExecutor(min(_FOOTERS_AT_ONCE, len(silent))) as pool:
-            found = pool.map(lambda number: _rows_in_footer(store, adds[number].path), silent)
+            found = pool.map(lambda number: _rows_in_footer(store, adds[number].path, follows_outside), silent)
             for number, rows in zip(silent, found, strict=True):
                 counts[number] = rows
     return [count or 0 for count in counts]
 
 
-def _rows_in_footer(store: ObjectStore, path: str) -> int:
-    holder, name = opened_place(store, file_place(store, path))
+def _rows_in_footer(store: ObjectStore, path: str, follows_outside: bool) -> int:
+    holder, name = opened_place(store, file_place(store, path, follows_outside))
     try:
         footer, _ = parquet_footer(holder, name)
     except ObjectNotFound as error:

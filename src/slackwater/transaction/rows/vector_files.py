@@ -77,8 +77,9 @@ def delete_vector_files(store: ObjectStore, paths: Sequence[str]) -> str | None:
 class LoadedVectors:
     """The vectors of a table's files by their unique ids, each read when it is first asked for."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, follows_outside: bool = False) -> None:
         self._store = store
+        self._follows_outside = follows_outside
         self._known: dict[str, BitMap64] = {}
 
     def remember(self, vector: DeletionVectorDescriptor, deleted: BitMap64) -> None:
@@ -93,7 +94,7 @@ class LoadedVectors:
         wanted = {_id(node): node for node in vectors if node is not None}
         missing = {key: node for key, node in wanted.items() if key not in self._known}
         if missing:
-            loaded = load_deletion_vectors(self._store, list(missing.values()))
+            loaded = load_deletion_vectors(self._store, list(missing.values()), self._follows_outside)
             self._known.update(zip(missing, loaded, strict=True))
 
     def __getitem__(self, vector: Mapping[str, Any] | None) -> BitMap64:

@@ -1,0 +1,219 @@
+"""Shallow clones: a table of its own whose first version has the files of another, where they are.
+
+Nothing is copied but what the log says. The clone writes files of its own below its own root, and never changes those
+of its source. Source: delta-protocol.md "Add File and Remove File" (absolute paths), "Deletion Vector Descriptor
+Schema" (`p`), "Row Tracking"; delta-spark's CLONE (names of parameters, metrics and result).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import InvalidArgument, TableAlreadyExists
+from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.table import Table
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata
+from slackwater.protocol.actions.deletion_vectors import ON_DISK_ABSOLUTE, DeletionVectorDescriptor
+from slackwater.protocol.actions.file_names import LOG
+from slackwater.protocol.actions.files import AddFile, RemoveFile
+from slackwater.protocol.actions.paths import canonical_path, is_absolute
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.features.column_mapping import NONE
+from slackwater.protocol.features.managed_commits import keeping_owner, kept_properties, without_owner
+from slackwater.protocol.features.support import with_features, with_required_features, with_versions
+from slackwater.protocol.properties.properties import (
+    COLUMN_MAPPING_MODE,
+    TableProperties,
+    split_properties,
+    validate_properties,
+)
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.begin import begin_table
+from slackwater.transaction.clock import Clock
+from slackwater.transaction.rows.recommit import as_adds, as_removes
+from slackwater.transaction.table.definition import TableActions
+from slackwater.transaction.transaction import TableTransaction
+
+OPERATION = "CLONE"
+
+
+@dataclass(frozen=True, slots=True)
+class CloneResult:
+    """What a CLONE did, by delta-spark's names: numbers of files, sizes in bytes. A shallow one copies none."""
+
+    source_table_size: int
+    source_num_of_files: int
+    num_removed_files: int
+    num_copied_files: int
+    removed_files_size: int
+    copied_files_size: int
+
+    def metrics(self) -> dict[str, str]:
+        """The same as operation metrics."""
+        names = {
+            "sourceTableSize": self.source_table_size,
+            "sourceNumOfFiles": self.source_num_of_files,
+            "numRemovedFiles": self.num_removed_files,
+            "numCopiedFiles": self.num_copied_files,
+            "removedFilesSize": self.removed_files_size,
+            "copiedFilesSize": self.copied_files_size,
+        }
+        return {name: str(value) for name, value in names.items()}
+
+    def to_dict(self) -> dict[str, int]:
+        """The fields by their names."""
+        return asdict(self)
+
+
+def shallow_clone(
+    source: Snapshot,
+    target: Table,
+    is_replaced: bool = False,
+    properties: Mapping[str, str] | None = None,
+    user_metadata: str | None = None,
+    clock: Clock | None = None,
+) -> CloneResult:
+    """Make `target` a table with the rows, schema, settings and domains of `source`, by one commit.
+
+    `properties` go before those of the source. Where `is_replaced`, a table that is there becomes the clone by a new
+    version, and keeps its id and its owner. Raises TableAlreadyExists for a table that is there otherwise,
+    InvalidArgument for a place with other files or the source's own, UnsupportedFeature, and what every commit raises:
+    nothing is changed then.
+    """
+    clock = clock or Clock()
+    replaced = _replaced(target, is_replaced)
+    if target.root_url == source.store.root_url:
+        raise InvalidArgument(f"{target.root_url}: a table cannot be cloned onto itself: name another place")
+    defined = cloned_table(source, properties or {}, clock, replaced)
+    transaction = begin_table(target, defined, replaced, clock)
+    return commit_clone(transaction, source, replaced, user_metadata)
+
+
+def commit_clone(
+    transaction: TableTransaction, source: Snapshot, replaced: Snapshot | None = None, user_metadata: str | None = None
+) -> CloneResult:
+    """Commit the files of `source` with `transaction`, which makes the table, or takes the place of `replaced`."""
+    files = source.files(columns=ADD_SCHEMA.names)
+    gone = None if replaced is None else replaced.live_files(ADD_SCHEMA.names)
+    if gone is not None:
+        transaction.read_whole_table()
+    adds = _elsewhere(source.store, as_adds(files, data_change=True))
+    removes = [] if gone is None else as_removes(gone, transaction.clock.now_ms())
+    # What a clone of before has already stays: one commit cannot both add and remove a file.
+    stays = {_key(add) for add in adds} & {_key(remove) for remove in removes}
+    transaction.add([add for add in adds if _key(add) not in stays])
+    transaction.remove([remove for remove in removes if _key(remove) not in stays])
+    transaction.staged.known_files = True
+    went = [remove for remove in removes if _key(remove) not in stays]
+    result = CloneResult(_size(files), files.num_rows, len(went), 0, sum(remove.size or 0 for remove in went), 0)
+    parameters = {
+        "source": f"delta.`{source.table.location}`",
+        "sourceVersion": str(source.version),
+        "isShallow": "true",
+    }
+    transaction.commit(OPERATION, parameters, result.metrics(), user_metadata)
+    return result
+
+
+def cloned_table(
+    source: Snapshot, properties: Mapping[str, str], clock: Clock, replaced: Snapshot | None = None
+) -> TableActions:
+    """Protocol, metadata and domains of a clone; it has no owner but the one of the table that it takes the place of.
+
+    Raises InvalidArgument for properties that a table cannot have.
+    """
+    plain = without_owner(source.configuration)
+    metadata = _metadata(plain.metadata, properties, clock, replaced)
+    protocol = plain.protocol
+    if replaced is not None:
+        versions = with_versions(replaced.protocol, protocol.min_reader_version, protocol.min_writer_version)
+        protocol = with_features(versions, plain.supported_features)
+    features = split_properties(properties).features
+    configuration = with_required_features(TableConfiguration(protocol, metadata), features)
+    return TableActions(configuration, tuple(_domains(source, replaced)))
+
+
+def _metadata(source: Metadata, properties: Mapping[str, str], clock: Clock, replaced: Snapshot | None) -> Metadata:
+    given = split_properties(properties)
+    mode = TableProperties(given.plain).get(COLUMN_MAPPING_MODE)
+    now = TableProperties(source.configuration).get(COLUMN_MAPPING_MODE, NONE)
+    if mode is not None and mode.lower() != now.lower():
+        raise InvalidArgument(
+            f"{COLUMN_MAPPING_MODE} of a clone is that of its source, {now}: its files have the columns by these "
+            "names; change it afterwards"
+        )
+    kept = kept_properties(source.configuration)
+    configuration = {key: value for key, value in source.configuration.items() if key not in kept}
+    folded = {key.lower(): key for key in configuration}
+    for key, value in {**validate_properties(given.plain), **given.constraints}.items():
+        configuration.pop(folded.get(key.lower(), ""), None)
+        configuration[key] = value
+    if replaced is None:
+        return replace(source, id=clock.new_id(), created_time=clock.now_ms(), configuration=configuration)
+    old = replaced.metadata
+    mine = replace(source, id=old.id, created_time=old.created_time, configuration=configuration)
+    return keeping_owner(old, mine)
+
+
+def _domains(source: Snapshot, replaced: Snapshot | None) -> list[DomainMetadata]:
+    own = source.domain_metadata
+    gone = [] if replaced is None else [d for name, d in replaced.domain_metadata.items() if name not in own]
+    return [*own.values(), *(replace(domain, removed=True) for domain in gone)]
+
+
+def _replaced(target: Table, is_replaced: bool) -> Snapshot | None:
+    if target.list_log().latest_version is not None:
+        if not is_replaced:
+            raise TableAlreadyExists(
+                f"{target.root_url} is a Delta table already: clone to another place, or say that it is to be replaced"
+            )
+        return Snapshot.open(target)
+    require_empty(target)
+    return None
+
+
+def require_empty(target: Table) -> None:
+    """Raise InvalidArgument where there are files at the place of a table that is to be."""
+    other = next((meta.path for meta in target.store.list_from("", recursive=True) if _counts(meta.path)), None)
+    if other is not None:
+        raise InvalidArgument(
+            f"{target.root_url} is not empty, and is no Delta table: it has {other}; clone to a place of its own"
+        )
+
+
+def _counts(path: str) -> bool:
+    return not path.startswith((".", f"{LOG}/"))
+
+
+def _elsewhere(store: ObjectStore, adds: Sequence[AddFile]) -> list[AddFile]:
+    """`adds` of the table in `store`, as any other table can name them."""
+    root = store.root_url
+    return [
+        replace(
+            add,
+            path=add.path if is_absolute(add.path) else f"{root}/{add.path.removeprefix('./')}",
+            deletion_vector=None if add.deletion_vector is None else _vector(root, add.deletion_vector),
+        )
+        for add in adds
+    ]
+
+
+def _vector(root: str, vector: DeletionVectorDescriptor) -> DeletionVectorDescriptor:
+    relative = vector.relative_path
+    if relative is None:
+        return vector
+    return replace(vector, storage_type=ON_DISK_ABSOLUTE, path_or_inline_dv=f"{root}/{quote(relative)}")
+
+
+def _key(action: AddFile | RemoveFile) -> tuple[str, str | None]:
+    return canonical_path(action.path), action.deletion_vector_id
+
+
+def _size(files: pa.Table) -> int:
+    return int(pc.sum(files["size"], min_count=0).as_py() or 0)

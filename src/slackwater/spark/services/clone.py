@@ -1,0 +1,65 @@
+"""CLONE for a session: where the clone is to be, the settings of commits, the arguments as delta-spark wants them.
+
+Source: delta-spark's CLONE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from slackwater.errors import UnsupportedFeature
+from slackwater.log.table import Table
+from slackwater.maintenance.clone import shallow_clone
+from slackwater.protocol.actions.paths import is_absolute
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.names import table_path
+from slackwater.spark.session.options import Options
+from slackwater.spark.session.progress import Progress
+from slackwater.spark.session.stores import table_at
+from slackwater.spark.table.arguments import require_type
+
+
+def clone_table(
+    spark: SparkSession,
+    source: Snapshot,
+    target: str,
+    is_shallow: bool,
+    is_replaced: bool,
+    properties: Mapping[str, str] | None,
+) -> Table:
+    """As `slackwater.maintenance.clone.shallow_clone`, with the session's settings; the clone, as it is to be reached.
+
+    Raises UnsupportedFeature for a clone that is not shallow and for names in a catalog, ValueError for arguments of
+    another type.
+    """
+    path = _path_of(target, is_shallow, is_replaced, properties)
+    settings = SessionSettings.of(spark)
+    # Its files are where the source has them.
+    clone = table_at(spark, path, Options({"allowPathsOutsideRoot": "true"}))
+    with Progress.of(spark, "CLONE") as progress, progress.stage("listing files"):
+        result = shallow_clone(source, clone, is_replaced, properties, settings.user_metadata)
+        progress.done(files=result.source_num_of_files)
+    return clone
+
+
+def _path_of(target: Any, is_shallow: Any, is_replaced: Any, properties: Any) -> str:
+    require_type("target", target, str)
+    require_type("isShallow", is_shallow, bool)
+    require_type("replace", is_replaced, bool)
+    if properties is not None:
+        require_type("properties", properties, dict)
+    if not is_shallow:
+        raise UnsupportedFeature(
+            "only shallow clones are made (isShallow=True), as by delta-spark; for a copy of the rows write "
+            "table.toDF() to the other place (DELTA_UNSUPPORTED_DEEP_CLONE)"
+        )
+    path = table_path(target) or target
+    if not is_absolute(path):
+        raise UnsupportedFeature(
+            f"{target}: tables are found by path in this version: name an absolute path or a URL, or delta.`/path`"
+        )
+    return path
