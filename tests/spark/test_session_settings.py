@@ -359,6 +359,41 @@ def _catalog(spark: SparkSession, path: Path, conf: Setting) -> None:
     session.sql("SHOW TABLES").collect()
 
 
+def _three_files(spark: SparkSession, path: Path, **properties: str) -> DeltaTable:
+    spark.range(0, 30, 1, 3).write.format("delta").options(**properties).save(str(path))
+    return DeltaTable.forPath(spark, str(path))
+
+
+def _rewritten(table: DeltaTable) -> int:
+    return int(table.optimize().executeCompaction().collect()[0]["metrics"]["numFilesRemoved"])
+
+
+def _optimize_min(spark: SparkSession, path: Path, conf: Setting) -> None:
+    table = _three_files(spark, path)
+    conf(f"{DELTA}optimize.minFileSize", "10")
+    assert _rewritten(table) == 0
+    conf(f"{DELTA}optimize.minFileSize", "100000")
+    assert _rewritten(table) == 3
+
+
+def _optimize_max(spark: SparkSession, path: Path, conf: Setting) -> None:
+    table = _three_files(spark, path)
+    conf(f"{DELTA}optimize.maxFileSize", "10")
+    assert _rewritten(table) == 0
+    conf(f"{DELTA}optimize.maxFileSize", "1200")
+    assert _rewritten(table) == 2
+
+
+def _optimize_deleted(spark: SparkSession, path: Path, conf: Setting) -> None:
+    table = _three_files(spark, path, **{"delta.enableDeletionVectors": "true"})
+    table.delete("id = 3")
+    conf(f"{DELTA}optimize.minFileSize", "10")
+    conf(f"{DELTA}optimize.maxDeletedRowsRatio", "0.1")
+    assert _rewritten(table) == 0, "a row of ten is not more than a tenth"
+    conf(f"{DELTA}optimize.maxDeletedRowsRatio", "0.09")
+    assert _rewritten(table) == 1
+
+
 OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     f"{DELTA}properties.defaults.<name>": _property_defaults,
     f"{DELTA}schema.autoMerge.enabled": _auto_merge,
@@ -373,6 +408,9 @@ OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     f"{DELTA}vacuum.lite.enabled": _vacuum_lite,
     f"{DELTA}vacuum.logging.enabled": _vacuum_logging,
     "spark.sql.files.ignoreMissingFiles": _missing_files,
+    f"{DELTA}optimize.minFileSize": _optimize_min,
+    f"{DELTA}optimize.maxFileSize": _optimize_max,
+    f"{DELTA}optimize.maxDeletedRowsRatio": _optimize_deleted,
     "spark.sql.sources.partitionOverwriteMode": _dynamic,
     "spark.sql.session.timeZone": _zone,
     "spark.sql.sources.default": _default_source,

@@ -26,7 +26,8 @@ from slackwater.storage.parquet_footer import RowGroup, leaf_count, parquet_file
 from slackwater.storage.store import ObjectStore
 
 _BATCH_ROWS = 1 << 16
-_UNREADABLE = (ValueError, pa.ArrowException, OSError)
+UNREADABLE = (ValueError, pa.ArrowException, OSError)
+"""What pyarrow raises of a file that it cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def _opened(store: ObjectStore, split: Split, wanted: RowsWanted) -> _OpenFile:
     where = f"{store.root_url}: {split.place}"
     if split.size_bytes is not None:
         # To ask for the size costs a request, so it is asked for where what the log says leads nowhere.
-        with suppress(ObjectNotFound, *_UNREADABLE):
+        with suppress(ObjectNotFound, *UNREADABLE):
             return _OpenFile(FetchedFile(opened, path, split.size_bytes), where, wanted)
     meta = opened.head(path)
     if meta is None:
@@ -117,7 +118,7 @@ def _opened(store: ObjectStore, split: Split, wanted: RowsWanted) -> _OpenFile:
         )
     try:
         return _OpenFile(FetchedFile(opened, path, meta.size_bytes), where, wanted)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise CorruptTable(f"{where} is not a Parquet file that can be read: {error}") from error
 
 
@@ -128,7 +129,7 @@ def _begins_in(group: RowGroup, split: Split, number: int) -> bool:
 
 
 class _OpenFile:
-    """A file whose footer was read, and how the wanted columns come of its own. Raises what `_UNREADABLE` has, too."""
+    """A file whose footer was read, and how the wanted columns come of its own. Raises what `UNREADABLE` has, too."""
 
     def __init__(self, source: FetchedFile, where: str, wanted: RowsWanted) -> None:
         self.footer = footer = read_footer(source)
@@ -190,11 +191,11 @@ class _FetchedGroup:
         """The rows that are left, with all columns that are wanted."""
         first = self.first
         for batch in self.file.rows(self.number, self.pages):
-            yield from _finished(batch, first, self.split, self.file.wanted, self.deleted)
+            yield from finished(batch, first, self.split, self.file.wanted, self.deleted)
             first += batch.num_rows
 
 
-def _finished(
+def finished(
     batch: pa.RecordBatch, first: int, split: Split, wanted: RowsWanted, deleted: npt.NDArray[np.uint64]
 ) -> Iterator[pa.RecordBatch]:
     """The batch, whose first row has the index `first`, with its other columns and without deleted rows."""

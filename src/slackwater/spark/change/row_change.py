@@ -71,6 +71,9 @@ class RowChange:
     UnsupportedFeature for a table that cannot be written.
     """
 
+    is_by_application = True
+    """Whether an application that says how far it is does it once."""
+
     def __init__(self, spark: SparkSession, table: Table, operation: str, alias: str | None = None) -> None:
         try:
             snapshot = Snapshot.open(table)
@@ -79,7 +82,7 @@ class RowChange:
         validate_writable(snapshot.protocol, table.root_url)
         self.settings = SessionSettings.of(spark)
         self.is_skipped = False
-        self._application = self.settings.application
+        self._application = self.settings.application if self.is_by_application else None
         self.spark = spark
         self.snapshot = snapshot
         self.operation = operation
@@ -166,20 +169,20 @@ class RowChange:
         if change_type is not None:
             frame, hidden = frame.withColumn(CHANGE_TYPE, change_type), [*hidden, CHANGE_TYPE]
         written = self.rows.write_changed(frame, changed, recomputed, hidden)
-        return self._keep(written, both_roles=change_type is not None)
+        return self.keep(written, both_roles=change_type is not None)
 
     def copy(self, frame: DataFrame) -> RowsWritten:
         """Write rows that stay as they are to new files."""
         frame, hidden = self.rows.with_kept_ids(frame)
-        return self._keep(self.rows.rewrite(frame, {}, hidden=hidden))
+        return self.keep(self.rows.rewrite(frame, {}, hidden=hidden))
 
     def insert(self, frame: DataFrame, change_type: str | None = None) -> RowsWritten:
         """Write new rows, completed and checked as those of any write."""
-        return self._keep(self.rows.write(frame, {}, change_type=change_type), both_roles=change_type is not None)
+        return self.keep(self.rows.write(frame, {}, change_type=change_type), both_roles=change_type is not None)
 
     def record_changes(self, frame: DataFrame, change_type: str | None) -> RowsWritten:
         """Write rows as change data files; without `change_type` they bring their own."""
-        return self._keep(self.rows.write_changes(frame, change_type, {}))
+        return self.keep(self.rows.write_changes(frame, change_type, {}))
 
     def at_once(self, works: Sequence[FileWork]) -> list[RowsWritten]:
         """Do works that each write files, side by side: one fills the gaps that another's last tasks leave.
@@ -199,7 +202,8 @@ class RowChange:
             self.require_rows(work.num_rows, rows.num_rows)
         return written
 
-    def _keep(self, written: RowsWritten, both_roles: bool = False) -> RowsWritten:
+    def keep(self, written: RowsWritten, both_roles: bool = False) -> RowsWritten:
+        """Stage files that were written; they go again where the change fails."""
         with self._keeping:
             self._written.append(written)
             self.transaction.add(written.adds, fresh=True)
@@ -247,7 +251,8 @@ class RowChange:
         finally:
             for frame in self.kept:
                 release_kept_rows(frame)
-        self.settings.application_was_used(self.spark)
+        if self.is_by_application:
+            self.settings.application_was_used(self.spark)
         return result
 
     def _is_done(self, snapshot: Snapshot) -> bool:

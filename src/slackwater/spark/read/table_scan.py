@@ -153,15 +153,15 @@ class TableScan:
             return empty_frame(self.spark, self.output_schema).select("*")
         return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
 
-    def located(self, files: pa.Table, predicate: Predicate | None = None) -> LocatedRows:
+    def located(self, files: pa.Table, predicate: Predicate | None = None, in_order: bool = False) -> LocatedRows:
         """All live rows of `files` with their ADDRESS; with row tracking also KEPT_ROW_ID and KEPT_COMMIT_VERSION.
 
-        `predicate` as `frame_of` takes it.
+        `predicate` as `frame_of` takes it. With `in_order` addresses ascend from file to file, and are of this frame.
         """
         paths = self.locations.relatives(files["path"].to_pylist())
         urls = self.locations.metadata_urls(paths)
-        numbers = self._numbers.of(urls)
-        by_url = not self.by_arrow and are_by_url(numbers, urls)
+        numbers = range(len(paths)) if in_order else self._numbers.of(urls)
+        by_url = not self.by_arrow and not in_order and are_by_url(numbers, urls)
         by_path = dict(zip(paths, numbers, strict=True))
         test = self._row_group_test(predicate)
         parts = [self._part(part, test, by_path, by_url) for part in _by_vector(files)]

@@ -29,8 +29,13 @@ _CHECKS_RETENTION = f"{DELTA}retentionDurationCheck.enabled"
 _VACUUMS_LITE = f"{DELTA}vacuum.lite.enabled"
 _LOGS_VACUUM = f"{DELTA}vacuum.logging.enabled"
 _PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+_OPTIMIZE_MIN, _OPTIMIZE_MAX = f"{DELTA}optimize.minFileSize", f"{DELTA}optimize.maxFileSize"
+_OPTIMIZE_DELETED = f"{DELTA}optimize.maxDeletedRowsRatio"
 _OBEYED = frozenset(
     {
+        _OPTIMIZE_MIN,
+        _OPTIMIZE_MAX,
+        _OPTIMIZE_DELETED,
         _APP_ID,
         _APP_VERSION,
         _RESETS_APP_VERSION,
@@ -91,6 +96,7 @@ class SessionSettings:
     """What the settings of a session say about operations on Delta tables, as of the start of one operation.
 
     `table_properties`: of tables that are created, by their full keys. `user_metadata`: of every commit.
+    `optimize_min_bytes` and `optimize_max_bytes` are sizes of files; None where nothing is said.
     """
 
     table_properties: Mapping[str, str]
@@ -104,6 +110,9 @@ class SessionSettings:
     vacuums_lite: bool
     logs_vacuum: bool
     resets_app_version: bool
+    optimize_min_bytes: int | None
+    optimize_max_bytes: int | None
+    optimize_max_deleted_ratio: float
     _app_id: str | None
     _app_version: str | None
 
@@ -128,6 +137,9 @@ class SessionSettings:
             _flag(found, _VACUUMS_LITE, default=False),
             _flag(found, _LOGS_VACUUM, default=True),
             _flag(found, _RESETS_APP_VERSION, default=False),
+            _positive(found, _OPTIMIZE_MIN),
+            _positive(found, _OPTIMIZE_MAX),
+            _ratio(found, _OPTIMIZE_DELETED, default=0.05),
             found.get(_APP_ID),
             found.get(_APP_VERSION),
         )
@@ -162,6 +174,26 @@ def _flag(settings: Mapping[str, str], key: str, default: bool) -> bool:
     if text not in ("true", "false"):
         raise InvalidArgument(f"the setting {key} must be true or false, found {settings[key]!r}")
     return text == "true"
+
+
+def _positive(settings: Mapping[str, str], key: str) -> int | None:
+    text = settings.get(key)
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or int(text) == 0:
+        raise InvalidArgument(f"the setting {key} must be a whole number of bytes above 0, found {text!r}")
+    return int(text)
+
+
+def _ratio(settings: Mapping[str, str], key: str, default: float) -> float:
+    text = settings.get(key, str(default))
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise InvalidArgument(f"the setting {key} must be a number from 0 to 1, found {text!r}")
+    return found
 
 
 def _warn_of_ignored(settings: Mapping[str, str]) -> None:

@@ -61,6 +61,21 @@ def row_way(spark: SparkSession, store: ObjectStore, option: str | None = None) 
     return RowWay.ARROW
 
 
+def has_python_workers(spark: SparkSession, store: ObjectStore) -> bool:
+    """Whether executors can read and write files of `store` in Python, also where Spark moves rows by itself.
+
+    Where the session says that Spark shall move them, they do not.
+    """
+    told = spark.conf.get(ROWS, None) or "auto"
+    if told.strip().lower() == RowWay.SPARK or isinstance(store, HadoopStore):
+        return False
+    try:
+        _require_workers(spark, store)
+    except UnsupportedFeature:
+        return False
+    return True
+
+
 def require_connector(spark: SparkSession, store: ObjectStore) -> None:
     """Let pass a place that Spark can read and write by itself; looked up once per session and scheme.
 

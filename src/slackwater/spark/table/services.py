@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.log.table import Table
 from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.services.builder import DeltaOptimizeBuilder, DeltaReorgBuilder
 from slackwater.spark.services.restore import restore_table
 from slackwater.spark.services.vacuum import vacuum_table
 from slackwater.spark.table.arguments import require_type
@@ -17,6 +18,14 @@ class TableServices:
 
     _spark: SparkSession
     _table: Table
+
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """A builder for an OPTIMIZE: `executeCompaction` lets small files become one."""
+        return DeltaOptimizeBuilder(self._spark, self._changing, self._table.root_url)
+
+    def reorg(self) -> DeltaReorgBuilder:
+        """A builder for a REORG: `applyPurge` rewrites files of which rows are deleted by vectors."""
+        return DeltaReorgBuilder(self._spark, self._changing, self._table.root_url)
 
     def restoreToVersion(self, version: int) -> DataFrame:
         """Make the table again what it was in `version`, by a new commit: one row, RESTORE_RESULT.

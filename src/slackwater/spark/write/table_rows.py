@@ -116,7 +116,9 @@ class TableRows:
         ready = ready_rows(frame, self.schema, self.rules, extra_checks)
         rows, hidden = _with_change_type(ready.frame, change_type)
         with violations_named(ready.token, self.table.root_url):
-            files = write_data_files(rows, self.table.store, self.layout(hidden), self._parquet(parquet), data_change)
+            files = write_data_files(
+                rows, self.table.store, self.layout(hidden), self.parquet_options(parquet), data_change
+            )
         return RowsWritten(files, self._with_marks(ready.generated, files.adds))
 
     def write_changed(
@@ -152,21 +154,23 @@ class TableRows:
         self, frame: DataFrame, parquet: Mapping[str, str], data_change: bool = True, hidden: Sequence[str] = ()
     ) -> RowsWritten:
         """Write rows that the table holds already into new files, as they are."""
-        files = write_data_files(frame, self.table.store, self.layout(hidden), self._parquet(parquet), data_change)
+        files = write_data_files(
+            frame, self.table.store, self.layout(hidden), self.parquet_options(parquet), data_change
+        )
         return RowsWritten(files)
 
     def write_changes(self, frame: DataFrame, change_type: str | None, parquet: Mapping[str, str]) -> RowsWritten:
         """Write rows of the table as change data files; without `change_type` they bring their own."""
         rows, _ = _with_change_type(frame, change_type)
         layout = self.layout([CHANGE_TYPE])
-        files = write_data_files(rows, self.table.store, layout, self._parquet(parquet), directory=CHANGE_DATA)
+        files = write_data_files(rows, self.table.store, layout, self.parquet_options(parquet), directory=CHANGE_DATA)
         return RowsWritten(files, None, is_change_data=True)
 
     def _require_own_time(self, spark: SparkSession) -> None:
         if self._time is not None:
             self._time.require_rules(self.rules, self.schema, spark)
 
-    def _parquet(self, options: Mapping[str, str]) -> dict[str, str]:
+    def parquet_options(self, options: Mapping[str, str]) -> dict[str, str]:
         """The writer's options; the table's own codec where they name none."""
         codec = self.properties.get(COMPRESSION_CODEC)
         return {**({"compression": codec} if codec else {}), **options}

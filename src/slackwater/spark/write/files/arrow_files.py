@@ -27,7 +27,8 @@ from slackwater.spark.session.names import quoted
 from slackwater.storage.store import ObjectStore
 
 _FILES = "path string, size_bytes long, modified_ms long, num_rows long, texts array<string>, footer binary"
-_CODEC = "spark.sql.parquet.compression.codec"
+CODEC = "spark.sql.parquet.compression.codec"
+"""The setting of the session that names the codec of Parquet files."""
 _TOLD = re.compile(r"slackwater\.errors\.(\w+): (.*)")
 
 
@@ -48,14 +49,14 @@ def write_arrow_files(
     spark = frame.sparkSession
     schema = frame.schema
     columns = spark_types.StructType([field for field in schema.fields if field.name not in directories])
-    codec, most = options_of(options, spark.conf.get(_CODEC, None) or "snappy")
+    codec, most = options_of(options, spark.conf.get(CODEC, None) or "snappy")
     form = FileFormat(to_arrow_schema(columns), directories, partitions, codec, most)
     # One file is open at a time.
     rows = frame.sortWithinPartitions(*map(quoted, directories)) if directories else frame
     try:
         return files_of(rows.mapInArrow(_writer(store, directory, form), _FILES).toArrow())
     except Exception as error:
-        raised = _raised_in_a_task(error)
+        raised = raised_in_a_task(error)
         if raised is None:
             raise
         raise raised from error
@@ -71,7 +72,7 @@ def _writer(
     return write_files
 
 
-def _raised_in_a_task(error: Exception) -> errors.SlackwaterError | None:
+def raised_in_a_task(error: Exception) -> errors.SlackwaterError | None:
     """The error of this package that a Python worker ended with, None where it was another one."""
     told = _TOLD.findall(str(error))
     kind = getattr(errors, told[-1][0], None) if told else None

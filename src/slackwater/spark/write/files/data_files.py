@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -95,18 +95,20 @@ def write_data_files(
     options: Mapping[str, Any] | None = None,
     data_change: bool = True,
     directory: str = "",
+    partition: Mapping[str, str | None] | None = None,
 ) -> WrittenFiles:
     """Write the rows of `frame`, whose columns are those of the schema, as files of the table.
 
     `options` are those of Spark's Parquet writer; the files get into `directory`, by default into the table's root, in
-    directories named after partition values. Files without rows are left out. Nothing stays behind where it raises.
+    directories named after partition values. With `partition`, values as the log has them, all rows are of that one.
+    Files without rows are left out. Nothing stays behind where it raises.
     Raises UnsupportedFeature where neither Spark nor its executors can write there; StorageRefused where the table's
     directory cannot be written to, or is another one for Spark than for this process; StorageError where a file in it
     cannot be written, or the files do not hold as many rows as Spark wrote.
     """
     by_arrow = row_way(frame.sparkSession, store) == RowWay.ARROW
     written = WrittenFiles(store)
-    rows, directories = _projected(frame, layout, by_arrow)
+    rows, directories = _projected(frame, layout, by_arrow, partition is None)
     counted = CountedRows(rows)
     with staging_for(store, directory) as staging:
         require_shared(frame.sparkSession, store, staging.token)
@@ -114,7 +116,9 @@ def write_data_files(
             files: Iterable[_Staged]
             with _failures_named(store.root_url, staging.rows):
                 if by_arrow:
-                    partitions = [_physical_name(layout, name) for name in layout.partition_columns]
+                    partitions = (
+                        [_physical_name(layout, name) for name in layout.partition_columns] if directories else []
+                    )
                     by_tasks = write_arrow_files(
                         counted.frame, store, staging.rows, directories, partitions, options or {}
                     )
@@ -124,6 +128,8 @@ def write_data_files(
                     files, left_anything = _told(by_tasks, layout), bool(by_tasks)
                 else:
                     files, left_anything = _write_by_spark(counted.frame, store, staging, directories, options or {})
+            if partition is not None:
+                files = (replace(file, values=partition) for file in files)
             found = sum(_finish(store, file, staging, layout, data_change, written) for file in files)
             counted.require(found, store.root_url, left_anything)
         except BaseException:
@@ -132,13 +138,35 @@ def write_data_files(
     return written
 
 
+def place_files(
+    store: ObjectStore,
+    staging: Staging,
+    layout: FileLayout,
+    files: Sequence[FileWritten],
+    partition: Mapping[str, str | None],
+    written: WrittenFiles,
+) -> list[AddFile]:
+    """Give files below `staging`, that executors wrote of rows that were in the table, their places, and tell of them.
+
+    They are of one `partition`, values as the log has them, and are among those that are `written` from now on.
+    """
+    first = len(written.adds)
+    for file in _told(files, layout):
+        _finish(store, replace(file, values=partition), staging, layout, False, written)
+    return written.adds[first:]
+
+
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """A file where it was written; `texts` name its partition. Without its footer it is to be read."""
+    """A file where it was written; `texts` name its partition, or `values`, as the log has them.
+
+    Without its footer it is to be read.
+    """
 
     meta: ObjectMeta
     texts: Sequence[str | None]
     footer: ParquetFooter | None = None
+    values: Mapping[str, str | None] | None = None
 
 
 def _write_by_spark(
@@ -198,7 +226,9 @@ def _failure_below(rows: str, error: Exception) -> str | None:
     return next((line.rpartition("Exception: ")[2] for line in told), None)
 
 
-def _projected(frame: DataFrame, layout: FileLayout, as_texts: bool) -> tuple[DataFrame, list[str]]:
+def _projected(
+    frame: DataFrame, layout: FileLayout, as_texts: bool, into_directories: bool
+) -> tuple[DataFrame, list[str]]:
     """The rows as they go to files, and the names of the columns that become directories, with `as_texts` texts.
 
     Columns that are right as they are stay names: a select that changes nothing still costs calls into the JVM.
@@ -211,7 +241,7 @@ def _projected(frame: DataFrame, layout: FileLayout, as_texts: bool) -> tuple[Da
     if layout.materialize_partitions:
         columns += [_physical(c, layout.mode, annotated) for c in partitioned]
     directories = []
-    for number, column in enumerate(partitioned):
+    for number, column in enumerate(partitioned if into_directories else ()):
         is_plain = str(column.type) in _PLAIN_TEXT and not layout.materialize_partitions and layout.mode == NONE
         if is_plain and not as_texts:
             columns.append(column.name)
@@ -309,10 +339,14 @@ def _finish(
     stats = stats_of_footer(footer, layout.leaves)
     values: dict[str, str | None] = {}
     directories: list[tuple[str, str | None]] = []
-    for column_name, text in zip(layout.partition_columns, file.texts, strict=True):
-        column = _field(layout.schema, column_name)
+    texts = file.texts if file.values is None else [None] * len(layout.partition_columns)
+    for column_name, told in zip(layout.partition_columns, texts, strict=True):
+        column, text = _field(layout.schema, column_name), told
         physical = physical_name(column, layout.mode)
-        values[physical] = None if text is None else _log_text(text, column.type)
+        if file.values is not None:
+            text = values[physical] = file.values[physical]
+        else:
+            values[physical] = None if text is None else _log_text(text, column.type)
         # Files of one task have one name in every directory, so distinct values need distinct ones.
         is_text = str(column.type) == "string" and text is not None
         directories.append((physical, text if is_text else values[physical]))

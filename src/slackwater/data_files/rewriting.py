@@ -1,0 +1,248 @@
+"""Rows of many files as few new ones, in their order, in whatever process has them to do.
+
+Small files are read as a whole, some at a time by several threads: what is known of one holds for all that have its
+schema. Source: delta-protocol.md "Data Files", "Writer Requirements for Row Tracking".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from slackwater.data_files.calendars import OLD_CALENDAR, require_one_calendar
+from slackwater.data_files.conversion import Matched, matched
+from slackwater.data_files.reading import UNREADABLE, RowsWanted, Split, finished, read_splits
+from slackwater.data_files.writing import FileFormat, FileWritten, write_rows
+from slackwater.errors import CorruptTable, DataFileNotFound, ObjectNotFound
+from slackwater.protocol.actions.paths import is_absolute
+from slackwater.storage.gate import opened_place
+from slackwater.storage.parquet_footer import FIELD_ID_KEY
+from slackwater.storage.store import ObjectStore
+
+_SMALL_BYTES = 4 << 20
+_AT_ONCE_BYTES, _AT_ONCE_FILES = 4 << 20, 64
+_MOST_AHEAD = 12
+
+
+@dataclass(frozen=True, slots=True)
+class KeptColumn:
+    """A column of the new files whose value is what a file holds in it, and where that is null the constant `default`.
+
+    With `plus_row` the row's index in its file is added to that.
+    """
+
+    name: str
+    default: str
+    plus_row: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """What is read of files, and how it is written; `kept` columns are among those that are read, and all are written.
+
+    Where a column is kept that counts rows, `wanted` names the column `row`.
+    """
+
+    wanted: RowsWanted
+    form: FileFormat
+    kept: Sequence[KeptColumn] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The files that were written, and how many rows were read for them."""
+
+    files: list[FileWritten]
+    num_read: int
+
+
+def rewrite(store: ObjectStore, splits: Sequence[Split], directory: str, how: Rewriting, readers: int = 1) -> Rewritten:
+    """Write the live rows of whole files, in the order of `splits`, as files below `directory`.
+
+    `readers`: how many threads read. Where it raises, files may be left. Raises as `read_splits` and `write_rows` do.
+    """
+    counted = _Counted(_rows(store, splits, how, readers))
+    files = list(write_rows(counted, store, directory, how.form))
+    return Rewritten(files, counted.num_rows)
+
+
+class _Counted:
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.num_rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.num_rows += batch.num_rows
+            yield batch
+
+
+def _rows(store: ObjectStore, splits: Sequence[Split], how: Rewriting, readers: int) -> Iterator[pa.RecordBatch]:
+    """The rows of `splits`, with the columns that are kept filled in."""
+    for batch in _in_order(store, splits, how.wanted, readers):
+        yield _with_kept(batch, how) if how.kept else batch
+
+
+def _in_order(
+    store: ObjectStore, splits: Sequence[Split], wanted: RowsWanted, readers: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of `splits`; small ones are read ahead, large ones as they come up."""
+    small = _SmallFiles(store, wanted)
+    with ThreadPoolExecutor(readers) as pool:
+        coming: deque[Future[list[pa.RecordBatch]] | Split] = deque()
+        works = _works(splits)
+        while True:
+            while len(coming) < _MOST_AHEAD and (work := next(works, None)) is not None:
+                coming.append(work if isinstance(work, Split) else pool.submit(small.rows, work))
+            if not coming:
+                return
+            first = coming.popleft()
+            yield from read_splits(store, [first], wanted) if isinstance(first, Split) else first.result()
+
+
+def _works(splits: Iterable[Split]) -> Iterator[list[Split] | Split]:
+    """Small files, some at a time, and large ones, in their order."""
+    held: list[Split] = []
+    held_bytes = 0
+    for split in splits:
+        is_small = split.size_bytes is not None and split.size_bytes <= _SMALL_BYTES
+        size = split.size_bytes or 0
+        if held and (not is_small or len(held) == _AT_ONCE_FILES or held_bytes + size > _AT_ONCE_BYTES):
+            yield held
+            held, held_bytes = [], 0
+        if is_small:
+            held.append(split)
+            held_bytes += size
+        else:
+            yield split
+    if held:
+        yield held
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How the wanted columns come of files with this schema."""
+
+    schema: pa.Schema
+    names: list[str]
+    columns: list[Matched]
+
+    def of(self, batch: pa.RecordBatch, wanted: RowsWanted) -> pa.RecordBatch:
+        found = {name: batch.column(batch.schema.get_field_index(name)) for name in self.names}
+        nothing = pa.nulls(batch.num_rows)
+        arrays = [c.convert(nothing if c.name is None else found[c.name]) for c in self.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=wanted.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A file that was read; without a `table` it has none of the columns that are wanted."""
+
+    split: Split
+    layout: _Layout
+    is_old: bool
+    table: pa.Table | None
+
+    def goes_with(self, other: _Opened) -> bool:
+        """Whether what is done to the rows of one is right for those of both."""
+        plain = self.split.deleted is None and other.split.deleted is None and not (self.is_old or other.is_old)
+        return plain and self.layout is other.layout and self.table is not None
+
+
+class _SmallFiles:
+    """Files that are each fetched by one request."""
+
+    def __init__(self, store: ObjectStore, wanted: RowsWanted) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._known: _Layout | None = None
+
+    def rows(self, splits: Sequence[Split]) -> list[pa.RecordBatch]:
+        contents = self._contents(splits)
+        found: list[pa.RecordBatch] = []
+        # Rows of files that differ in nothing that is asked for go on together.
+        alike: list[_Opened] = []
+        for split, content in zip(splits, contents, strict=True):
+            opened = self._opened(split, content)
+            if alike and not (self._are_plain and opened.goes_with(alike[0])):
+                found += self._finished(alike)
+                alike = []
+            alike.append(opened)
+        return found + (self._finished(alike) if alike else [])
+
+    @property
+    def _are_plain(self) -> bool:
+        return self._wanted.row is None and not self._wanted.constants.names
+
+    def _opened(self, split: Split, content: bytes) -> _Opened:
+        where = f"{self._store.root_url}: {split.place}"
+        try:
+            file = pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us")
+            layout = self._layout(file, where)
+            columns = None if len(layout.names) == len(layout.schema) else layout.names
+            is_old = any(key in (file.metadata.metadata or {}) for key in OLD_CALENDAR)
+            table = file.read(columns, use_threads=False) if layout.names else None
+        except UNREADABLE as error:
+            raise CorruptTable(f"{where} is not a Parquet file that can be read: {error}") from error
+        return _Opened(split, layout, is_old, table)
+
+    def _finished(self, alike: Sequence[_Opened]) -> list[pa.RecordBatch]:
+        """The live rows of files that were opened, one or some that are alike, in the columns that are wanted."""
+        one = alike[0]
+        if one.table is None:
+            return list(read_splits(self._store, [opened.split for opened in alike], self._wanted))
+        table = one.table if len(alike) == 1 else pa.concat_tables([o.table for o in alike]).combine_chunks()
+        deleted = np.array([] if one.split.deleted is None else one.split.deleted.to_array(), np.uint64)
+        found: list[pa.RecordBatch] = []
+        first = 0
+        for batch in table.to_batches():
+            rows = one.layout.of(batch, self._wanted)
+            if one.is_old:
+                require_one_calendar(rows, f"{self._store.root_url}: {one.split.place}")
+            found += finished(rows, first, one.split, self._wanted, deleted)
+            first += batch.num_rows
+        return found
+
+    def _contents(self, splits: Sequence[Split]) -> list[bytes]:
+        try:
+            if not any(is_absolute(split.place) for split in splits):
+                return self._store.read_many([split.place for split in splits])
+            opened = [opened_place(self._store, split.place) for split in splits]
+            return [store.read(path) for store, path in opened]
+        except ObjectNotFound as error:
+            raise DataFileNotFound(
+                f"{self._store.root_url}: a data file does not exist: {error}; it may have been vacuumed: restore it"
+            ) from error
+
+    def _layout(self, file: pq.ParquetFile, where: str) -> _Layout:
+        schema, known = file.schema_arrow, self._known
+        if known is not None and schema.equals(known.schema, check_metadata=True):
+            return known
+        by_id = self._wanted.by_id
+        if by_id and len(schema) and not any(FIELD_ID_KEY in (field.metadata or {}) for field in schema):
+            raise CorruptTable(
+                f"{where} has no field ids, and the table finds columns by them: its columns cannot be told"
+            )
+        columns = matched(schema, self._wanted.columns, by_id, where)
+        names = list(dict.fromkeys(column.name for column in columns if column.name is not None))
+        self._known = _Layout(schema, names, columns)
+        return self._known
+
+
+def _with_kept(batch: pa.RecordBatch, how: Rewriting) -> pa.RecordBatch:
+    for kept in how.kept:
+        default = batch.column(batch.schema.get_field_index(kept.default))
+        if kept.plus_row:
+            row = how.wanted.row
+            assert row is not None  # noqa: S101  (what counts rows asks for them)
+            default = pc.add(default, batch.column(batch.schema.get_field_index(row)))
+        at = batch.schema.get_field_index(kept.name)
+        batch = batch.set_column(at, batch.schema.field(at), pc.coalesce(batch.column(at), default))
+    return batch

@@ -1,0 +1,153 @@
+"""OPTIMIZE and REORG: small files become one, rows that were deleted leave the disk with the next vacuum.
+
+Source: delta-spark's OPTIMIZE and REORG ... APPLY (PURGE), by their names and metrics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+
+from slackwater.errors import InvalidArgument
+from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.table import Table
+from slackwater.maintenance.bins import Bin, Packing, bins_of, to_compact, with_vectors
+from slackwater.protocol.features.sql_columns import read_columns
+from slackwater.protocol.properties.properties import TableProperties
+from slackwater.spark.change.row_change import RowChange
+from slackwater.spark.change.row_matches import Condition
+from slackwater.spark.services.metrics import Outcome, sizes_of
+from slackwater.spark.services.rearrangement import Rearrangement, as_compacted
+from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.modes import default_parallelism
+from slackwater.spark.session.progress import Progress
+from slackwater.spark.write.overwrite import partitions_where
+from slackwater.transaction.clock import Clock
+
+OPTIMIZE, REORG = "OPTIMIZE", "REORG"
+TARGET_FILE_SIZE = "delta.targetFileSize"
+_CLOCK = Clock()
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+
+
+@dataclass(frozen=True)
+class Where:
+    """The partitions that an operation is about: a Column or SQL text on partition columns; None for all."""
+
+    given: Column | str | None = None
+
+    def files(self, change: RowChange) -> tuple[pa.Table, str]:
+        """The live files of these partitions, columns of ADD_SCHEMA, and the condition as text.
+
+        Raises InvalidArgument for a condition on other columns, naming them, and for what is no condition.
+        """
+        if self.given is None:
+            return change.snapshot.live_files(ADD_SCHEMA.names), ""
+        condition = Condition.of(change, self.given)
+        partitions = change.snapshot.metadata.partition_columns
+        others = sorted({path[0] for path in read_columns(condition.text, change.snapshot.schema)} - set(partitions))
+        if others:
+            known = f"the table is partitioned by {', '.join(partitions)}" if partitions else "the table has none"
+            raise InvalidArgument(
+                f"{change.snapshot.store.root_url}: the condition of {change.operation} chooses partitions, so it must "
+                f"be on partition columns alone ({known}), found {', '.join(others)} in {condition.text!r}"
+            )
+        files = change.candidates(condition.predicate)
+        assert condition.column is not None  # noqa: S101  (it was given)
+        return partitions_where(change.scan, files, condition.column, change.alias), condition.text
+
+
+def compact(spark: SparkSession, table: Table, where: Where, auto: Packing | None = None) -> Outcome:
+    """Let small files of each partition become one, and files with many deleted rows lose these.
+
+    Nothing is committed where there is nothing to do. Raises InvalidArgument for a condition on other columns than
+    partition columns, and the DeltaConcurrentModificationException that says who changed the same files meanwhile: the
+    table is unchanged then.
+    """
+    change = Rearrangement(spark, table, OPTIMIZE)
+    packing = auto or packing_of(change.settings, change.snapshot.properties)
+
+    def bins(files: pa.Table) -> list[Bin]:
+        return bins_of(to_compact(files, packing), packing)
+
+    told = {"zOrderBy": "[]", "clusterBy": "[]", "auto": "false" if auto is None else "true"}
+    return _run(change, where, bins, told)
+
+
+def purge(spark: SparkSession, table: Table, where: Where) -> Outcome:
+    """Rewrite all files of which rows are deleted by vectors. Raises as `compact` does."""
+    change = Rearrangement(spark, table, REORG)
+    packing = packing_of(change.settings, change.snapshot.properties)
+
+    def bins(files: pa.Table) -> list[Bin]:
+        return bins_of(with_vectors(files), packing, rewrites_single=True)
+
+    return _run(change, where, bins, {"applyPurge": "true"})
+
+
+def _run(
+    change: Rearrangement, where: Where, bins: Callable[[pa.Table], list[Bin]], told: Mapping[str, str]
+) -> Outcome:
+    outcome = Outcome(_CLOCK.now_ms())
+    with Progress.of(change.spark, change.operation, by_arrow=lambda: change.is_by_python) as progress:
+        change.run(lambda: _rearranged(change, where, bins, told, outcome, progress))
+    outcome.end_ms = _CLOCK.now_ms()
+    return outcome
+
+
+def _rearranged(
+    change: Rearrangement,
+    where: Where,
+    bins: Callable[[pa.Table], list[Bin]],
+    told: Mapping[str, str],
+    outcome: Outcome,
+    progress: Progress,
+) -> tuple[Mapping[str, str], Mapping[str, int]]:
+    files, text = where.files(change)
+    chosen = bins(files)
+    gone = pa.concat_tables([each.files for each in chosen]) if chosen else files.slice(0, 0)
+    with progress.stage("rewriting", files=gone.num_rows):
+        change.rewrite(chosen, as_compacted)
+    describe(change, outcome, files, chosen, gone)
+    progress.done(files=gone.num_rows)
+    return {"predicate": orjson.dumps([text] if text else []).decode(), **told}, outcome.operation_metrics()
+
+
+def describe(change: Rearrangement, outcome: Outcome, files: pa.Table, bins: Sequence[Bin], gone: pa.Table) -> None:
+    """Fill in what was done: of the `files` that were looked at, those of `bins` are `gone`."""
+    outcome.added = sizes_of(change.transaction.staged.adds)
+    outcome.removed = gone["size"].to_pylist()
+    outcome.num_partitions = len({tuple(sorted(each.partition_values.items(), key=lambda p: p[0])) for each in bins})
+    outcome.num_bins = len(bins)
+    outcome.num_considered = files.num_rows
+    outcome.num_skipped = files.num_rows - gone.num_rows
+    outcome.parallelism = default_parallelism(change.spark)
+    vectors = [vector for vector in gone["deletionVector"].to_pylist() if vector is not None]
+    outcome.num_vectors = len(vectors)
+    outcome.num_vector_rows = sum(vector["cardinality"] for vector in vectors)
+    outcome.num_columns = len(change.schema)
+    outcome.num_columns_with_stats = len(change.rows.layout().leaves.leaves)
+
+
+def packing_of(settings: SessionSettings, properties: TableProperties) -> Packing:
+    """How large files shall be: as the session says, else as the table does. Raises InvalidArgument."""
+    target = properties.get(TARGET_FILE_SIZE)
+    default = Packing() if target is None else Packing(_bytes(target), _bytes(target))
+    return Packing(
+        settings.optimize_min_bytes or default.min_bytes,
+        settings.optimize_max_bytes or default.max_bytes,
+        settings.optimize_max_deleted_ratio,
+    )
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    unit = _UNITS.get(found[2]) if found else None
+    if found is None or unit is None or int(found[1]) == 0:
+        raise InvalidArgument(f"{TARGET_FILE_SIZE} must be a size such as 128mb or 134217728, found {text!r}")
+    return int(found[1]) * unit
