@@ -21,6 +21,7 @@ def test_the_public_names_are_these() -> None:
     assert sorted(slackwater.__all__) == [
         "AddFile",
         "DeltaMergeBuilder",
+        "DeltaOptimizeBuilder",
         "DeltaTable",
         "DeltaTableBuilder",
         "IdentityGenerator",
@@ -100,8 +101,10 @@ def test_the_public_methods_of_a_table_are_delta_sparks_and_our_own() -> None:
         "isDeltaTable",
         "merge",
         "moveColumn",
+        "optimize",
         "removeDomainMetadata",
         "renameColumn",
+        "reorg",
         "replace",
         "replaceColumns",
         "restoreToTimestamp",

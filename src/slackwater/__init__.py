@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from slackwater.spark.enable import enable
     from slackwater.spark.lake.lake import Lake
     from slackwater.spark.read.load import refresh
+    from slackwater.spark.services.builder import DeltaOptimizeBuilder
     from slackwater.spark.table.builder import DeltaTableBuilder, IdentityGenerator
     from slackwater.spark.table.table import DeltaTable
     from slackwater.transaction.without_spark import Transaction
@@ -35,6 +36,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "AddFile",
     "DeltaMergeBuilder",
+    "DeltaOptimizeBuilder",
     "DeltaTable",
     "DeltaTableBuilder",
     "IdentityGenerator",
@@ -59,6 +61,7 @@ _ON_DEMAND = {
     "refresh": "slackwater.spark.read.load",
     "Lake": "slackwater.spark.lake.lake",
     "DeltaMergeBuilder": "slackwater.spark.change.merge.builder",
+    "DeltaOptimizeBuilder": "slackwater.spark.services.builder",
     "DeltaTable": "slackwater.spark.table.table",
     "DeltaTableBuilder": "slackwater.spark.table.builder",
     "IdentityGenerator": "slackwater.spark.table.builder",

@@ -88,7 +88,7 @@ def first_fit(weights: Sequence[int], capacity: int) -> list[list[int]]:
         at = room.first(weight)
         if at is None:
             bins.append([position])
-            room.append(max(0, capacity - weight))
+            room.append(capacity - weight)
         else:
             bins[at].append(position)
             room.take(at, weight)
