@@ -1,1 +1,3 @@
-"""The command line, without Spark: `slackwater history|detail|files|schema|vacuum|restore|clone|log|lake|serve`."""
+"""The command line, without Spark:
+`slackwater history|detail|files|schema|vacuum|restore|clone|convert|generate|log|lake|serve`.
+"""

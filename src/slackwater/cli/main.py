@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
+from slackwater.cli.convert import convert_command, generate_command
 from slackwater.cli.files import account, list_files
 from slackwater.cli.key_values import key_values
 from slackwater.cli.lake import lake_app
@@ -65,6 +66,8 @@ app.command()(serve)
 app.command(name="vacuum")(vacuum_command)
 app.command(name="restore")(restore_command)
 app.command(name="clone")(clone_command)
+app.command(name="convert")(convert_command)
+app.command(name="generate")(generate_command)
 app.add_typer(token_app, name="token")
 app.add_typer(lake_app, name="lake")
 app.add_typer(log_app, name="log")

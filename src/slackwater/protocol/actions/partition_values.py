@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptLog, InvalidArgument, UnsupportedFeature
+from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.schema.schema import STRING, DataType, DecimalType, PrimitiveType, to_arrow_type
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -35,6 +36,9 @@ _FIXED_ZONE = re.compile(r"(?:UTC|GMT|Z)?(?:([+-])(0?[0-9]|1[0-8])(?::?([0-5][0-
 _FRACTION_DIGITS = 6
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 _EARLIEST = "1970-01-01"
+_DAY_US = 86_400_000_000
+_LATE_US = (dt.date(2037, 1, 1) - dt.date(1970, 1, 1)).days * _DAY_US
+_CYCLE_US = 146_097 * _DAY_US
 
 _HIVE_ESCAPED = frozenset(map(chr, [*range(0x20), *b"\"#%'*/:=?\\{[]^", 0x7F]))
 _HIVE_ESCAPES = {ord(character): f"%{ord(character):02X}" for character in _HIVE_ESCAPED}
@@ -204,7 +208,7 @@ def _parse_temporal(texts: pa.Array, data_type: PrimitiveType, zone: str) -> pa.
     days = _days(parts, texts, data_type)
     if data_type.name == "date":
         return _typed(days.astype(np.int32), texts, data_type)
-    wall_us = days * 86_400_000_000 + _time_of_day_us(parts, texts, data_type)
+    wall_us = days * _DAY_US + _time_of_day_us(parts, texts, data_type)
     if data_type.name == "timestamp_ntz":
         return _typed(wall_us, texts, data_type)
     offsets = pc.struct_field(parts, "offset")
@@ -256,7 +260,19 @@ def _local_to_utc_us(wall_us: _Int64s, zone: str) -> _Int64s:
     except pa.ArrowInvalid as error:
         raise InvalidArgument(f"{zone!r} is no time zone known here: use an IANA name or an offset") from error
     utc_us: _Int64s = wall_us - (local_us - _to_int64s(instants))
+    late = wall_us >= _LATE_US
+    if late.any():
+        utc_us[late] = wall_us[late] - _late_offsets_us(wall_us[late], zone)
     return utc_us
+
+
+def _late_offsets_us(wall_us: _Int64s, zone: str) -> _Int64s:
+    """The offsets of a time that Arrow knows no summer times of; calendars repeat every 400 years."""
+    rules, epoch = time_zone(zone), dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+    same = (wall_us - _LATE_US) % _CYCLE_US + _LATE_US
+    walls = (epoch + dt.timedelta(microseconds=int(each)) for each in same)
+    offsets = (wall.replace(tzinfo=rules).utcoffset() or dt.timedelta() for wall in walls)
+    return np.array([offset // dt.timedelta(microseconds=1) for offset in offsets], np.int64)
 
 
 def _numbers(parts: pa.Array, field: str) -> _Int64s:

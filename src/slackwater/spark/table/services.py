@@ -5,12 +5,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.log.table import Table
+from slackwater.maintenance.manifests import generate
 from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.services.builder import DeltaOptimizeBuilder, DeltaReorgBuilder
 from slackwater.spark.services.restore import restore_table
 from slackwater.spark.services.vacuum import vacuum_table
-from slackwater.spark.table.arguments import require_type
+from slackwater.spark.table.arguments import require_type, text_argument
 
 
 class TableServices:
@@ -69,6 +70,15 @@ class TableServices:
         self._snapshot_for_upkeep("VACUUM")
         request = VacuumRequest(retentionHours, dry_run, untracked_hours=untracked_hours)
         return vacuum_table(self._spark, self._table, request, lite, inventory)
+
+    def generate(self, mode: str) -> None:
+        """Write manifests of the newest version's files, for engines that read no Delta log.
+
+        `mode` is "symlink_format_manifest", in any case: `_symlink_format_manifest/[partition/]manifest` names a data
+        file a line. Raises InvalidArgument for another one; UnsupportedFeature for a table with column mapping, or of
+        which rows are deleted by vectors; StorageError.
+        """
+        generate(self._snapshot_for_upkeep("manifests"), text_argument("mode", mode))
 
     def _snapshot_for_upkeep(self, what: str) -> Snapshot:
         raise NotImplementedError

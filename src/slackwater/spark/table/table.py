@@ -22,6 +22,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.history.system_time import SystemTime
 from slackwater.spark.read.load import load_table
 from slackwater.spark.services.clone import clone_table
+from slackwater.spark.services.convert import convert_to_table
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.session.names import table_path
@@ -170,6 +171,26 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
                 f"{tableOrViewName}: tables are found by path in this version: use forPath, or delta.`/path`"
             )
         return cls.forPath(sparkSession, path)
+
+    @classmethod
+    def convertToDelta(
+        cls,
+        sparkSession: SparkSession,
+        identifier: str,
+        partitionSchema: str | spark_types.StructType | None = None,
+        *,
+        collect_stats: bool = True,
+    ) -> DeltaTable:
+        """Make a directory of Parquet files a table for `sparkSession`; `identifier` is ``parquet.`/path` ``.
+
+        `partitionSchema`: the columns that its directories name, a StructType or its DDL text; None: they name none.
+        Without `collect_stats` the files get no statistics. Nobody may write there meanwhile. A table is left as it is.
+
+        Raises InvalidArgument where there is no Parquet file, for files whose columns do not fit together, and for
+        partitions other than asked for; UnsupportedFeature for columns that a table cannot have and names in a catalog;
+        ProtocolChangedException where somebody else makes it a table meanwhile. Nothing is written then.
+        """
+        return cls(sparkSession, convert_to_table(sparkSession, identifier, partitionSchema, collect_stats))
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:

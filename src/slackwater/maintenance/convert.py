@@ -1,0 +1,177 @@
+"""CONVERT: a directory of Parquet files becomes a table, by one commit; no file is moved or written anew.
+
+Source: delta-protocol.md "Add File and Remove File", "Per-file Statistics"; delta-spark's CONVERT TO DELTA (names of
+parameters and metrics).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.log.table import Table
+from slackwater.maintenance.described_files import DescribedFile, describe_files, first_of_each_schema
+from slackwater.maintenance.parquet_files import PartitionedFile, parquet_files
+from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.actions.paths import encode_path
+from slackwater.protocol.changes.column_names import ILLEGAL_CHARACTERS
+from slackwater.protocol.changes.file_schemas import united_schema
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.features.column_mapping import NONE
+from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE
+from slackwater.protocol.schema.column_paths import format_column_path
+from slackwater.protocol.schema.schema import StructType, parse_schema, walk_fields
+from slackwater.stats.collected import StatsLeaves, stats_leaves
+from slackwater.storage.store import ObjectStore
+from slackwater.transaction.begin import begin_table
+from slackwater.transaction.clock import Clock
+from slackwater.transaction.table.definition import TableActions, TableDefinition, define_table
+
+OPERATION = "CONVERT"
+
+Describe = Callable[[ObjectStore, Sequence[str], StatsLeaves | None], Iterable[DescribedFile]]
+"""What tells the columns and statistics of files at paths below the root, in their order."""
+
+
+@dataclass(frozen=True)
+class ConvertRequest:
+    """How a directory becomes a table.
+
+    `partition_schema`: the columns that its directories name, in their order. `collect_stats`: whether the files get
+    statistics. `properties`: those of the table. `zone`: of times in the names of directories. `describe`: who reads
+    the footers.
+    """
+
+    partition_schema: StructType = field(default_factory=StructType)
+    collect_stats: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+    zone: str = "UTC"
+    user_metadata: str | None = None
+    describe: Describe = describe_files
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertResult:
+    """The files of the table that a directory became, and their size in bytes."""
+
+    num_files: int
+    size_bytes: int
+
+
+def convert(
+    table: Table, request: ConvertRequest = ConvertRequest(), clock: Clock | None = None
+) -> ConvertResult | None:
+    """Make the directory of Parquet files that `table` is a table, of version 0; None where it is one already.
+
+    Every visible file becomes part of it; nobody may write there meanwhile. Raises InvalidArgument where there are no
+    files, or one that is no Parquet, whose schemas do not fit together, and for partitions other than asked for;
+    UnsupportedFeature for what a table cannot hold; ProtocolChangedException where somebody else makes it a table
+    meanwhile; StorageError. Nothing is written then.
+    """
+    if table.list_log().latest_version is not None:
+        return None
+    clock = clock or Clock()
+    files = parquet_files(table.store, request.partition_schema, request.zone)
+    schema, described = _described(table.store, files, request)
+    defined = _defined(table, schema, request, clock)
+    adds = [_add(file, found, request) for file, found in zip(files, described, strict=True)]
+    transaction = begin_table(table, defined, clock=clock)
+    transaction.add(adds, fresh=True)
+    parameters = {
+        "numFiles": str(len(adds)),
+        "partitionedBy": orjson.dumps(request.partition_schema.names).decode(),
+        "collectStats": str(request.collect_stats).lower(),
+        "sourceFormat": "parquet",
+    }
+    transaction.commit(OPERATION, parameters, {"numConvertedFiles": str(len(adds))}, request.user_metadata)
+    return ConvertResult(len(adds), sum(add.size for add in adds))
+
+
+def _described(
+    store: ObjectStore, files: Sequence[PartitionedFile], request: ConvertRequest
+) -> tuple[StructType, list[DescribedFile]]:
+    """The table's columns, and its files; footers are read once, unless the first one has not all columns."""
+    paths = [file.meta.path for file in files]
+    if not request.collect_stats:
+        described = list(request.describe(store, paths, None))
+        return _table_schema(store, described, request), described
+    (first,) = request.describe(store, paths[:1], None)
+    leaves = _leaves(_table_schema(store, [first], request), request)
+    described = list(request.describe(store, paths, leaves))
+    schema = _table_schema(store, described, request)
+    if _leaves(schema, request) != leaves:
+        described = list(request.describe(store, paths, _leaves(schema, request)))
+    return schema, described
+
+
+def _leaves(schema: StructType, request: ConvertRequest) -> StatsLeaves:
+    return stats_leaves(schema, NONE, request.partition_schema.names, request.properties)
+
+
+def _table_schema(store: ObjectStore, described: Iterable[DescribedFile], request: ConvertRequest) -> StructType:
+    """The columns of all files; those that directories name have the type that was asked for, or come last."""
+    seen = first_of_each_schema(described)
+    merged: StructType | None = None
+    for text, path in seen.items():
+        found = parse_schema(text)
+        try:
+            merged = found if merged is None else united_schema(merged, found)
+        except InvalidArgument as error:
+            raise _unfit(store, seen, path, error) from error
+    data = merged or StructType()
+    partitions = {column.name: column for column in request.partition_schema}
+    kept = tuple(partitions.get(column.name, column) for column in data)
+    named = set(data.names)
+    schema = StructType((*kept, *(column for column in request.partition_schema if column.name not in named)))
+    _require_names(store, schema)
+    return schema
+
+
+def _unfit(store: ObjectStore, seen: Mapping[str, str], path: str, error: InvalidArgument) -> InvalidArgument:
+    """The files are named of which the schemas do not fit each other."""
+    found = parse_schema(next(text for text, first in seen.items() if first == path))
+    for text, first in seen.items():
+        try:
+            united_schema(parse_schema(text), found)
+        except InvalidArgument as unfit:
+            return InvalidArgument(
+                f"{store.root_url}: the files {first} and {path} do not fit one table: {unfit}: write those of one "
+                "kind anew, or convert the kinds in directories of their own"
+            )
+    return InvalidArgument(f"{store.root_url}: the file {path} does not fit one table with the others: {error}")
+
+
+def _require_names(store: ObjectStore, schema: StructType) -> None:
+    if not schema.fields:
+        raise InvalidArgument(f"{store.root_url}: the files have no columns, and a table needs some")
+    for path, column in walk_fields(schema):
+        illegal = sorted(set(column.name) & set(ILLEGAL_CHARACTERS))
+        if illegal:
+            raise InvalidArgument(
+                f"{store.root_url}: column {format_column_path(path)} has {', '.join(map(repr, illegal))} in its name, "
+                "which the files of a table must not have without column mapping: rename it with Spark, and write the "
+                "rows anew"
+            )
+
+
+def _defined(table: Table, schema: StructType, request: ConvertRequest, clock: Clock) -> TableActions:
+    definition = TableDefinition(schema, request.partition_schema.names, properties=request.properties)
+    defined = define_table(definition, clock.now_ms(), clock.new_id)
+    _require_no_mapping(table, defined.configuration)
+    return defined
+
+
+def _require_no_mapping(table: Table, configuration: TableConfiguration) -> None:
+    if configuration.properties.get(COLUMN_MAPPING_MODE, NONE) != NONE:
+        raise UnsupportedFeature(
+            f"{table.root_url}: the files have the columns by their own names, so a table cannot be made of them with "
+            f"column mapping: leave {COLUMN_MAPPING_MODE} and Iceberg compatibility out, and set them afterwards"
+        )
+
+
+def _add(file: PartitionedFile, found: DescribedFile, request: ConvertRequest) -> AddFile:
+    values = dict(zip(request.partition_schema.names, file.values, strict=True))
+    return AddFile(encode_path(file.meta.path), values, found.size_bytes, file.meta.modified_ms, stats=found.stats)

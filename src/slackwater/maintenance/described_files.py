@@ -1,0 +1,62 @@
+"""What the footers of Parquet files say: columns and statistics, read by threads.
+
+Source: delta-protocol.md "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from slackwater.data_files.footer_schema import schema_of_footer
+from slackwater.errors import InvalidArgument, ObjectNotFound, UnsupportedFeature
+from slackwater.protocol.schema.schema import schema_to_json
+from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_of_footer
+from slackwater.storage.store import ObjectStore
+
+_THREADS = 16
+_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedFile:
+    """A file by its path below the root, its size in bytes, its columns as a `schemaString`, its `stats` as JSON."""
+
+    path: str
+    size_bytes: int
+    schema: str
+    stats: str | None = None
+
+
+def described(store: ObjectStore, path: str, leaves: StatsLeaves | None) -> DescribedFile:
+    """The file at `path`, with statistics of `leaves`; None for none.
+
+    Raises InvalidArgument for a file that is no Parquet, or gone, UnsupportedFeature for columns that a table cannot
+    have; StorageError.
+    """
+    try:
+        footer, size = parquet_footer(store, path)
+        schema = schema_to_json(schema_of_footer(footer))
+    except ObjectNotFound as error:
+        raise InvalidArgument(
+            f"{store.root_url}: {path} went away meanwhile: convert when nobody writes there"
+        ) from error
+    except UnsupportedFeature as error:
+        raise UnsupportedFeature(f"{store.root_url}: {path} cannot be part of a table: {error}") from error
+    return DescribedFile(path, size, schema, None if leaves is None else stats_of_footer(footer, leaves))
+
+
+def describe_files(store: ObjectStore, paths: Sequence[str], leaves: StatsLeaves | None) -> Iterator[DescribedFile]:
+    """`described` of each of `paths`, in their order; what is ahead is read meanwhile."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for start in range(0, len(paths), _BATCH):
+            yield from pool.map(lambda path: described(store, path, leaves), paths[start : start + _BATCH])
+
+
+def first_of_each_schema(files: Iterable[DescribedFile]) -> dict[str, str]:
+    """The schemas that there are, in their order, each with the path of the first file that has it."""
+    found: dict[str, str] = {}
+    for file in files:
+        found.setdefault(file.schema, file.path)
+    return found

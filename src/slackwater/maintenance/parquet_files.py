@@ -1,0 +1,152 @@
+"""The Parquet files of a directory that is no table yet, and the partitions that their directories name.
+
+Source: Hive's and Spark's layout of partitions (`day=2026-11-22/n=3/part-0.parquet`); delta-spark's CONVERT TO DELTA.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slackwater.errors import CorruptLog, InvalidArgument, UnsupportedFeature
+from slackwater.protocol.actions.file_names import LOG
+from slackwater.protocol.actions.partition_values import (
+    HIVE_DEFAULT_PARTITION,
+    hive_unescape,
+    parse_partition_value,
+    serialize_partition_value,
+)
+from slackwater.protocol.schema.schema import STRING, StructField, StructType
+from slackwater.storage.store import ObjectMeta, ObjectStore
+
+_OTHERS = {
+    LOG: "is a Delta table: convert what is beside it",
+    "_spark_metadata": "was written by a stream, whose log says which files count: read it with Spark, write it anew",
+    ".hoodie": "is a Hudi table, of which not all files count: read it with its own engine, and write it anew",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedFile:
+    """A file, and the texts of its partition as `add.partitionValues` has them."""
+
+    meta: ObjectMeta
+    values: tuple[str | None, ...] = ()
+
+
+def parquet_files(store: ObjectStore, partitions: StructType, zone: str = "UTC") -> list[PartitionedFile]:
+    """The files below the root of `store` that engines see, whose directories name the columns of `partitions`.
+
+    Hidden ones (names that begin with `_` or `.`, but for partitions) and those without a byte are passed over. `zone`
+    is that of times in the names of directories. Raises InvalidArgument where there is none, where directories name
+    other columns, or a value that is none of its column's type; UnsupportedFeature for directories of which another
+    log says what counts, and for linked directories, which are not listed.
+    """
+    found = store.list_from("", recursive=True)
+    _refuse_others(store, found)
+    visible = [meta for meta in found if meta.size_bytes and is_visible(meta.path, partitions.names)]
+    _refuse_links(store, partitions.names)
+    if not visible:
+        raise InvalidArgument(
+            f"{store.root_url}: there is no Parquet file: name the directory that they are in (files whose names begin "
+            "with _ or . do not count)"
+        )
+    values = _Values(store.root_url, partitions, zone)
+    return [PartitionedFile(meta, values.of(meta.path)) for meta in visible]
+
+
+def is_visible(path: str, partition_columns: Iterable[str]) -> bool:
+    """Whether a file counts: not where a part of its path begins with `_` or `.`, unless that names a partition."""
+    shown = tuple(f"{name}=" for name in partition_columns)
+    *directories, name = path.split("/")
+    return _is_shown(name) and all(_is_shown(part) or part.startswith(shown) for part in directories)
+
+
+def _is_shown(part: str) -> bool:
+    return not part.startswith((".", "_")) or (part.startswith("_") and "=" in part)
+
+
+def _refuse_others(store: ObjectStore, found: Iterable[ObjectMeta]) -> None:
+    for meta in found:
+        parts = meta.path.split("/")[:-1]
+        marker = next((part for part in parts if part in _OTHERS), None)
+        if marker is not None and not (marker == LOG and parts[0] == LOG):
+            place = "/".join(parts[: parts.index(marker)]) or "it"
+            raise UnsupportedFeature(f"{store.root_url} cannot be converted: {place} {_OTHERS[marker]}")
+
+
+def _refuse_links(store: ObjectStore, partition_columns: Sequence[str]) -> None:
+    """Files behind links are not listed here, and other engines see them: their rows would be lost."""
+    if store.local_root is None:
+        return
+    for directory, names, _ in os.walk(store.local_root):
+        for name in names:
+            path = Path(directory, name)
+            if path.is_symlink() and is_visible(f"{path.relative_to(store.local_root)}/x", partition_columns):
+                raise UnsupportedFeature(
+                    f"{store.root_url}: {path} is a link to a directory, which is not followed: put the files there "
+                    "themselves, or take the link away"
+                )
+
+
+class _Values:
+    """The values of partitions by the names of directories; each text is parsed once."""
+
+    def __init__(self, root: str, partitions: StructType, zone: str) -> None:
+        self._root, self._columns, self._zone = root, partitions.fields, zone
+        self._known: dict[str, tuple[str | None, ...]] = {}
+
+    def of(self, path: str) -> tuple[str | None, ...]:
+        directory = path.rpartition("/")[0]
+        if directory not in self._known:
+            self._known[directory] = self._parsed(directory)
+        return self._known[directory]
+
+    def _parsed(self, directory: str) -> tuple[str | None, ...]:
+        parts = directory.split("/") if directory else []
+        named = [part.partition("=") for part in parts if "=" in part]
+        names = [hive_unescape(name) for name, _, _ in named]
+        if names != [column.name for column in self._columns]:
+            raise self._other_columns(directory, names)
+        if len(named) < len(parts) and named:
+            raise InvalidArgument(
+                f"{self._root}: directory {directory!r} names partitions, and in between are directories that name none"
+            )
+        return tuple(
+            self._value(column, text, directory) for column, (_, _, text) in zip(self._columns, named, strict=True)
+        )
+
+    def _other_columns(self, directory: str, names: Sequence[str]) -> InvalidArgument:
+        asked = [column.name for column in self._columns]
+        where = f"directory {directory!r} names" if names else f"directory {directory or '.'!r} names no"
+        told = f"{where} partition columns {names}" if names else f"{where} partition column"
+        hint = ", ".join(f"{name} STRING" for name in names)
+        todo = (
+            f"name the columns and their types in this order, as by the partition schema '{hint}'"
+            if names
+            else "leave the partition schema out, or move the files into directories of partitions"
+        )
+        return InvalidArgument(f"{self._root}: {told}, and the partition schema has {asked}: {todo}")
+
+    def _value(self, column: StructField, escaped: str, directory: str) -> str | None:
+        text = hive_unescape(escaped)
+        if not text:
+            raise InvalidArgument(f"{self._root}: directory {directory!r} names no value of {column.name}")
+        if text == HIVE_DEFAULT_PARTITION:
+            if not column.nullable:
+                raise InvalidArgument(
+                    f"{self._root}: directory {directory!r} is of NULL, and {column.name} is NOT NULL"
+                )
+            return None
+        if column.type == STRING:
+            return text
+        try:
+            value = parse_partition_value(text, column.type, self._zone)
+        except CorruptLog as error:
+            raise InvalidArgument(
+                f"{self._root}: directory {directory!r} names {text!r}, which is no value of {column.name} of type "
+                f"{column.type}: say another type in the partition schema"
+            ) from error
+        return serialize_partition_value(value, column.type)
