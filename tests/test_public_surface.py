@@ -117,6 +117,7 @@ def test_the_public_methods_of_a_table_are_delta_sparks_and_our_own() -> None:
         "setDomainMetadata",
         "setProperties",
         "toDF",
+        "truncateHistory",
         "unsetProperties",
         "update",
         "upgradeTableProtocol",

@@ -235,6 +235,19 @@ def test_many_files_are_looked_for_by_one_listing() -> None:
     assert second.update().version == 2
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+def test_files_elsewhere_are_asked_for_only_where_that_is_trusted(tmp_path: Path, trusted: bool) -> None:
+    elsewhere = (tmp_path / "secret").as_uri()
+    first = append(table(path=str(tmp_path / "t")), add(elsewhere)).snapshot
+    delete(first, elsewhere)
+    reached = Table.at(str(tmp_path / "t"), follows_outside=trusted)
+    if trusted:
+        with pytest.raises(DataFileNotFound, match="secret"):
+            restore(reached, 1)
+        (tmp_path / "secret").write_bytes(b"x")
+    assert restore(reached, 1).num_restored_files == 1
+
+
 def test_what_others_commit_meanwhile_goes_too() -> None:
     first = append(table(), add("a")).snapshot
     _put(first.store, "a")

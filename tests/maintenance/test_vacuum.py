@@ -174,6 +174,19 @@ def test_the_staging_of_a_writer_that_was_killed_goes_as_a_whole_when_it_is_old(
     assert not (aged.root / ".slackwater-1").exists()
 
 
+def test_directories_go_when_nothing_is_left_in_them(tmp_path: Path) -> None:
+    """Their names hold values, too."""
+    table = AgedTable(tmp_path / "t", partition_by=["p"], columns={"id": "long", "p": "string"})
+    table.at(1).append("p=bob/deep/a", partition={"p": "bob"})
+    table.append("p=eve/a", "p=eve/b", partition={"p": "eve"})
+    (table.root / "p=ann").mkdir()
+    table.at(2).remove("p=bob/deep/a", "p=eve/a")
+    table.at(2 * WEEK).vacuum()
+    assert sorted(path.name for path in table.root.iterdir()) == ["_delta_log", "p=ann", "p=eve"]
+    end = only(table.snapshot.store, 5, "commitInfo")
+    assert end["operationMetrics"] == {"numDeletedFiles": "2", "numVacuumedDirectories": "2"}
+
+
 def test_files_outside_the_root_are_not_touched(tmp_path: Path) -> None:
     other = tmp_path / "other.parquet"
     table = AgedTable(tmp_path / "t")

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from slackwater.errors import DataFileNotFound
+from slackwater.log.table import Table
 from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.storage.gate import file_places, opened_place, vector_place
@@ -53,9 +54,14 @@ def missing_places(store: ObjectStore, places: Sequence[str]) -> list[str]:
     return missing + _missing_one_by_one(store, [place for place in places if is_absolute(place)])
 
 
-def require_present(store: ObjectStore, files: pa.Table, what: str) -> None:
-    """Raise DataFileNotFound where a data file or a deletion vector of `files` is gone, which `what` needs."""
-    missing = missing_places(store, list(file_and_vector_places(store, files)))
+def require_present(table: Table, files: pa.Table, what: str) -> None:
+    """Raise DataFileNotFound where a data file or a deletion vector of `files` is gone, which `what` needs.
+
+    Outside the table's root nothing is asked for, unless that is trusted.
+    """
+    store = table.store
+    places = file_and_vector_places(store, files)
+    missing = missing_places(store, [at for at in places if table.follows_outside or not is_absolute(at)])
     if missing:
         named = ", ".join(missing[:_NAMED]) + (", …" if len(missing) > _NAMED else "")
         raise DataFileNotFound(

@@ -117,7 +117,7 @@ def _staged(
     if gone.num_rows:
         validate_not_append_only(newest.configuration)
     if back.num_rows and not ignore_missing_files:
-        require_present(newest.store, back, f"restoring version {then.version}")
+        require_present(newest.table, back, f"restoring version {then.version}")
     transaction = begin(newest, clock=clock)
     transaction.read_whole_table()
     transaction.remove(as_removes(gone, clock.now_ms()))

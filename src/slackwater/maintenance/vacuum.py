@@ -23,7 +23,7 @@ from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import DELETED_FILE_RETENTION
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.store import HIDDEN, ObjectMeta, ObjectStore
+from slackwater.storage.store import ObjectMeta, ObjectStore
 from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 
@@ -192,38 +192,47 @@ def _carried_out(table: Table, snapshot: Snapshot, plan: _Plan, request: VacuumR
             deleted += len(batch)
     except BaseException:
         # The error that is raised matters, not one of saying so.
-        _end(snapshot, "FAILED", deleted, request, clock, quietly=True)
+        _end(snapshot, "FAILED", (deleted, 0), request, clock, quietly=True)
         raise
-    _remove_empty_staging(table.store, paths)
+    directories = _remove_empty_directories(table.store, paths)
     if plan.cutoff_version is not None:
         _remember(table.store, plan.cutoff_version)
-    _end(snapshot, "COMPLETED", deleted, request, clock)
+    _end(snapshot, "COMPLETED", (deleted, directories), request, clock)
     return _result(table, plan)
 
 
-def _remove_empty_staging(store: ObjectStore, paths: Iterable[str]) -> None:
-    """The directories of jobs that were killed, of which nothing is left; in object stores there are none.
+def _remove_empty_directories(store: ObjectStore, paths: Iterable[str]) -> int:
+    """How many directories went that have nothing left of what was deleted; in object stores there are none.
 
-    Those of partitions stay: a writer may be about to give a file its name there.
+    The name of one may say what was in it. Writers make theirs again.
     """
     if store.local_root is None:
-        return
-    root = Path(store.local_root)
-    for path in paths:
-        if path.startswith(HIDDEN):
-            for directory in (root / path).parents:
-                if directory == root:
-                    break
-                with contextlib.suppress(OSError):
-                    directory.rmdir()
+        return 0
+    directories: set[str] = set()
+    for held in {path.rpartition("/")[0] for path in paths}:
+        parts = held.split("/")
+        directories.update("/".join(parts[:count]) for count in range(1, len(parts) + 1) if held)
+    removed = 0
+    # The inner ones first.
+    for directory in sorted(directories, reverse=True):
+        with contextlib.suppress(OSError):
+            Path(store.local_root, directory).rmdir()
+            removed += 1
+    return removed
 
 
 def _end(
-    snapshot: Snapshot, status: str, deleted: int, request: VacuumRequest, clock: Clock, quietly: bool = False
+    snapshot: Snapshot,
+    status: str,
+    deleted: tuple[int, int],
+    request: VacuumRequest,
+    clock: Clock,
+    quietly: bool = False,
 ) -> None:
+    """Let the history tell how it ended; `deleted` are files and directories."""
     if not request.logs:
         return
-    metrics = {"numDeletedFiles": str(deleted), "numVacuumedDirectories": "0"}
+    metrics = {"numDeletedFiles": str(deleted[0]), "numVacuumedDirectories": str(deleted[1])}
     try:
         _commit(snapshot.update(), END, {"status": status}, metrics, request.user_metadata, clock)
     except SlackwaterError as error:

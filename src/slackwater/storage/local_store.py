@@ -14,7 +14,7 @@ import stat
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 
@@ -24,6 +24,8 @@ from slackwater.storage.store import HIDDEN, ObjectMeta, ObjectStore, checked_pa
 
 _STAGED_SUFFIX = ".tmp"
 _COPY_BYTES = 1 << 20
+_MOST_DIRECTORIES = 20
+T = TypeVar("T")
 
 # What the system refuses before it does anything, and what helps.
 _REMEDIES = {
@@ -144,8 +146,7 @@ class LocalObjectStore:
         with self._explained("move", src):
             source.stat()
         with self._explained("move to", dst):
-            _make_directory(target.parent)
-            _link(source, target)
+            _in_its_directory(target, lambda: _link(source, target))
             source.unlink()
 
     def at(self, url: str) -> tuple[ObjectStore, str]:
@@ -242,9 +243,8 @@ def _refused(what: str, error: OSError) -> StorageRefused:
 
 def _stage(target: Path, data: bytes | BinaryIO, durable: bool) -> Path:
     staged = target.with_name(staged_name())
-    _make_directory(target.parent)
     try:
-        with staged.open("xb") as file:
+        with _in_its_directory(staged, lambda: staged.open("xb")) as file:
             if isinstance(data, bytes):
                 file.write(data)
             else:
@@ -259,13 +259,25 @@ def _stage(target: Path, data: bytes | BinaryIO, durable: bool) -> Path:
     return staged
 
 
+def _in_its_directory(target: Path, create: Callable[[], T]) -> T:
+    """What `create` makes of `target`, in a directory that is made for it; one that a VACUUM takes away, once more."""
+    for _ in range(_MOST_DIRECTORIES):
+        _make_directory(target.parent)
+        with contextlib.suppress(FileNotFoundError):
+            return create()
+    _make_directory(target.parent)
+    return create()
+
+
 def _make_directory(directory: Path) -> None:
     """Make the directory, and those above it; each is synced into the one above, or what it holds would go with it."""
     if directory.is_dir():
         return
     if directory.parent != directory:
         _make_directory(directory.parent)
-    directory.mkdir(exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        # The one above may be gone again: whoever needs this one asks once more.
+        directory.mkdir(exist_ok=True)
     _sync_directory(directory.parent)
 
 

@@ -19,8 +19,8 @@ from slackwater.protocol.properties.properties import ENABLE_EXPIRED_LOG_CLEANUP
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _DAY_MS = 86_400_000
-# Outside the four documents: a table with it asks for more care with old checkpoints than is taken here.
-_CHECKPOINT_PROTECTION = "checkpointProtection"
+CHECKPOINT_PROTECTION = "checkpointProtection"
+"""A feature outside the four documents, that asks for more care with old checkpoints than is taken here."""
 _COMMITS = f"{LOG}/{COMMITS_DIRECTORY}"
 _EXPIRING = frozenset(LogFileKind) - {LogFileKind.COMPACTED, LogFileKind.OTHER}
 # A store may delete a batch in any order: small ones keep the oldest files ahead of the others.
@@ -52,9 +52,9 @@ def clean_up_log(store: ObjectStore, snapshot: LogSnapshot, now_ms: int) -> LogC
     """
     if not snapshot.properties.flag(ENABLE_EXPIRED_LOG_CLEANUP):
         return LogCleanup()
-    if snapshot.configuration.supports(_CHECKPOINT_PROTECTION):
+    if snapshot.configuration.supports(CHECKPOINT_PROTECTION):
         raise UnsupportedFeature(
-            f"{store.root_url}: the log of a table with the feature {_CHECKPOINT_PROTECTION} is not cleaned up by this "
+            f"{store.root_url}: the log of a table with the feature {CHECKPOINT_PROTECTION} is not cleaned up by this "
             "version of Slackwater; use the engine that added it"
         )
     listing = list_log(store)

@@ -16,6 +16,7 @@ from slackwater.log.describe import describe_detail, describe_history
 from slackwater.log.history import to_ms
 from slackwater.log.segment import list_log
 from slackwater.log.table import Table
+from slackwater.maintenance.history import truncate_history
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
@@ -23,7 +24,7 @@ from slackwater.spark.history.system_time import SystemTime
 from slackwater.spark.read.load import load_table
 from slackwater.spark.services.clone import clone_table
 from slackwater.spark.services.convert import convert_to_table
-from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.session.names import table_path
 from slackwater.spark.session.options import Options
@@ -304,6 +305,14 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         Raises InvalidArgument where that is fewer than two versions, or the log lacks a commit.
         """
         compact(self._snapshot_for_upkeep("log compaction"), startVersion, endVersion)
+
+    def truncateHistory(self) -> int:
+        """Delete all of the log before the newest version, whatever its age, and tell so; how many files went.
+
+        Time travel, restores and change feeds begin with that version from now on. Raises OperationNotAllowed.
+        """
+        self._snapshot_for_upkeep("the end of a history")
+        return len(truncate_history(self._table, SessionSettings.of(self._spark).user_metadata))
 
     def cleanUpLog(self) -> int:
         """Delete what of the log is older than `delta.logRetentionDuration`, now; how many files went."""
