@@ -38,7 +38,7 @@ POINTS: dict[str, tuple[Any, str, str, int, bool]] = {
 
 def main(table: str, batch: int, point: str | None = None) -> None:
     if point is not None:
-        _die_at(*POINTS[point])
+        die_at(*POINTS[point])
     transaction = slackwater.Transaction(table)
     before = transaction.application_version(APPLICATION)
     if before is not None and before >= batch:
@@ -51,7 +51,8 @@ def main(table: str, batch: int, point: str | None = None) -> None:
     transaction.commit("WRITE")
 
 
-def _die_at(owner: Any, name: str, part: str, survived: int, afterwards: bool) -> None:
+def die_at(owner: Any, name: str, part: str, survived: int, afterwards: bool) -> None:
+    """Let this process be killed at a call, as POINTS says."""
     original: Callable[..., Any] = getattr(owner, name)
     left = survived
 

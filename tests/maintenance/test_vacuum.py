@@ -174,6 +174,15 @@ def test_the_staging_of_a_writer_that_was_killed_goes_as_a_whole_when_it_is_old(
     assert not (aged.root / ".slackwater-1").exists()
 
 
+def test_bytes_that_a_killed_writer_never_named_go_when_they_are_old(aged: AgedTable) -> None:
+    names = [".slackwater-1.tmp", "_delta_log/.slackwater-2.tmp", "p=1/.slackwater-3.tmp"]
+    for name in names:
+        aged.at(1).file(name)
+    aged.at(20).file(".slackwater-4.tmp")
+    assert sorted(_unchecked(aged.at(26))) == sorted(names)
+    assert [path.name for path in aged.root.rglob(".slackwater-*")] == [".slackwater-4.tmp"]
+
+
 def test_directories_go_when_nothing_is_left_in_them(tmp_path: Path) -> None:
     """Their names hold values, too."""
     table = AgedTable(tmp_path / "t", partition_by=["p"], columns={"id": "long", "p": "string"})

@@ -6,12 +6,16 @@ over).
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.store import HIDDEN, ObjectMeta
+from slackwater.storage.local_store import is_staged
+from slackwater.storage.store import HIDDEN, ObjectMeta, ObjectStore
 
 _CHANGE_DATA = "_change_data"
 _CLUSTER_INDEX = "_delta_index"
@@ -74,6 +78,26 @@ def _left_behind(staged: Sequence[ObjectMeta], before_ms: int) -> Iterator[Objec
         directory = meta.path.partition("/")[0]
         newest[directory] = max(newest.get(directory, 0), meta.modified_ms)
     return (meta for meta in staged if newest[meta.path.partition("/")[0]] < before_ms)
+
+
+def abandoned_files(store: ObjectStore, before_ms: int) -> list[ObjectMeta]:
+    """Bytes on a local disk that were never given a name, by a process that was killed, older than `before_ms`.
+
+    No listing of the store has them; those in the log's directory are among them.
+    """
+    if store.local_root is None:
+        return []
+    found = []
+    for directory, _, names in os.walk(store.local_root):
+        for name in filter(is_staged, names):
+            path = Path(directory, name)
+            with contextlib.suppress(FileNotFoundError):
+                state = path.stat()
+                meta = ObjectMeta(
+                    path.relative_to(store.local_root).as_posix(), state.st_size, state.st_mtime_ns // 1_000_000
+                )
+                found += [meta] if meta.modified_ms < before_ms else []
+    return found
 
 
 def below_root(places: Iterable[str]) -> list[str]:

@@ -18,7 +18,7 @@ from slackwater.errors import InvalidArgument, ObjectNotFound, OperationNotAllow
 from slackwater.log.files.cleanup import with_hadoop_checksums
 from slackwater.log.table import Table
 from slackwater.maintenance.retained_files import places_given_up, places_left, retained_files
-from slackwater.maintenance.unneeded_files import below_root, unneeded_files
+from slackwater.maintenance.unneeded_files import abandoned_files, below_root, unneeded_files
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import DELETED_FILE_RETENTION
@@ -148,6 +148,7 @@ def _plan(snapshot: Snapshot, request: VacuumRequest, cutoff_ms: int, clock: Clo
         untracked_ms,
         lambda oldest_ms: places_given_up(snapshot, retained.cutoff_version, oldest_ms),
     )
+    files += abandoned_files(snapshot.store, min(cutoff_ms, untracked_ms))
     return _Plan(files, retained.cutoff_version, frozenset(meta.path for meta in present))
 
 

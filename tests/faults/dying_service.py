@@ -1,0 +1,58 @@
+"""A program that looks after a table and is killed on the way: `python dying_service.py TABLE POINT`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from slackwater.log.table import Table
+from slackwater.maintenance.clone import shallow_clone
+from slackwater.maintenance.history import truncate_history
+from slackwater.maintenance.restore import restore
+from slackwater.maintenance.vacuum import VacuumRequest, vacuum
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.local_store import LocalObjectStore
+from tests.faults.dying_writer import die_at
+
+VACUUM, RESTORE, CLONE, TRUNCATE = "vacuum", "restore", "clone", "truncate"
+_START, _END = f"{4:020d}.json", f"{5:020d}.json"
+
+# Which service, and as in `dying_writer.POINTS`.
+POINTS: dict[str, tuple[str, tuple[Any, str, str, int, bool]]] = {
+    "before the vacuum is told": (VACUUM, (LocalObjectStore, "put_if_absent", _START, 0, False)),
+    "the vacuum told, nothing deleted": (VACUUM, (LocalObjectStore, "put_if_absent", _START, 0, True)),
+    "before the first file goes": (VACUUM, (os, "unlink", "/f", 0, False)),
+    "after the first file": (VACUUM, (os, "unlink", "/f", 0, True)),
+    "all files gone, nothing remembered": (VACUUM, (LocalObjectStore, "put", "_last_vacuum_info", 0, False)),
+    "remembered, the end not told": (VACUUM, (LocalObjectStore, "put_if_absent", _END, 0, False)),
+    "the end told": (VACUUM, (LocalObjectStore, "put_if_absent", _END, 0, True)),
+    "before the restore": (RESTORE, (LocalObjectStore, "put_if_absent", _START, 0, False)),
+    "the restore staged": (RESTORE, (os, "link", _START, 0, False)),
+    "the restore visible, not answered": (RESTORE, (os, "link", _START, 0, True)),
+    "before the clone": (CLONE, (LocalObjectStore, "put_if_absent", f"{0:020d}.json", 0, False)),
+    "the clone visible, not answered": (CLONE, (LocalObjectStore, "put_if_absent", f"{0:020d}.json", 0, True)),
+    "before the checkpoint that all begins with": (TRUNCATE, (LocalObjectStore, "put_file", "checkpoint", 0, False)),
+    "before the history goes": (TRUNCATE, (LocalObjectStore, "delete", f"{0:020d}.json", 0, False)),
+    "in the middle of the history": (TRUNCATE, (os, "unlink", "_delta_log/0", 2, False)),
+    "after the history": (TRUNCATE, (LocalObjectStore, "delete", f"{0:020d}.json", 0, True)),
+}
+
+
+def serve(path: str, service: str) -> None:
+    """Do one of the services to the table at `path`."""
+    table = Table.at(path)
+    if service == VACUUM:
+        vacuum(table, VacuumRequest())
+    elif service == RESTORE:
+        restore(table, 1)
+    elif service == CLONE:
+        shallow_clone(Snapshot.open(table, 2), Table.at(f"{path}_clone"), is_replaced=True)
+    else:
+        truncate_history(table)
+
+
+if __name__ == "__main__":
+    service, point = POINTS[sys.argv[2]]
+    die_at(*point)
+    serve(sys.argv[1], service)

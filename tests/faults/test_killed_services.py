@@ -1,0 +1,94 @@
+"""Table services that are killed: every version that counts stays readable, and done again they come to their end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slackwater.scan.snapshot import Snapshot
+from tests.faults import dying_service
+from tests.faults.dying_service import CLONE, POINTS, RESTORE, TRUNCATE, VACUUM, serve
+from tests.maintenance.aged import AgedTable
+from tests.transaction.tables import live
+
+EXPIRED = ["f1", "f2"]
+LEFT = {
+    "before the vacuum is told": EXPIRED,
+    "the vacuum told, nothing deleted": EXPIRED,
+    "before the first file goes": EXPIRED,
+    "after the first file": EXPIRED[1:],
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Files f1 and f2 went long ago, in version 2, and g, which is live, came with it; version 3 added h just now."""
+    table = AgedTable(tmp_path / "t")
+    table.at(1).append("f1", "f2")
+    table.at(2).remove("f1", "f2")
+    table.at(3).append("h")
+    return table.root
+
+
+def _killed(path: Path, point: str) -> None:
+    done = subprocess.run(
+        [sys.executable, dying_service.__file__, str(path), point],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGKILL, b"", b"")
+
+
+def _of(service: str) -> list[str]:
+    return [point for point, (of, _) in POINTS.items() if of == service]
+
+
+def _files(path: Path) -> list[str]:
+    return sorted(file.name for file in path.iterdir() if file.is_file())
+
+
+@pytest.mark.parametrize("point", _of(VACUUM))
+def test_a_killed_vacuum_deletes_nothing_that_counts_and_the_next_one_ends_it(path: Path, point: str) -> None:
+    _killed(path, point)
+    assert live(Snapshot.load(path).store) == ["h"]
+    assert _files(path) == [*LEFT.get(point, []), "h"]
+    serve(str(path), VACUUM)
+    assert _files(path) == ["h"]
+    assert live(Snapshot.load(path).store) == ["h"]
+
+
+@pytest.mark.parametrize("point", _of(RESTORE))
+def test_a_killed_restore_is_whole_or_absent(path: Path, point: str) -> None:
+    _killed(path, point)
+    landed = point == "the restore visible, not answered"
+    assert live(Snapshot.load(path).store) == (EXPIRED if landed else ["h"])
+    assert _files(path) == [*EXPIRED, "h"]
+    serve(str(path), RESTORE)
+    assert live(Snapshot.load(path).store) == EXPIRED
+
+
+@pytest.mark.parametrize("point", _of(CLONE))
+def test_a_killed_clone_is_whole_or_absent(path: Path, point: str) -> None:
+    _killed(path, point)
+    landed = point == "the clone visible, not answered"
+    clone = Path(f"{path}_clone")
+    assert (clone / "_delta_log" / f"{0:020d}.json").exists() is landed
+    serve(str(path), CLONE)
+    assert Snapshot.load(clone).version == int(landed)
+    assert live(Snapshot.load(path).store) == ["h"]
+
+
+@pytest.mark.parametrize("point", _of(TRUNCATE))
+def test_a_killed_end_of_a_history_leaves_the_newest_version(path: Path, point: str) -> None:
+    _killed(path, point)
+    assert live(Snapshot.load(path).store) == ["h"]
+    serve(str(path), TRUNCATE)
+    newest = Snapshot.load(path)
+    assert live(newest.store) == ["h"]
+    assert {commit.version for commit in newest.table.list_log().commits.values()} == {newest.version}
