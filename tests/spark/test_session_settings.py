@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("e
 
 DELTA = "spark.databricks.delta."
 DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"
+CUBE = f"{DELTA}optimize.clustering.mergeStrategy.minCubeSize"
 _ROW = re.compile(r"\| `([^`]+)` \| ([a-z ]+) \|")
 CATALOG = "spark.sql.catalog.spark_catalog"
 Setting = Callable[[str, str], None]
@@ -394,6 +395,28 @@ def _optimize_deleted(spark: SparkSession, path: Path, conf: Setting) -> None:
     assert _rewritten(table) == 1
 
 
+def _clustered(spark: SparkSession, path: Path) -> DeltaTable:
+    table = _three_files(spark, path)
+    table.clusterBy("id")
+    return table
+
+
+def _cube_threshold(spark: SparkSession, path: Path, conf: Setting) -> None:
+    table = _clustered(spark, path)
+    assert _rewritten(table) == 3
+    spark.range(3).write.format("delta").mode("append").save(str(path))
+    conf(f"{CUBE}.threshold", "10")
+    _rewritten(table)
+    assert Snapshot.load(path).files().num_rows == 2, "the cube was full"
+
+
+def _cube_target(spark: SparkSession, path: Path, conf: Setting) -> None:
+    conf(f"{CUBE}.threshold", "10")
+    conf(f"{CUBE}.targetCubeSize", "10")
+    assert _rewritten(_clustered(spark, path)) == 3
+    assert Snapshot.load(path).files().num_rows == 3, "each file became a cube"
+
+
 OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     f"{DELTA}properties.defaults.<name>": _property_defaults,
     f"{DELTA}schema.autoMerge.enabled": _auto_merge,
@@ -411,6 +434,8 @@ OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     f"{DELTA}optimize.minFileSize": _optimize_min,
     f"{DELTA}optimize.maxFileSize": _optimize_max,
     f"{DELTA}optimize.maxDeletedRowsRatio": _optimize_deleted,
+    f"{CUBE}.threshold": _cube_threshold,
+    f"{CUBE}.targetCubeSize": _cube_target,
     "spark.sql.sources.partitionOverwriteMode": _dynamic,
     "spark.sql.session.timeZone": _zone,
     "spark.sql.sources.default": _default_source,

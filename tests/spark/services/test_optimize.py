@@ -9,34 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.services.metrics import RESULT
 from slackwater.spark.services.rearrangement import Rearrangement
 from tests.spark.changed import FEED, MAPPING, VECTORS, ids, info
+from tests.spark.services.rearranged import TRACKED, live, made, metrics
 from tests.spark.written import actions, data_files, listing, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
-TRACKED = "delta.enableRowTracking"
-
-
-def made(spark: SparkSession, path: str, files: int, sql: str, *by: str, **properties: str) -> DeltaTable:
-    """A table of some files; `sql` selects from `numbers`, ten of them a file."""
-    spark.range(0, 10 * files, 1, files).createOrReplaceTempView("numbers")
-    writer = spark.sql(sql).write.format("delta").options(**properties)
-    (writer.partitionBy(*by) if by else writer).save(path)
-    return DeltaTable.forPath(spark, path)
-
-
-def metrics(done: DataFrame) -> Any:
-    (row,) = done.collect()
-    return row["metrics"]
-
-
-def live(path: str) -> Any:
-    return Snapshot.load(path).live_files(["path", "partitionValues", "stats", "deletionVector"]).to_pylist()
 
 
 def test_small_files_become_one_and_rows_stay_as_they_are(spark: SparkSession, path: str, way: str) -> None:
@@ -52,7 +35,10 @@ def test_small_files_become_one_and_rows_stay_as_they_are(spark: SparkSession, p
     (file,) = live(path)
     stats = json.loads(file["stats"])
     assert (stats["numRecords"], stats["minValues"]["id"], stats["maxValues"]["id"]) == (30, 0, 29)
-    assert [r[0] for r in spark.read.parquet(f"{path}/{file['path']}").collect()] == list(range(30)), "in their order"
+    ids_now = [row[0] for row in spark.read.parquet(f"{path}/{file['path']}").collect()]
+    by_time = sorted(actions(path, 0, "add"), key=lambda add: (add["modificationTime"], add["path"]))
+    firsts = [json.loads(add["stats"])["minValues"]["id"] for add in by_time]
+    assert ids_now == [first + n for first in firsts for n in range(10)], "in their order"
     told = actions(path, 1)
     assert all(a["dataChange"] is False for each in told for kind, a in each.items() if kind in ("add", "remove"))
     said = info(path)

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from slackwater.errors import InvalidArgument
 from slackwater.log.table import Table
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.services.clustered import cluster, clustering_paths, order_by_curve
 from slackwater.spark.services.metrics import RESULT, Outcome
 from slackwater.spark.services.optimize import Where, compact, purge
 from slackwater.spark.session.given_rows import given_rows
@@ -19,6 +22,7 @@ class _Builder:
         self._table = table
         self._path = path
         self._where = Where()
+        self._takes_all = False
 
     def _result(self, outcome: Outcome) -> DataFrame:
         return given_rows(self._spark, [outcome.row(self._path)], RESULT)
@@ -41,13 +45,45 @@ class DeltaOptimizeBuilder(_Builder):
         chosen._where = Where(partitionFilter)
         return chosen
 
+    def full(self) -> DeltaOptimizeBuilder:
+        """On a clustered table: everything is clustered anew, also what is clustered well, or by other columns."""
+        chosen = copy.copy(self)
+        chosen._takes_all = True
+        return chosen
+
     def executeCompaction(self) -> DataFrame:
         """Let small files become one, partition by partition; a row of `path` and `metrics`, sizes in bytes.
+
+        What is new in a clustered table is clustered, along a Hilbert curve.
 
         Raises InvalidArgument for a filter on other columns, and DeltaConcurrentModificationException and its kinds:
         the table is unchanged then.
         """
-        return self._result(compact(self._spark, self._table(), self._where))
+        table = self._table()
+        if not clustering_paths(Snapshot.open(table)):
+            if self._takes_all:
+                raise InvalidArgument(f"{self._path}: the table is not clustered, and full() is for those that are")
+            return self._result(compact(self._spark, table, self._where))
+        if self._where.given is not None:
+            raise InvalidArgument(
+                f"{self._path}: the table is clustered, so it has no partitions to choose: leave where out"
+            )
+        return self._result(cluster(self._spark, table, self._takes_all))
+
+    def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
+        """Rewrite the files of each partition, their rows sorted along a z-curve through `cols`, also as one list.
+
+        Queries with conditions on any of the columns read fewer files then. The result is as that of
+        `executeCompaction`. Raises InvalidArgument for columns that are not there, are partition columns or have no
+        statistics, and for a clustered table.
+        """
+        names = list(cols[0]) if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"columns of a z-order are named by texts, found {name!r}")
+        if self._takes_all:
+            raise InvalidArgument(f"{self._path}: full() is for clustered tables, and has no meaning for a z-order")
+        return self._result(order_by_curve(self._spark, self._table(), self._where, [str(name) for name in names]))
 
 
 class DeltaReorgBuilder(_Builder):

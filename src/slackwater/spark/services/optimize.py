@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 import pyarrow as pa
@@ -17,12 +18,13 @@ from slackwater.errors import InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
 from slackwater.maintenance.bins import Bin, Packing, bins_of, to_compact, with_vectors
+from slackwater.protocol.features import clustering
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.spark.change.row_change import RowChange
 from slackwater.spark.change.row_matches import Condition
 from slackwater.spark.services.metrics import Outcome, sizes_of
-from slackwater.spark.services.rearrangement import Rearrangement, as_compacted
+from slackwater.spark.services.rearrangement import Finished, Rearrangement, as_compacted, as_purged
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import default_parallelism
 from slackwater.spark.session.progress import Progress
@@ -32,6 +34,9 @@ from slackwater.transaction.clock import Clock
 OPTIMIZE, REORG = "OPTIMIZE", "REORG"
 TARGET_FILE_SIZE = "delta.targetFileSize"
 _CLOCK = Clock()
+Work = Callable[[Outcome, Progress], tuple[Mapping[str, str], Mapping[str, int]]]
+"""What fills in the outcome, and answers the commit's parameters and metrics."""
+
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
 
@@ -76,26 +81,29 @@ def compact(spark: SparkSession, table: Table, where: Where, auto: Packing | Non
         return bins_of(to_compact(files, packing), packing)
 
     told = {"zOrderBy": "[]", "clusterBy": "[]", "auto": "false" if auto is None else "true"}
-    return _run(change, where, bins, told)
+    return run(change, partial(_rearranged, change, where, bins, as_compacted, told))
 
 
 def purge(spark: SparkSession, table: Table, where: Where) -> Outcome:
     """Rewrite all files of which rows are deleted by vectors. Raises as `compact` does."""
     change = Rearrangement(spark, table, REORG)
     packing = packing_of(change.settings, change.snapshot.properties)
+    is_clustered = clustering.DOMAIN in change.snapshot.domain_metadata
 
     def bins(files: pa.Table) -> list[Bin]:
-        return bins_of(with_vectors(files), packing, rewrites_single=True)
+        # Rows of a clustered table stay where they are.
+        size = Packing(max_bytes=0) if is_clustered else packing
+        return bins_of(with_vectors(files), size, rewrites_single=True)
 
-    return _run(change, where, bins, {"applyPurge": "true"})
+    return run(change, partial(_rearranged, change, where, bins, as_purged, {"applyPurge": "true"}))
 
 
-def _run(
-    change: Rearrangement, where: Where, bins: Callable[[pa.Table], list[Bin]], told: Mapping[str, str]
-) -> Outcome:
+def run(change: Rearrangement, work: Work) -> Outcome:
+    """Do the work and commit it; what was done, nothing where there was nothing to do."""
     outcome = Outcome(_CLOCK.now_ms())
-    with Progress.of(change.spark, change.operation, by_arrow=lambda: change.is_by_python) as progress:
-        change.run(lambda: _rearranged(change, where, bins, told, outcome, progress))
+    with Progress.of(change.spark, change.operation, by_arrow=lambda: change.scan.by_arrow) as progress:
+        change.run(lambda: work(outcome, progress))
+        progress.done(files=len(outcome.removed))
     outcome.end_ms = _CLOCK.now_ms()
     return outcome
 
@@ -104,22 +112,27 @@ def _rearranged(
     change: Rearrangement,
     where: Where,
     bins: Callable[[pa.Table], list[Bin]],
+    finished: Finished,
     told: Mapping[str, str],
     outcome: Outcome,
     progress: Progress,
 ) -> tuple[Mapping[str, str], Mapping[str, int]]:
     files, text = where.files(change)
     chosen = bins(files)
-    gone = pa.concat_tables([each.files for each in chosen]) if chosen else files.slice(0, 0)
-    with progress.stage("rewriting", files=gone.num_rows):
-        change.rewrite(chosen, as_compacted)
-    describe(change, outcome, files, chosen, gone)
-    progress.done(files=gone.num_rows)
-    return {"predicate": orjson.dumps([text] if text else []).decode(), **told}, outcome.operation_metrics()
+    with progress.stage("rewriting", files=sum(each.files.num_rows for each in chosen)):
+        change.rewrite(chosen, finished)
+    describe(change, outcome, files, chosen)
+    return {"predicate": predicate_text(text), **told}, outcome.operation_metrics()
 
 
-def describe(change: Rearrangement, outcome: Outcome, files: pa.Table, bins: Sequence[Bin], gone: pa.Table) -> None:
-    """Fill in what was done: of the `files` that were looked at, those of `bins` are `gone`."""
+def predicate_text(text: str) -> str:
+    """The parameter `predicate` of the commit."""
+    return orjson.dumps([text] if text else []).decode()
+
+
+def describe(change: Rearrangement, outcome: Outcome, files: pa.Table, bins: Sequence[Bin]) -> None:
+    """Fill in what was done: of the `files` that were looked at, those of `bins` are gone."""
+    gone = pa.concat_tables([each.files for each in bins]) if bins else files.slice(0, 0)
     outcome.added = sizes_of(change.transaction.staged.adds)
     outcome.removed = gone["size"].to_pylist()
     outcome.num_partitions = len({tuple(sorted(each.partition_values.items(), key=lambda p: p[0])) for each in bins})

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
 from slackwater.data_files.reading import RowsWanted, Split
@@ -25,7 +26,7 @@ from slackwater.protocol.properties.properties import MATERIALIZED_ROW_COMMIT_VE
 from slackwater.protocol.schema.schema import VOID, StructField, StructType
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.spark.change.row_change import FileWork, RowChange, record_counts, total
-from slackwater.spark.read.file_columns import ROW, file_constants
+from slackwater.spark.read.file_columns import FILE, ROW, file_constants
 from slackwater.spark.read.located_rows import ADDRESS
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.modes import hadoop_setting
@@ -63,6 +64,25 @@ class Rearrangement(RowChange):
         if not (self.is_by_python and self._by_python(bins, finished)):
             self._by_spark(bins, finished)
         self.remove_moved(pa.concat_tables([each.files for each in bins]))
+
+    def rewrite_along(
+        self, bins: Sequence[Bin], finished: Finished, ordered: Callable[[Bin, DataFrame], DataFrame]
+    ) -> None:
+        """Let the rows of each bin be in files as the tasks of the frame have them that `ordered` makes of theirs.
+
+        Raises InvalidArgument where not all of them are written.
+        """
+        for first in range(0, len(bins), _JOBS_AT_ONCE):
+            chosen = bins[first : first + _JOBS_AT_ONCE]
+            self.at_once([self._work(each, ordered(each, self._frame(each)), finished) for each in chosen])
+        if bins:
+            self.remove_moved(pa.concat_tables([each.files for each in bins]))
+
+    def _frame(self, each: Bin) -> DataFrame:
+        """The rows of a bin, with their ids where they have some."""
+        if not self.is_tracked:
+            return self.scan.frame_of(each.files)
+        return self.scan.located(each.files).frame.drop(ADDRESS, FILE, ROW)
 
     def remove_moved(self, files: pa.Table) -> None:
         """Remove files whose rows are in other ones now."""
@@ -187,12 +207,15 @@ class Rearrangement(RowChange):
 
     def _by_spark(self, bins: Sequence[Bin], finished: Finished) -> None:
         for first in range(0, len(bins), _JOBS_AT_ONCE):
-            self.at_once([self._work(each, finished) for each in bins[first : first + _JOBS_AT_ONCE]])
+            chosen = bins[first : first + _JOBS_AT_ONCE]
+            self.at_once([self._work(each, self._one_task(each), finished) for each in chosen])
 
-    def _work(self, each: Bin, finished: Finished) -> FileWork:
-        located = self.scan.located(each.files, in_order=True)
-        # One task, whose rows come in the order of the files; Spark deals these to a task by their sizes.
-        frame, hidden = self.rows.with_kept_ids(located.frame.coalesce(1).sortWithinPartitions(ADDRESS))
+    def _one_task(self, each: Bin) -> DataFrame:
+        """The rows in the order of the files, of which Spark deals the large ones out first."""
+        return self.scan.located(each.files, in_order=True).frame.coalesce(1).sortWithinPartitions(ADDRESS)
+
+    def _work(self, each: Bin, rows: DataFrame, finished: Finished) -> FileWork:
+        frame, hidden = self.rows.with_kept_ids(rows)
         layout = self.rows.layout(hidden)
 
         def write() -> RowsWritten:
@@ -203,6 +226,15 @@ class Rearrangement(RowChange):
             return self.keep(RowsWritten(files))
 
         return FileWork(write, total(record_counts(each.files).values()))
+
+
+def as_purged(each: Bin, add: AddFile) -> AddFile:
+    """As `as_compacted`; a file whose rows stay together stays what it was: of a cube, say."""
+    if each.files.num_rows > 1:
+        return as_compacted(each, add)
+    (before,) = each.files.select(["tags", "clusteringProvider"]).to_pylist()
+    tags = {name: text for name, text in before["tags"] or () if text is not None}
+    return replace(add, tags=tags or None, clustering_provider=before["clusteringProvider"])
 
 
 def as_compacted(each: Bin, add: AddFile) -> AddFile:

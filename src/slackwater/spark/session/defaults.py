@@ -30,12 +30,16 @@ _VACUUMS_LITE = f"{DELTA}vacuum.lite.enabled"
 _LOGS_VACUUM = f"{DELTA}vacuum.logging.enabled"
 _PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _OPTIMIZE_MIN, _OPTIMIZE_MAX = f"{DELTA}optimize.minFileSize", f"{DELTA}optimize.maxFileSize"
+_CUBE_MIN = f"{DELTA}optimize.clustering.mergeStrategy.minCubeSize.threshold"
+_CUBE_TARGET = f"{DELTA}optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize"
 _OPTIMIZE_DELETED = f"{DELTA}optimize.maxDeletedRowsRatio"
 _OBEYED = frozenset(
     {
         _OPTIMIZE_MIN,
         _OPTIMIZE_MAX,
         _OPTIMIZE_DELETED,
+        _CUBE_MIN,
+        _CUBE_TARGET,
         _APP_ID,
         _APP_VERSION,
         _RESETS_APP_VERSION,
@@ -113,6 +117,8 @@ class SessionSettings:
     optimize_min_bytes: int | None
     optimize_max_bytes: int | None
     optimize_max_deleted_ratio: float
+    cube_min_bytes: int | None
+    cube_target_bytes: int | None
     _app_id: str | None
     _app_version: str | None
 
@@ -140,6 +146,8 @@ class SessionSettings:
             _positive(found, _OPTIMIZE_MIN),
             _positive(found, _OPTIMIZE_MAX),
             _ratio(found, _OPTIMIZE_DELETED, default=0.05),
+            _positive(found, _CUBE_MIN),
+            _positive(found, _CUBE_TARGET),
             found.get(_APP_ID),
             found.get(_APP_VERSION),
         )

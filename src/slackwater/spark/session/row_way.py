@@ -76,6 +76,17 @@ def has_python_workers(spark: SparkSession, store: ObjectStore) -> bool:
     return True
 
 
+def require_python_workers(spark: SparkSession, store: ObjectStore) -> None:
+    """Let pass a session whose executors can compute in Python with this package. Raises UnsupportedFeature."""
+    try:
+        _require_workers(spark, store)
+    except UnsupportedFeature as error:
+        raise UnsupportedFeature(
+            f"{store.root_url}: the places of rows on a curve are computed in the Python of executors, which must have "
+            f"slackwater (pip install slackwater=={_version()}): {error}"
+        ) from error
+
+
 def require_connector(spark: SparkSession, store: ObjectStore) -> None:
     """Let pass a place that Spark can read and write by itself; looked up once per session and scheme.
 

@@ -1,0 +1,77 @@
+"""Curves through a space of whole numbers: points that are near each other are near each other on the curve, too.
+
+A point has one coordinate a column; its place on the curve is one number, below 2 to the power of `dimensions * bits`.
+Source: Morton 1966 (z-order); Skilling, "Programming the Hilbert curve" (2004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Coordinates = npt.NDArray[np.uint64]
+Curve = Callable[[Sequence[Coordinates], int], Coordinates]
+"""Places of points whose coordinates have so many bits."""
+
+MOST_BITS = 62
+"""A place on a curve is a number that a signed long can hold."""
+
+_ONE = np.uint64(1)
+
+
+def bits_of(dimensions: int, most: int = 12) -> int:
+    """How many bits each coordinate may have."""
+    return max(1, min(most, MOST_BITS // dimensions))
+
+
+def z_order(points: Sequence[Coordinates], bits: int) -> Coordinates:
+    """The places of `points`, one array of coordinates for each dimension, on the z-curve: their bits take turns.
+
+    >>> z_order([np.array([0, 0, 1, 1], np.uint64), np.array([0, 1, 0, 1], np.uint64)], bits=1).tolist()
+    [0, 1, 2, 3]
+    """
+    return _interleaved(points, bits)
+
+
+def hilbert(points: Sequence[Coordinates], bits: int) -> Coordinates:
+    """The places of `points` on the Hilbert curve: two that follow each other differ in one coordinate, by one.
+
+    >>> hilbert([np.array([0, 0, 1, 1], np.uint64), np.array([0, 1, 1, 0], np.uint64)], bits=1).tolist()
+    [0, 1, 2, 3]
+    """
+    x = [np.array(point, np.uint64) for point in points]
+    count = len(x)
+    if count == 1:
+        return x[0]
+    for bit in range(bits - 1, 0, -1):
+        _undo(x, np.uint64(1 << bit))
+    for at in range(1, count):
+        x[at] ^= x[at - 1]
+    twist = np.zeros_like(x[0])
+    for bit in range(bits - 1, 0, -1):
+        mask = np.uint64((1 << bit) - 1)
+        twist ^= np.where(x[-1] & np.uint64(1 << bit), mask, np.uint64(0))
+    return _interleaved([point ^ twist for point in x], bits)
+
+
+def _undo(x: list[Coordinates], bit: np.uint64) -> None:
+    """Turn the cells below the one of this bit the way that they are passed through."""
+    low: Any = bit - _ONE
+    for at in range(len(x)):
+        is_set = (x[at] & bit).astype(bool)
+        swapped = np.where(is_set, np.uint64(0), (x[0] ^ x[at]) & low)
+        x[0] ^= np.where(is_set, low, swapped)
+        if at:
+            x[at] ^= swapped
+
+
+def _interleaved(points: Sequence[Coordinates], bits: int) -> Coordinates:
+    """The bits of all coordinates, the highest of each first."""
+    found = np.zeros_like(points[0], dtype=np.uint64)
+    for bit in range(bits - 1, -1, -1):
+        for point in points:
+            found = (found << _ONE) | ((point >> np.uint64(bit)) & _ONE)
+    return found

@@ -1,0 +1,90 @@
+"""Rows in the order of a curve through some of their columns, in as many tasks as there shall be files.
+
+The bounds are from a sample; each row's place is computed in the Python of executors, where Arrow has the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from slackwater.maintenance.curves import Curve, bits_of
+from slackwater.maintenance.ranges import CurveOrder
+from slackwater.protocol.schema.schema import ColumnPath
+from slackwater.spark.session.names import quoted
+
+_SAMPLED_ROWS = 200_000
+_SEED = 20
+_VALUE = "__slackwater_value_"
+_PART, _PLACE = "__slackwater_part", "__slackwater_place"
+# Of so many numbers for each task, one at least goes to it, as good as always.
+_NUMBERS_A_TASK, _NUMBERS = 30, 300
+
+
+def in_curve_order(
+    frame: DataFrame,
+    columns: Sequence[ColumnPath],
+    curve: Curve,
+    parts: int,
+    num_rows: int | None,
+) -> DataFrame:
+    """The rows of `frame` in `parts` partitions, sorted along `curve`, with further columns that are of no concern.
+
+    `columns` are display names; `num_rows` is how many rows there are, where that is known.
+    """
+    values = [F.col(".".join(map(quoted, path))).alias(f"{_VALUE}{at}") for at, path in enumerate(columns)]
+    count = frame.count() if num_rows is None else num_rows
+    sampled = frame.select(*values)
+    if count > _SAMPLED_ROWS:
+        sampled = sampled.sample(fraction=_SAMPLED_ROWS / count, seed=_SEED)
+    sample = [column.combine_chunks() for column in sampled.toArrow().columns]
+    order = CurveOrder.of([_one(column) for column in sample], bits_of(len(columns)), curve, parts)
+    schema = spark_types.StructType([*frame.schema.fields])
+    placed = schema.add(_PART, "long").add(_PLACE, "long")
+    numbers = _numbers(frame.sparkSession, parts)
+    rows = frame.select("*", *values).mapInArrow(_placer(order, numbers, len(columns)), placed)
+    return rows.repartition(parts, _PART).sortWithinPartitions(_PART, _PLACE)
+
+
+def _placer(
+    order: CurveOrder, numbers: npt.NDArray[np.int64], count: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            values = batch.columns[len(batch.columns) - count :]
+            places = order.places(values)
+            found = [_longs(numbers[order.parts(places)]), _longs(places.astype(np.int64))]
+            kept = len(batch.columns) - count
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns[:kept], *found], names=[*batch.schema.names[:kept], _PART, _PLACE]
+            )
+
+    return place
+
+
+def _numbers(spark: SparkSession, parts: int) -> npt.NDArray[np.int64]:
+    """For each task of a `repartition(parts, …)` a number whose rows go there, and nowhere else."""
+    if parts == 1:
+        return np.zeros(1, np.int64)
+    spread = spark.range(0, _NUMBERS_A_TASK * parts + _NUMBERS, 1, 1)
+    task = F.pmod(F.hash("id"), F.lit(parts))
+    found = spread.groupBy(task.alias(_PART)).agg(F.min("id").alias(_PLACE)).toArrow()
+    # Where one has none, some rows go on with those of another task: two files become one.
+    numbers = np.arange(parts, dtype=np.int64)
+    numbers[found[_PART].to_numpy()] = found[_PLACE].to_numpy()
+    return numbers
+
+
+def _longs(numbers: npt.NDArray[np.int64]) -> pa.Array:
+    # Not pa.array, which imports pandas: a task would wait for it.
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
+
+
+def _one(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
