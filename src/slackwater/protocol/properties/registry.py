@@ -70,6 +70,7 @@ SAMPLE_RETENTION = "delta.sampleRetentionDuration"
 SET_TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 SYMLINK_MANIFEST = "delta.compatibility.symlinkFormatManifest.enabled"
 UNIVERSAL_FORMATS = "delta.universalFormat.enabledFormats"
+TARGET_FILE_SIZE = "delta.targetFileSize"
 WRITE_PARTITION_COLUMNS = "delta.writePartitionColumnsToParquet"
 
 FEATURE_PREFIX = "delta.feature."
@@ -231,6 +232,7 @@ _ALL: Iterable[TableProperty] = (
     _interval(SET_TRANSACTION_RETENTION, "How long applications' transaction identifiers are kept.", None),
     _flag(SYMLINK_MANIFEST, "Manifests for other engines.", unsupported="symlink manifests are not written"),
     _text(UNIVERSAL_FORMATS, "Other table formats to be written as well.", unsupported=_NO_UNIFORM, default=""),
+    _text(TARGET_FILE_SIZE, "How large OPTIMIZE makes files, such as 128mb."),
     _flag(WRITE_PARTITION_COLUMNS, "Data files hold the partition columns too."),
 )
 

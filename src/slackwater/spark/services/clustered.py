@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from slackwater.errors import InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
-from slackwater.maintenance.bins import Bin, Packing, bins_of
-from slackwater.maintenance.cubes import PROVIDER, CubeRules, CubeWork, tags_of, to_cluster
-from slackwater.maintenance.curves import Curve, hilbert, z_order
+from slackwater.maintenance.layout.bins import Bin, Packing, bins_of
+from slackwater.maintenance.layout.cubes import PROVIDER, CubeRules, CubeWork, tags_of, to_cluster
+from slackwater.maintenance.layout.curves import Curve, hilbert, z_order
 from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.features import clustering

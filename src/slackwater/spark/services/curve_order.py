@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.maintenance.curves import Curve, bits_of
-from slackwater.maintenance.ranges import CurveOrder
+from slackwater.maintenance.layout.curves import Curve, bits_of
+from slackwater.maintenance.layout.ranges import CurveOrder
 from slackwater.protocol.schema.schema import ColumnPath
 from slackwater.spark.session.names import quoted
 

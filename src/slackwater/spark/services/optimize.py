@@ -17,10 +17,10 @@ from pyspark.sql import Column, SparkSession
 from slackwater.errors import InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
-from slackwater.maintenance.bins import Bin, Packing, bins_of, to_compact, with_vectors
+from slackwater.maintenance.layout.bins import Bin, Packing, bins_of, to_compact, with_vectors
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.sql_columns import read_columns
-from slackwater.protocol.properties.properties import TableProperties
+from slackwater.protocol.properties.properties import TARGET_FILE_SIZE, TableProperties
 from slackwater.spark.change.row_change import RowChange
 from slackwater.spark.change.row_matches import Condition
 from slackwater.spark.services.metrics import Outcome, sizes_of
@@ -32,7 +32,6 @@ from slackwater.spark.write.overwrite import partitions_where
 from slackwater.transaction.clock import Clock
 
 OPTIMIZE, REORG = "OPTIMIZE", "REORG"
-TARGET_FILE_SIZE = "delta.targetFileSize"
 _CLOCK = Clock()
 Work = Callable[[Outcome, Progress], tuple[Mapping[str, str], Mapping[str, int]]]
 """What fills in the outcome, and answers the commit's parameters and metrics."""

@@ -18,7 +18,7 @@ from slackwater.data_files.reading import RowsWanted, Split
 from slackwater.data_files.rewriting import KeptColumn, Rewriting
 from slackwater.data_files.writing import FileFormat, options_of
 from slackwater.errors import CorruptTable, UnsupportedFeature
-from slackwater.maintenance.bins import PACKED_BYTES, Bin
+from slackwater.maintenance.layout.bins import PACKED_BYTES, Bin
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.protocol.features.column_mapping import ID, NONE, physical_name, physical_schema
@@ -183,7 +183,8 @@ class Rearrangement(RowChange):
         files = each.files
         places = self.scan.locations.relatives(files["path"].to_pylist())
         vectors = files["deletionVector"].to_pylist()
-        loaded = iter(load_deletion_vectors(self.snapshot.store, [v for v in vectors if v is not None]))
+        nodes = [vector for vector in vectors if vector is not None]
+        loaded = iter(load_deletion_vectors(self.snapshot.store, nodes, self.scan.follows_outside))
         deleted = [None if vector is None else next(loaded) for vector in vectors]
         constants: dict[str, pa.Array] = {}
         if self.is_tracked:

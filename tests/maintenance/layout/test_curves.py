@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.maintenance.curves import bits_of, hilbert, z_order
-from slackwater.maintenance.ranges import CurveOrder, Ranges
+from slackwater.maintenance.layout.curves import bits_of, hilbert, z_order
+from slackwater.maintenance.layout.ranges import CurveOrder, Ranges
 from tests.examples import examples
 
 

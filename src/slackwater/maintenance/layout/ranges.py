@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.maintenance.curves import Coordinates, Curve
+from slackwater.maintenance.layout.curves import Coordinates, Curve
 
 _PREFIX_BYTES = 8
 

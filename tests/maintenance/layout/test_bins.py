@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.log.file_actions import ADD_SCHEMA
-from slackwater.maintenance.bins import PACKED_BYTES, Bin, Packing, bins_of, first_fit, to_compact
+from slackwater.maintenance.layout.bins import PACKED_BYTES, Bin, Packing, bins_of, first_fit, to_compact
 from tests.examples import examples
 
 SIZES = st.lists(st.integers(0, 120), max_size=60)

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from slackwater.maintenance.bins import GIBIBYTE, Bin, in_order
+from slackwater.maintenance.layout.bins import GIBIBYTE, Bin, in_order
 
 PROVIDER = "liquid"
 CUBE_ID, CUBE_COLUMNS, CUBE_CURVE = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
