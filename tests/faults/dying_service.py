@@ -8,6 +8,7 @@ from typing import Any
 
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
+from slackwater.maintenance.convert import convert
 from slackwater.maintenance.history import truncate_history
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import VacuumRequest, vacuum
@@ -15,7 +16,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
 from tests.faults.dying_writer import die_at
 
-VACUUM, RESTORE, CLONE, TRUNCATE = "vacuum", "restore", "clone", "truncate"
+VACUUM, RESTORE, CLONE, TRUNCATE, CONVERT = "vacuum", "restore", "clone", "truncate", "convert"
 _START, _END = f"{4:020d}.json", f"{5:020d}.json"
 
 # Which service, and as in `dying_writer.POINTS`.
@@ -32,6 +33,9 @@ POINTS: dict[str, tuple[str, tuple[Any, str, str, int, bool]]] = {
     "the restore visible, not answered": (RESTORE, (os, "link", _START, 0, True)),
     "before the clone": (CLONE, (LocalObjectStore, "put_if_absent", f"{0:020d}.json", 0, False)),
     "the clone visible, not answered": (CLONE, (LocalObjectStore, "put_if_absent", f"{0:020d}.json", 0, True)),
+    "before the conversion": (CONVERT, (LocalObjectStore, "put_if_absent", f"{0:020d}.json", 0, False)),
+    "the conversion staged": (CONVERT, (os, "link", f"{0:020d}.json", 0, False)),
+    "the conversion visible, not answered": (CONVERT, (os, "link", f"{0:020d}.json", 0, True)),
     "before the checkpoint that all begins with": (TRUNCATE, (LocalObjectStore, "put_file", "checkpoint", 0, False)),
     "before the history goes": (TRUNCATE, (LocalObjectStore, "delete", f"{0:020d}.json", 0, False)),
     "in the middle of the history": (TRUNCATE, (os, "unlink", "_delta_log/0", 2, False)),
@@ -48,6 +52,8 @@ def serve(path: str, service: str) -> None:
         restore(table, 1)
     elif service == CLONE:
         shallow_clone(Snapshot.open(table, 2), Table.at(f"{path}_clone"), is_replaced=True)
+    elif service == CONVERT:
+        convert(table)
     else:
         truncate_history(table)
 

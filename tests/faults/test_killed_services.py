@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from slackwater.scan.snapshot import Snapshot
 from tests.faults import dying_service
-from tests.faults.dying_service import CLONE, POINTS, RESTORE, TRUNCATE, VACUUM, serve
+from tests.faults.dying_service import CLONE, CONVERT, POINTS, RESTORE, TRUNCATE, VACUUM, serve
 from tests.maintenance.aged import AgedTable
 from tests.transaction.tables import live
 
@@ -82,6 +84,20 @@ def test_a_killed_clone_is_whole_or_absent(path: Path, point: str) -> None:
     serve(str(path), CLONE)
     assert Snapshot.load(clone).version == int(landed)
     assert live(Snapshot.load(path).store) == ["h"]
+
+
+@pytest.mark.parametrize("point", _of(CONVERT))
+def test_a_killed_conversion_is_whole_or_absent(tmp_path: Path, point: str) -> None:
+    path = tmp_path / "files"
+    path.mkdir()
+    for name in "ab":
+        pq.write_table(pa.table({"id": [1]}), path / name)
+    _killed(path, point)
+    landed = point == "the conversion visible, not answered"
+    assert (path / "_delta_log" / f"{0:020d}.json").exists() is landed
+    assert _files(path) == ["a", "b"]
+    serve(str(path), CONVERT)
+    assert (Snapshot.load(path).version, live(Snapshot.load(path).store)) == (0, ["a", "b"])
 
 
 @pytest.mark.parametrize("point", _of(TRUNCATE))
