@@ -417,6 +417,56 @@ def _cube_target(spark: SparkSession, path: Path, conf: Setting) -> None:
     assert Snapshot.load(path).files().num_rows == 3, "each file became a cube"
 
 
+def _small_files(spark: SparkSession, path: Path) -> int:
+    """How many files there are of three that are written."""
+    spark.range(0, 30, 1, 3).write.format("delta").mode("append").save(str(path))
+    return Snapshot.load(path).files().num_rows
+
+
+def _auto_compact(spark: SparkSession, path: Path, conf: Setting) -> None:
+    conf(f"{DELTA}autoCompact.minNumFiles", "3")
+    assert _small_files(spark, path) == 3
+    conf(f"{DELTA}autoCompact.enabled", "true")
+    assert _small_files(spark, path) == 1
+    DeltaTable.forPath(spark, str(path)).setProperties({"delta.autoOptimize.autoCompact": "true"})
+    conf(f"{DELTA}autoCompact.enabled", "false")
+    assert _small_files(spark, path) == 4
+
+
+def _auto_min(spark: SparkSession, path: Path, conf: Setting) -> None:
+    conf(f"{DELTA}autoCompact.enabled", "auto")
+    conf(f"{DELTA}autoCompact.minNumFiles", "3")
+    conf(f"{DELTA}autoCompact.minFileSize", "10")
+    assert _small_files(spark, path) == 3
+
+
+def _auto_max(spark: SparkSession, path: Path, conf: Setting) -> None:
+    conf(f"{DELTA}autoCompact.enabled", "true")
+    conf(f"{DELTA}autoCompact.minNumFiles", "2")
+    conf(f"{DELTA}autoCompact.minFileSize", "100000")
+    conf(f"{DELTA}autoCompact.maxFileSize", "1200")
+    assert _small_files(spark, path) == 2
+
+
+def _auto_files(spark: SparkSession, path: Path, conf: Setting) -> None:
+    conf(f"{DELTA}autoCompact.enabled", "true")
+    conf(f"{DELTA}autoCompact.minNumFiles", "4")
+    assert _small_files(spark, path) == 3
+    assert _small_files(spark, path) == 1
+
+
+def _optimize_write(spark: SparkSession, path: Path, conf: Setting) -> None:
+    conf(f"{DELTA}optimizeWrite.enabled", "true")
+    assert _small_files(spark, path) == 1
+
+
+def _optimize_write_bin(spark: SparkSession, path: Path, conf: Setting) -> None:
+    conf(f"{DELTA}optimizeWrite.enabled", "true")
+    conf(f"{DELTA}optimizeWrite.binSize", "1")
+    spark.range(0, 400_000, 1, 4).write.format("delta").save(str(path))
+    assert Snapshot.load(path).files().num_rows > 1
+
+
 OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     f"{DELTA}properties.defaults.<name>": _property_defaults,
     f"{DELTA}schema.autoMerge.enabled": _auto_merge,
@@ -436,6 +486,12 @@ OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     f"{DELTA}optimize.maxDeletedRowsRatio": _optimize_deleted,
     f"{CUBE}.threshold": _cube_threshold,
     f"{CUBE}.targetCubeSize": _cube_target,
+    f"{DELTA}autoCompact.enabled": _auto_compact,
+    f"{DELTA}autoCompact.minFileSize": _auto_min,
+    f"{DELTA}autoCompact.maxFileSize": _auto_max,
+    f"{DELTA}autoCompact.minNumFiles": _auto_files,
+    f"{DELTA}optimizeWrite.enabled": _optimize_write,
+    f"{DELTA}optimizeWrite.binSize": _optimize_write_bin,
     "spark.sql.sources.partitionOverwriteMode": _dynamic,
     "spark.sql.session.timeZone": _zone,
     "spark.sql.sources.default": _default_source,

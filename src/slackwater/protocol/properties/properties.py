@@ -14,6 +14,7 @@ from slackwater.errors import CorruptTable, InvalidArgument, UnsupportedFeature
 from slackwater.protocol.properties.intervals import parse_interval_ms
 from slackwater.protocol.properties.registry import (
     APPEND_ONLY,
+    AUTO_COMPACT,
     CHECKPOINT_INTERVAL,
     CHECKPOINT_POLICY,
     CHECKPOINT_RETENTION,
@@ -49,6 +50,7 @@ from slackwater.protocol.properties.registry import (
     MAX_COLUMN_ID,
     MIN_READER_VERSION,
     MIN_WRITER_VERSION,
+    OPTIMIZE_WRITE,
     PROPERTIES,
     ROW_TRACKING_SUSPENDED,
     SET_TRANSACTION_RETENTION,
@@ -60,6 +62,7 @@ from slackwater.protocol.properties.registry import (
 
 __all__ = [
     "APPEND_ONLY",
+    "AUTO_COMPACT",
     "CHECKPOINT_INTERVAL",
     "CHECKPOINT_POLICY",
     "CHECKPOINT_RETENTION",
@@ -95,6 +98,7 @@ __all__ = [
     "MAX_COLUMN_ID",
     "MIN_READER_VERSION",
     "MIN_WRITER_VERSION",
+    "OPTIMIZE_WRITE",
     "PROPERTIES",
     "ROW_TRACKING_SUSPENDED",
     "SET_TRANSACTION_RETENTION",

@@ -153,7 +153,7 @@ _ALL: Iterable[TableProperty] = (
     _flag(APPEND_ONLY, "Rows are only added: commits that remove or change some are refused."),
     _choice(
         AUTO_COMPACT,
-        "A wish for compaction after writes; kept, and without effect.",
+        "Small files become one after commits that leave many.",
         None,
         *("true", "false", "auto", "legacy"),
     ),
@@ -214,7 +214,7 @@ _ALL: Iterable[TableProperty] = (
     _text(MATERIALIZED_ROW_COMMIT_VERSION, "The column in files with the rows' commit versions.", settable=False),
     _text(MATERIALIZED_ROW_ID, "The column in files with the rows' ids.", settable=False),
     _number(MAX_COLUMN_ID, "The highest id given to a column.", "0", most=_MOST_LONG, settable=False),
-    _flag(OPTIMIZE_WRITE, "A wish for fewer, larger files; kept, and without effect.", None),
+    _flag(OPTIMIZE_WRITE, "Rows of a write are dealt anew, so that files are fewer and larger.", None),
     _text(PARQUET_FORMAT_VERSION, "The version of Parquet that data files are written in; kept, and without effect."),
     _flag(RANDOMIZE_FILE_PREFIXES, "A wish for random directories; kept, and without effect."),
     _number(RANDOM_PREFIX_LENGTH, "The length of their names; kept, and without effect.", "2", least=1),

@@ -6,6 +6,7 @@ Source: delta-spark's OPTIMIZE and REORG ... APPLY (PURGE), by their names and m
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -66,8 +67,12 @@ class Where:
         return partitions_where(change.scan, files, condition.column, change.alias), condition.text
 
 
-def compact(spark: SparkSession, table: Table, where: Where, auto: Packing | None = None) -> Outcome:
+def compact(
+    spark: SparkSession, table: Table, where: Where, auto: Packing | None = None, least_files: int = 0
+) -> Outcome:
     """Let small files of each partition become one, and files with many deleted rows lose these.
+
+    `auto`: the sizes of a compaction that nobody asked for; partitions of fewer files than `least_files` are let be.
 
     Nothing is committed where there is nothing to do. Raises InvalidArgument for a condition on other columns than
     partition columns, and the DeltaConcurrentModificationException that says who changed the same files meanwhile: the
@@ -77,7 +82,11 @@ def compact(spark: SparkSession, table: Table, where: Where, auto: Packing | Non
     packing = auto or packing_of(change.settings, change.snapshot.properties)
 
     def bins(files: pa.Table) -> list[Bin]:
-        return bins_of(to_compact(files, packing), packing)
+        found = bins_of(to_compact(files, packing), packing)
+        counts = Counter[str]()
+        for each in found:
+            counts[_partition(each)] += each.files.num_rows
+        return [each for each in found if counts[_partition(each)] >= least_files]
 
     told = {"zOrderBy": "[]", "clusterBy": "[]", "auto": "false" if auto is None else "true"}
     return run(change, partial(_rearranged, change, where, bins, as_compacted, told))
@@ -124,6 +133,10 @@ def _rearranged(
     return {"predicate": predicate_text(text), **told}, outcome.operation_metrics()
 
 
+def _partition(each: Bin) -> str:
+    return orjson.dumps(dict(each.partition_values), option=orjson.OPT_SORT_KEYS).decode()
+
+
 def predicate_text(text: str) -> str:
     """The parameter `predicate` of the commit."""
     return orjson.dumps([text] if text else []).decode()
@@ -134,7 +147,7 @@ def describe(change: Rearrangement, outcome: Outcome, files: pa.Table, bins: Seq
     gone = pa.concat_tables([each.files for each in bins]) if bins else files.slice(0, 0)
     outcome.added = sizes_of(change.transaction.staged.adds)
     outcome.removed = gone["size"].to_pylist()
-    outcome.num_partitions = len({tuple(sorted(each.partition_values.items(), key=lambda p: p[0])) for each in bins})
+    outcome.num_partitions = len({_partition(each) for each in bins})
     outcome.num_bins = len(bins)
     outcome.num_considered = files.num_rows
     outcome.num_skipped = files.num_rows - gone.num_rows

@@ -30,6 +30,10 @@ _VACUUMS_LITE = f"{DELTA}vacuum.lite.enabled"
 _LOGS_VACUUM = f"{DELTA}vacuum.logging.enabled"
 _PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _OPTIMIZE_MIN, _OPTIMIZE_MAX = f"{DELTA}optimize.minFileSize", f"{DELTA}optimize.maxFileSize"
+_AUTO_COMPACT = f"{DELTA}autoCompact.enabled"
+_AUTO_MIN, _AUTO_MAX = f"{DELTA}autoCompact.minFileSize", f"{DELTA}autoCompact.maxFileSize"
+_AUTO_FILES = f"{DELTA}autoCompact.minNumFiles"
+_OPTIMIZE_WRITE, _OPTIMIZE_WRITE_BIN = f"{DELTA}optimizeWrite.enabled", f"{DELTA}optimizeWrite.binSize"
 _CUBE_MIN = f"{DELTA}optimize.clustering.mergeStrategy.minCubeSize.threshold"
 _CUBE_TARGET = f"{DELTA}optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize"
 _OPTIMIZE_DELETED = f"{DELTA}optimize.maxDeletedRowsRatio"
@@ -40,6 +44,12 @@ _OBEYED = frozenset(
         _OPTIMIZE_DELETED,
         _CUBE_MIN,
         _CUBE_TARGET,
+        _AUTO_COMPACT,
+        _AUTO_MIN,
+        _AUTO_MAX,
+        _AUTO_FILES,
+        _OPTIMIZE_WRITE,
+        _OPTIMIZE_WRITE_BIN,
         _APP_ID,
         _APP_VERSION,
         _RESETS_APP_VERSION,
@@ -119,6 +129,12 @@ class SessionSettings:
     optimize_max_deleted_ratio: float
     cube_min_bytes: int | None
     cube_target_bytes: int | None
+    auto_compact: str | None
+    auto_compact_min_bytes: int | None
+    auto_compact_max_bytes: int
+    auto_compact_min_files: int
+    optimizes_write: bool | None
+    optimize_write_bin_bytes: int
     _app_id: str | None
     _app_version: str | None
 
@@ -148,6 +164,12 @@ class SessionSettings:
             _ratio(found, _OPTIMIZE_DELETED, default=0.05),
             _positive(found, _CUBE_MIN),
             _positive(found, _CUBE_TARGET),
+            _word(found, _AUTO_COMPACT, "true", "false", "auto", "legacy"),
+            _positive(found, _AUTO_MIN),
+            _positive(found, _AUTO_MAX) or 128 << 20,
+            _positive(found, _AUTO_FILES) or 50,
+            None if _OPTIMIZE_WRITE not in found else _flag(found, _OPTIMIZE_WRITE, default=False),
+            (_positive(found, _OPTIMIZE_WRITE_BIN) or 512) << 20,
             found.get(_APP_ID),
             found.get(_APP_VERSION),
         )
@@ -184,12 +206,19 @@ def _flag(settings: Mapping[str, str], key: str, default: bool) -> bool:
     return text == "true"
 
 
+def _word(settings: Mapping[str, str], key: str, *words: str) -> str | None:
+    text = settings.get(key)
+    if text is not None and text.strip().lower() not in words:
+        raise InvalidArgument(f"the setting {key} must be one of {', '.join(words)}, found {text!r}")
+    return None if text is None else text.strip().lower()
+
+
 def _positive(settings: Mapping[str, str], key: str) -> int | None:
     text = settings.get(key)
     if text is None:
         return None
     if not text.strip().isdecimal() or int(text) == 0:
-        raise InvalidArgument(f"the setting {key} must be a whole number of bytes above 0, found {text!r}")
+        raise InvalidArgument(f"the setting {key} must be a whole number above 0, found {text!r}")
     return int(text)
 
 

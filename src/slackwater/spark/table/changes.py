@@ -13,6 +13,7 @@ from slackwater.spark.change.delete import delete
 from slackwater.spark.change.merge.builder import DeltaMergeBuilder, require_condition
 from slackwater.spark.change.merge.merge import merge
 from slackwater.spark.change.update import update
+from slackwater.spark.services.auto import with_auto_compaction
 from slackwater.spark.session.given_rows import given_rows
 
 MERGE_RESULT = spark_types.StructType(
@@ -38,7 +39,7 @@ class TableChanges:
         DeltaConcurrentModificationException and its kinds: the table is unchanged then.
         """
         require_condition(condition)
-        delete(self._spark, self._changing(), condition, self._alias)
+        with_auto_compaction(self._spark, delete(self._spark, self._changing(), condition, self._alias))
 
     def update(
         self,
@@ -53,7 +54,9 @@ class TableChanges:
         """
         validate_set_argument(set)
         require_condition(condition)
-        update(self._spark, self._changing(), condition, dict(set or {}), self._alias)
+        with_auto_compaction(
+            self._spark, update(self._spark, self._changing(), condition, dict(set or {}), self._alias)
+        )
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
         """A builder for a MERGE of `source` into this table; rows match where `condition`, over both, is true."""

@@ -47,6 +47,7 @@ class WriteOptions:
     user_metadata: str | None = None
     data_change: bool = True
     assigns: bool = False
+    optimizes_write: bool | None = None
 
     def is_done(self, snapshot: Snapshot) -> bool:
         """Whether the log says that the application has done this write before."""
@@ -100,6 +101,7 @@ def write_options(
             else ApplicationVersion.of(app_id, app_version, ("txnAppId", "txnVersion"))
         ),
         user_metadata=given.get("userMetadata", settings.user_metadata),
+        optimizes_write=None if given.get("optimizeWrite") is None else given.flag("optimizeWrite"),
         data_change="datachange" not in {n.lower() for n in given} or given.flag("dataChange"),
     )
     _validate(request)

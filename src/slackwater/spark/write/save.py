@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from slackwater.errors import (
     CommitUnknown,
@@ -35,11 +36,14 @@ from slackwater.protocol.features.row_rules import row_rules
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.protocol.features.support import with_features, with_required_features
 from slackwater.protocol.features.table_features import validate_writable
-from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
+from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED, OPTIMIZE_WRITE
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import ColumnPath, as_nullable
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.services.auto import with_auto_compaction
 from slackwater.spark.session.defaults import SessionSettings, session_zone
+from slackwater.spark.session.modes import with_settings
+from slackwater.spark.session.names import quoted
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
 from slackwater.spark.write.options import WriteOptions, write_options
@@ -65,6 +69,8 @@ _MODE_NAMES = {"error": "ErrorIfExists", "ignore": "Ignore", "append": "Append",
 # A write whose generated identity values another writer took is done again, from its rows on.
 _MOST_REWRITES = 20
 _CLOCK = Clock()
+# How much of the rows in the shuffle becomes one file.
+_BIN_BYTES = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 
 
 def save(
@@ -103,7 +109,7 @@ def _done(frame: DataFrame, table: Table, request: WriteOptions, settings: Sessi
         raise InvalidArgument(
             f"{table.root_url}: the data has no columns, so there is nothing to write: give it at least one"
         )
-    result = _saved(frame, table, request, settings)
+    result = with_auto_compaction(frame.sparkSession, _saved(frame, table, request, settings))
     if request.given.get("txnVersion") is None:
         settings.application_was_used(frame.sparkSession)
     return result
@@ -123,7 +129,7 @@ def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: Sess
                 return _create(frame, table, request, settings)
             assigns = request.assigns and request.mode == "append"
             rows = stored_columns(frame, to_spark_schema(snapshot.schema)) if assigns else frame
-            return _Write(rows, snapshot, request).run()
+            return _Write(rows, snapshot, request, settings).run()
         except DeltaConcurrentModificationException as error:
             newest = newest_snapshot(table)
             # Where another did this very write, there is nothing left to be done.
@@ -155,21 +161,37 @@ def _create(frame: DataFrame, table: Table, request: WriteOptions, settings: Ses
     defined = define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id)
     rows = TableRows(table, defined.configuration, {d.domain: d for d in defined.domains})
     transaction = begin_table(table, defined)
-    written = rows.write(frame, request.parquet)
+    written = _written(rows, frame, request, settings)
     transaction.set_table(defined.configuration.changed(metadata=written.metadata))
     return _commit(transaction, request, [written], defined.configuration.metadata)
+
+
+def _written(
+    rows: TableRows, frame: DataFrame, request: WriteOptions, settings: SessionSettings, *checks: Any
+) -> RowsWritten:
+    """Write new rows; where the write is optimized they are dealt anew, so that files are fewer and alike large."""
+    wanted = request.optimizes_write if request.optimizes_write is not None else settings.optimizes_write
+    if wanted is None:
+        wanted = rows.properties.flag(OPTIMIZE_WRITE)
+    if not wanted:
+        return rows.write(frame, request.parquet, request.data_change, *checks)
+    given = {name.lower() for name in frame.columns}
+    by = [F.col(quoted(name)) for name in rows.metadata.partition_columns if name.lower() in given]
+    with with_settings(frame.sparkSession, {_BIN_BYTES: str(settings.optimize_write_bin_bytes)}):
+        return rows.write(frame.hint("rebalance", *by), request.parquet, request.data_change, *checks)
 
 
 class _Write:
     """One attempt to append to a table, or to overwrite it, as of `snapshot`."""
 
-    def __init__(self, frame: DataFrame, snapshot: Snapshot, request: WriteOptions) -> None:
+    def __init__(self, frame: DataFrame, snapshot: Snapshot, request: WriteOptions, settings: SessionSettings) -> None:
         validate_writable(snapshot.protocol, snapshot.table.root_url)
         validate_parquet(snapshot.metadata, snapshot.table.root_url)
         self._frame = frame
         self._spark = frame.sparkSession
         self._snapshot = snapshot
         self._request = request
+        self._settings = settings
         self._zone = session_zone(self._spark)
         self._given = without_internal_metadata(from_spark_schema(frame.schema))
         table = self._evolved()
@@ -216,7 +238,7 @@ class _Write:
             checks = [condition_check(request.replace_where, shown)] if request.check_replace_where else []
             if replaced.deleted is not None and rows.properties.flag(ENABLE_CHANGE_DATA_FEED):
                 change_type = "insert"
-        written.append(rows.write(self._frame, request.parquet, request.data_change, checks, change_type))
+        written.append(_written(rows, self._frame, request, self._settings, checks, change_type))
         if request.mode != "overwrite":
             return
         if replaced is None and request.dynamic_partitions and rows.metadata.partition_columns:

@@ -37,6 +37,7 @@ from slackwater.spark.change.row_change import RowChange
 from slackwater.spark.change.row_matches import condition_text
 from slackwater.spark.read.located_rows import row_count
 from slackwater.spark.read.table_scan import TableScan
+from slackwater.spark.services.auto import with_auto_compaction
 from slackwater.spark.session.modes import alias_of
 from slackwater.spark.session.progress import Progress
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
@@ -75,7 +76,7 @@ def merge(
         builder = builder.withSchemaEvolution()
     with Progress.of(spark, "MERGE", by_arrow=lambda: change.scan.by_arrow) as progress:
         work = _Merge(change, builder, progress)
-        change.run(work.run)
+        with_auto_compaction(spark, change.run(work.run))
         return None if change.is_skipped else work.counts
 
 
