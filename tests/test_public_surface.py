@@ -41,6 +41,7 @@ def test_the_public_methods_of_a_snapshot_are_these() -> None:
     names = {name for name in dir(slackwater.Snapshot) if not name.startswith("_")}
     assert names == {
         "after",
+        "checksum",
         "column_mapping_mode",
         "configuration",
         "despite_damage",

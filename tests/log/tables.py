@@ -262,7 +262,7 @@ class SpyStore:
     def read_many(self, paths: Sequence[str]) -> list[bytes]:
         return [self.read(path) for path in paths]
 
-    def open_file(self, path: str) -> Any:
+    def open_file(self, path: str, size_bytes: int | None = None) -> Any:
         self.reads.append(path)
         self._before_read(path)
-        return self._store.open_file(path)
+        return self._store.open_file(path, size_bytes)

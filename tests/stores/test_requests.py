@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
 
+import slackwater
 from slackwater import AddFile, Snapshot, Transaction
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.stores.proxy import FaultProxy, fault_proxy
@@ -39,6 +43,13 @@ def asked(proxy: FaultProxy, work: Callable[[], Any]) -> Counter[str]:
     return Counter(request.kind for request in proxy.seen if "_delta_log" in request.key)
 
 
+def asked_for_rows(proxy: FaultProxy, work: Callable[[], Any]) -> Counter[str]:
+    """The requests of `work` for data files."""
+    proxy.seen.clear()
+    work()
+    return Counter(request.kind for request in proxy.seen if "_delta_log" not in request.key)
+
+
 def append(proxy: FaultProxy, path: str, name: str) -> None:
     transaction = Transaction(path, storage_options=proxy.options)
     transaction.add(AddFile(name, {}, 10, 0, stats='{"numRecords":10}'))
@@ -55,15 +66,28 @@ def test_a_checkpoint_is_read_by_ranges(proxy: FaultProxy, path: str) -> None:
     DeltaTable(path, storage_options=proxy.options).create_checkpoint()
     ours = asked(proxy, lambda: Snapshot.load(path, storage_options=proxy.options).files())
     theirs = asked(proxy, lambda: DeltaTable(path, storage_options=proxy.options).file_uris())
-    assert ours == {"get": 6, "head": 2, "list": 1}
+    assert ours == {"get": 6, "list": 1}
     assert ours.total() <= theirs.total()
+
+
+def test_a_checkpoint_that_was_written_anew_since_it_was_listed_is_asked_for_its_size(
+    proxy: FaultProxy, path: str
+) -> None:
+    DeltaTable(path, storage_options=proxy.options).create_checkpoint()
+    snapshot = Snapshot.load(path, storage_options=proxy.options)
+    (checkpoint,) = snapshot.segment.checkpoint.paths  # type: ignore[union-attr]
+    anew = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(snapshot.store.read(checkpoint))), anew, compression="none")
+    snapshot.store.put(checkpoint, anew.getvalue())
+    assert asked(proxy, lambda: snapshot.files(columns=["path", "stats"]))["head"] == 1
+    assert snapshot.files(columns=["path"]).num_rows == 2
 
 
 def test_an_append_asks_for_little_more_than_its_commit(proxy: FaultProxy, path: str) -> None:
     append(proxy, path, "first")
     ours = asked(proxy, lambda: append(proxy, path, "second"))
     theirs = asked(proxy, lambda: write_deltalake(path, ROWS, mode="append", storage_options=proxy.options))
-    assert ours == {"get": 6, "head": 1, "list": 2, "put": 2}
+    assert ours == {"get": 5, "head": 1, "list": 2, "put": 2}
     assert ours.total() <= theirs.total()
 
 
@@ -72,3 +96,26 @@ def test_a_snapshot_is_brought_up_to_date_by_one_list(proxy: FaultProxy, path: s
     assert asked(proxy, snapshot.update) == {"list": 1}
     append(proxy, path, "more")
     assert asked(proxy, snapshot.update) == {"list": 1, "get": 1}
+
+
+@pytest.mark.spark
+def test_one_partition_is_read_by_one_request_for_each_of_its_files(spark: SparkSession, proxy: FaultProxy) -> None:
+    slackwater.enable(spark)
+    path = f"s3://{BUCKET}/partitioned"
+    rows = ROWS.append_column("p", pa.array([number % 5 for number in range(10)], pa.int64()))
+    write_deltalake(path, rows, partition_by=["p"], storage_options=proxy.options)
+    options = {key.lower(): value for key, value in proxy.options.items()} | {"rows": "arrow"}
+    frame = spark.read.format("delta").options(**options)
+
+    def read() -> None:
+        assert sorted(row.id for row in frame.load(path).where("p = 3").collect()) == [3, 8]
+
+    def read_by_deltalake() -> None:
+        table = DeltaTable(path, storage_options=proxy.options)
+        found = table.to_pyarrow_table(filters=[("p", "=", 3)], columns=["id"])
+        assert sorted(found["id"].to_pylist()) == [3, 8]
+
+    assert asked(proxy, read) == {"get": 2, "list": 1}
+    assert asked(proxy, read).total() <= asked(proxy, read_by_deltalake).total()
+    assert asked_for_rows(proxy, read) == {"get": 1}
+    assert asked_for_rows(proxy, read).total() <= asked_for_rows(proxy, read_by_deltalake).total()

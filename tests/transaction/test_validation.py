@@ -55,6 +55,18 @@ def _with_file(properties: Mapping[str, str] | None = None, name: str = "a", **m
     return append(table(properties=properties), add(name, **more)).snapshot  # type: ignore[arg-type]
 
 
+def test_files_are_given_one_by_one() -> None:
+    mine = Transaction(_with_file())
+    with pytest.raises(InvalidArgument, match=r"add takes each file as AddFile, found list: .* add\(\*files\)$"):
+        mine.add([add("b")])  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match=r"add takes each file as AddFile, found NoneType$"):
+        mine.add(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match=r"remove takes each file as RemoveFile or str, found list: .*"):
+        mine.remove(["a"])  # type: ignore[arg-type]
+    assert not mine._inner.staged.adds
+    assert not mine._inner.staged.removes
+
+
 # Single entries of the log.
 
 

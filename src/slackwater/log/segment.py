@@ -30,12 +30,20 @@ _MOST_LISTINGS = 10
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFiles:
-    """The files of one complete checkpoint; more than one where it is a multi-part one. Paths as in the store."""
+    """The files of one complete checkpoint; more than one where it is a multi-part one. Paths as in the store.
+
+    `sizes` are theirs in bytes, as they were listed.
+    """
 
     version: int
     kind: LogFileKind
     paths: tuple[str, ...]
-    size_bytes: int = 0
+    sizes: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all files, without sidecars."""
+        return sum(self.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +249,10 @@ def _complete_checkpoints(files: Iterable[tuple[LogFile, ObjectMeta]]) -> list[C
         if file.part is not None and file.num_parts is not None:
             parts[file.version, file.num_parts][file.part] = meta
         else:
-            complete.append(CheckpointFiles(file.version, file.kind, (meta.path,), meta.size_bytes))
+            complete.append(CheckpointFiles(file.version, file.kind, (meta.path,), (meta.size_bytes,)))
     for (version, num_parts), found in parts.items():
         if len(found) == num_parts:
             metas = [found[part] for part in sorted(found)]
-            size = sum(m.size_bytes for m in metas)
-            kind = LogFileKind.CHECKPOINT_MULTIPART
-            complete.append(CheckpointFiles(version, kind, tuple(m.path for m in metas), size))
+            paths, sizes = tuple(m.path for m in metas), tuple(m.size_bytes for m in metas)
+            complete.append(CheckpointFiles(version, LogFileKind.CHECKPOINT_MULTIPART, paths, sizes))
     return complete

@@ -280,6 +280,15 @@ class LogSnapshot:
 
         return self.despite_damage(read)
 
+    def checksum(self) -> VersionChecksum | None:
+        """The version's checksum as its file has it, read once; None where there is none (yet) that can be used.
+
+        Raises StorageError.
+        """
+        if self._checksum is None:
+            self._checksum = read_version_checksum(self._store, self.version, self.configuration)
+        return self._checksum
+
     def highest_base_row_id(self) -> int | None:
         """The highest `baseRowId` of the files in the checkpoint and of those that commits since speak of, gone or not.
 
@@ -323,11 +332,10 @@ class LogSnapshot:
         has_sizes = "size" in files.column_names and not files["size"].null_count
         if self._is_checked:
             return
-        if self._checksum is None:
-            self._checksum = read_version_checksum(self._store, self.version)
-        if self._checksum is not None:
+        checksum = self.checksum()
+        if checksum is not None:
             size = pc.sum(files["size"], min_count=0).as_py() if has_sizes else None
-            found = contradiction(self._checksum, self.configuration, files.num_rows, size)
+            found = contradiction(checksum, self.configuration, files.num_rows, size)
             if found is not None:
                 # Where a checkpoint is at fault, the commits agree with the checksum.
                 kind = CorruptLog if self._segment.checkpoint is None else CorruptCheckpoint
@@ -336,7 +344,7 @@ class LogSnapshot:
                     f"version {self.version}: {found}; a file of the log has lost what was at its end, or the checksum "
                     "is wrong: restore the log, read an older version, or move the checksum away if you trust the log"
                 )
-        self._is_checked = has_sizes or self._checksum is None
+        self._is_checked = has_sizes or checksum is None
 
 
 _Loaded = tuple[LogSegment, LogState, frozenset[CheckpointFiles]]

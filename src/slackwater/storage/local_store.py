@@ -18,9 +18,17 @@ from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 
-from slackwater.errors import InvalidArgument, ObjectExists, ObjectNotFound, StorageError, StorageRefused
+from slackwater.errors import ObjectExists, ObjectNotFound, StorageError, StorageRefused
 from slackwater.storage.location import Location
-from slackwater.storage.store import HIDDEN, ObjectMeta, ObjectStore, checked_path, checked_prefix, open_local
+from slackwater.storage.store import (
+    HIDDEN,
+    ObjectMeta,
+    ObjectStore,
+    checked_path,
+    checked_prefix,
+    checked_range,
+    open_local,
+)
 
 _STAGED_SUFFIX = ".tmp"
 _COPY_BYTES = 1 << 20
@@ -75,8 +83,7 @@ class LocalObjectStore:
         return [self.read(path) for path in paths]
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        if start < 0 or length < 0:
-            raise InvalidArgument(f"expected a range of bytes, found start {start} and length {length}")
+        checked_range(start, length)
         with self._explained("read", path), _opened(self._os_path(path)) as file:
             file.seek(start)
             # Room is made for as much as is asked for, and a log may ask for anything.
@@ -85,7 +92,7 @@ class LocalObjectStore:
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         return [self.read_range(path, start, length) for start, length in ranges]
 
-    def open_file(self, path: str) -> Any:
+    def open_file(self, path: str, size_bytes: int | None = None) -> Any:  # noqa: ARG002  (the disk knows it)
         with self._explained("open", path):
             target = self._os_path(path)
             _require_regular(target.stat())

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
-import pyarrow as pa
 from obstore import exceptions
 
 from slackwater.errors import (
-    InvalidArgument,
     ObjectExists,
     ObjectNotFound,
     SlackwaterError,
@@ -22,12 +19,11 @@ from slackwater.errors import (
     StorageRefused,
 )
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
-from slackwater.storage.range_reader import RangeReader
+from slackwater.storage.range_reader import open_by_ranges
 from slackwater.storage.refusals import answer_of
-from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, open_local
+from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, checked_range, open_local
 
 _READERS = 32
-_READ_AHEAD_BYTES = 1 << 20
 _LIST_CHUNK = 1000
 _UNSUPPORTED = (exceptions.NotSupportedError, NotImplementedError)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -84,8 +80,7 @@ class ObstoreStore:
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         key = self._key(path)
-        if start < 0 or length < 0:
-            raise InvalidArgument(f"expected a range of bytes, found start {start} and length {length}")
+        checked_range(start, length)
         with self._explained("read", path):
             try:
                 if length:
@@ -107,11 +102,8 @@ class ObstoreStore:
                 ]
         return [self.read_range(path, start, length) for start, length in ranges]
 
-    def open_file(self, path: str) -> Any:
-        meta = self.head(path)
-        if meta is None:
-            raise self._not_found("open", path)
-        return pa.PythonFile(io.BufferedReader(RangeReader(self, path, meta.size_bytes), _READ_AHEAD_BYTES), mode="r")
+    def open_file(self, path: str, size_bytes: int | None = None) -> Any:
+        return open_by_ranges(self, path, size_bytes)
 
     def head(self, path: str) -> ObjectMeta | None:
         key = self._key(path)

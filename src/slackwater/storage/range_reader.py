@@ -5,7 +5,22 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pyarrow as pa
+
+from slackwater.errors import ObjectNotFound
 from slackwater.storage.store import ObjectStore
+
+_READ_AHEAD_BYTES = 1 << 20
+
+
+def open_by_ranges(store: ObjectStore, path: str, size_bytes: int | None = None) -> Any:
+    """A pyarrow file over the object, as `ObjectStore.open_file` gives it. Raises ObjectNotFound."""
+    if size_bytes is None:
+        meta = store.head(path)
+        if meta is None:
+            raise ObjectNotFound(f"open {store.root_url}/{path}: there is no such object")
+        size_bytes = meta.size_bytes
+    return pa.PythonFile(io.BufferedReader(RangeReader(store, path, size_bytes), _READ_AHEAD_BYTES), mode="r")
 
 
 class RangeReader(io.RawIOBase):

@@ -69,8 +69,12 @@ class ObjectStore(Protocol):
         """`read_range` of each (start, length) of `ranges`, together: near ones by one request, others side by side."""
         ...
 
-    def open_file(self, path: str) -> Any:
-        """A seekable pyarrow file over the object, to be closed by the caller. Raises ObjectNotFound."""
+    def open_file(self, path: str, size_bytes: int | None = None) -> Any:
+        """A seekable pyarrow file over the object, to be closed by the caller. Raises ObjectNotFound.
+
+        `size_bytes`, where it is known, spares asking for it: then a missing object may raise at the first read only,
+        and of one that has another size the end may be cut off.
+        """
         ...
 
     def head(self, path: str) -> ObjectMeta | None:
@@ -134,6 +138,12 @@ def open_local(local_file: str | os.PathLike[str]) -> BinaryIO:
         return Path(local_file).open("rb")
     except OSError as error:
         raise StorageError(f"the local file {os.fspath(local_file)!r} cannot be read: {error}") from error
+
+
+def checked_range(start: int, length: int) -> None:
+    """Raises InvalidArgument for what is no range of bytes."""
+    if start < 0 or length < 0:
+        raise InvalidArgument(f"expected a range of bytes, found start {start} and length {length}")
 
 
 def checked_path(path: str) -> str:

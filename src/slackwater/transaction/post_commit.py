@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from slackwater.log.checkpoints.last_checkpoint import read_last_checkpoint
 from slackwater.log.commits import ParsedCommit
-from slackwater.log.files.version_checksum import VersionChecksum, read_version_checksum, write_version_checksum
+from slackwater.log.files.version_checksum import VersionChecksum, write_version_checksum
 from slackwater.log.files.version_totals import checksum_of, next_checksum
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.scan.snapshot import Snapshot
@@ -139,7 +139,7 @@ def _write_checksum(before: Snapshot | None, after: Snapshot, commit: ParsedComm
 def _checksum(
     before: Snapshot | None, after: Snapshot, commit: ParsedCommit, adds_are_new: bool
 ) -> VersionChecksum | None:
-    previous = None if before is None else read_version_checksum(after.store, before.version, before.configuration)
+    previous = None if before is None else before.checksum()
     if previous is not None:
         found = next_checksum(previous, commit.actions, None if adds_are_new else before)
         if found is not None:

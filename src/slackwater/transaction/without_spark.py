@@ -6,7 +6,7 @@ Source: delta-protocol.md "Actions", "Requirements for Writers".
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -124,6 +124,7 @@ class Transaction:
         On a clustered table the statistics must speak of the clustering columns. Raises OperationNotAllowed and
         InvalidArgument where they do not.
         """
+        _require_each(files, (AddFile,), "add")
         if not rows_checked and any(f.data_change for f in files):
             self._require_no_row_rules()
         columns = self._clustering_columns()
@@ -136,6 +137,7 @@ class Transaction:
 
         `data_change`, for files that are given by their paths: False where the commit only rearranges rows.
         """
+        _require_each(files, (RemoveFile, str), "remove")
         self._inner.remove(f for f in files if isinstance(f, RemoveFile))
         paths = [f for f in files if isinstance(f, str)]
         if paths:
@@ -224,6 +226,14 @@ class Transaction:
                 f"{snapshot.store.root_url}: {min(missing)} is not a file of version {snapshot.version}"
             )
         return as_removes(found, self._inner.clock.now_ms(), data_change)
+
+
+def _require_each(files: Sequence[object], kinds: tuple[type, ...], method: str) -> None:
+    for file in files:
+        if not isinstance(file, kinds):
+            names = " or ".join(kind.__name__ for kind in kinds)
+            hint = f": for several call {method}(*files)" if isinstance(file, Iterable) else ""
+            raise InvalidArgument(f"{method} takes each file as {names}, found {type(file).__name__}{hint}")
 
 
 def _texts(values: Sequence[str]) -> pa.Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
@@ -35,13 +35,14 @@ class Checkpoint:
     """A checkpoint whose small actions are read and whose file actions wait to be asked for.
 
     `actions`: everything but file actions, as in a commit. `files`: the Parquet files that hold file actions;
-    `inline`: file actions of a JSON checkpoint, as ACTION_SCHEMA.
+    `inline`: file actions of a JSON checkpoint, as ACTION_SCHEMA. `sizes`: what is known of the files' sizes in bytes.
     """
 
     version: int
     actions: tuple[dict[str, Any], ...]
     files: tuple[str, ...]
     inline: pa.Table | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def read(self, store: ObjectStore, action: str, columns: Sequence[str]) -> pa.Table:
         """Columns of all `add` or `remove` actions, one row each, in an order that is the same at every call.
@@ -64,7 +65,7 @@ class Checkpoint:
         from the pieces in between. Raises CorruptCheckpoint.
         """
         for path in self.files:
-            yield from _read_parquet_actions(store, path, action, columns, spares)
+            yield from _read_parquet_actions(store, path, action, columns, spares, self.sizes.get(path))
         if self.inline is not None:
             rows = self.inline.filter(pa.compute.equal(self.inline["is_add"], action == "add"))
             yield rows.select([c for c in columns if c in _SCHEMAS[action].names])
@@ -95,7 +96,8 @@ def open_checkpoint(store: ObjectStore, checkpoint: CheckpointFiles, gate: _Gate
             raise CorruptCheckpoint(str(error)) from error
         small = [a for a in actions if a.get("add") is None and a.get("remove") is None]
         return _with_sidecars(store, checkpoint, small, (), inline if inline.num_rows else None)
-    small = [a for path in checkpoint.paths for a in _small_parquet_actions(store, path)]
+    files = zip(checkpoint.paths, checkpoint.sizes, strict=True)
+    small = [a for path, size in files for a in _small_parquet_actions(store, path, size)]
     gate(small)
     return _with_sidecars(store, checkpoint, small, checkpoint.paths, None)
 
@@ -106,14 +108,14 @@ def sidecar_paths(store: ObjectStore, checkpoint: CheckpointFiles) -> tuple[str,
     Raises CorruptCheckpoint where the checkpoint cannot be read.
     """
     actions: list[dict[str, Any]] = []
-    for path in checkpoint.paths:
+    for path, size in zip(checkpoint.paths, checkpoint.sizes, strict=True):
         if path.endswith(".json"):
             try:
                 actions += parse_actions(_read(store, path), f"{store.root_url}/{path}")
             except CorruptLog as error:
                 raise CorruptCheckpoint(str(error)) from error
         else:
-            actions += _small_parquet_actions(store, path, ("sidecar",))
+            actions += _small_parquet_actions(store, path, size, ("sidecar",))
     return tuple(f"{SIDECARS}/{_sidecar_name(a['sidecar'], checkpoint)}" for a in actions if a.get("sidecar"))
 
 
@@ -142,16 +144,19 @@ def _with_sidecars(
     inline: pa.Table | None,
 ) -> Checkpoint:
     sidecars = [f"{SIDECARS}/{_sidecar_name(a['sidecar'], checkpoint)}" for a in small if a.get("sidecar") is not None]
+    sizes = dict(zip(checkpoint.paths, checkpoint.sizes, strict=True))
     for path in sidecars:
-        if store.head(path) is None:
+        meta = store.head(path)
+        if meta is None:
             raise CorruptCheckpoint(f"{store.root_url}: {checkpoint.paths[0]} refers to {path}, which is missing")
+        sizes[path] = meta.size_bytes
     for action in small:
         node = action.get("checkpointMetadata")
         declared = node.get("version") if isinstance(node, dict) else node
         if declared is not None and declared != checkpoint.version:
             raise CorruptCheckpoint(f"{store.root_url}: {checkpoint.paths[0]} says that it is of version {declared}")
     kept = tuple(a for a in small if a.get("sidecar") is None and a.get("checkpointMetadata") is None)
-    return Checkpoint(checkpoint.version, kept, (*files, *sidecars), inline)
+    return Checkpoint(checkpoint.version, kept, (*files, *sidecars), inline, sizes)
 
 
 def _sidecar_name(node: Any, checkpoint: CheckpointFiles) -> str:
@@ -178,21 +183,28 @@ def _damaged(store: ObjectStore, path: str, how: str, error: Exception) -> Corru
     return CorruptCheckpoint(f"{store.root_url}: {path} {how}: {' '.join(str(error).split())}")
 
 
-def open_parquet_of(store: ObjectStore, path: str) -> tuple[pq.ParquetFile, tuple[RowGroup, ...]]:
-    """The Parquet file of a checkpoint at `path`, and its row groups. Raises CorruptCheckpoint."""
+def open_parquet_of(
+    store: ObjectStore, path: str, size_bytes: int | None = None
+) -> tuple[pq.ParquetFile, tuple[RowGroup, ...]]:
+    """The Parquet file of a checkpoint at `path`, and its row groups. Raises CorruptCheckpoint.
+
+    `size_bytes`, the size that it had, spares asking for it; one that was written anew since is found by asking.
+    """
     try:
-        return open_parquet(store.open_file(path))
+        return open_parquet(store.open_file(path, size_bytes))
     except ObjectNotFound as error:
         raise CorruptCheckpoint(f"{store.root_url}: {path} is gone") from error
     except _UNREADABLE as error:
+        if size_bytes is not None and (meta := store.head(path)) is not None and meta.size_bytes != size_bytes:
+            return open_parquet_of(store, path, meta.size_bytes)
         raise _damaged(store, path, "is not a readable Parquet file", error) from error
 
 
 def _small_parquet_actions(
-    store: ObjectStore, path: str, names: Sequence[str] = _SMALL_ACTIONS
+    store: ObjectStore, path: str, size_bytes: int, names: Sequence[str] = _SMALL_ACTIONS
 ) -> list[dict[str, Any]]:
     actions: list[dict[str, Any]] = []
-    file, groups = open_parquet_of(store, path)
+    file, groups = open_parquet_of(store, path, size_bytes)
     with closing(file):
         for name in names:
             if _action_type(store, file, path, name) is None:
@@ -238,9 +250,14 @@ def _read_group(store: ObjectStore, file: pq.ParquetFile, path: str, group: int,
 
 
 def _read_parquet_actions(
-    store: ObjectStore, path: str, action: str, columns: Sequence[str], spares: Mapping[str, str]
+    store: ObjectStore,
+    path: str,
+    action: str,
+    columns: Sequence[str],
+    spares: Mapping[str, str],
+    size_bytes: int | None,
 ) -> Iterator[pa.Table]:
-    file, groups = open_parquet_of(store, path)
+    file, groups = open_parquet_of(store, path, size_bytes)
     with closing(file):
         struct = _action_type(store, file, path, action)
         if struct is None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from slackwater.errors import CorruptLog, InvalidArgument
 from slackwater.log.file_actions import file_actions, file_keys, not_among
-from slackwater.log.files.version_checksum import VersionChecksum, is_size, read_version_checksum, text_or_none
+from slackwater.log.files.version_checksum import VersionChecksum, is_size, text_or_none
 from slackwater.log.reconciliation import Action, file_key
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
@@ -29,7 +29,7 @@ def file_totals(snapshot: LogSnapshot) -> tuple[int, int]:
     A checksum counts only where it names the snapshot's own protocol and metadata. Raises CorruptCheckpoint.
     """
     if snapshot.segment.checkpoint is not None:
-        found = read_version_checksum(snapshot.store, snapshot.version)
+        found = snapshot.checksum()
         if found is not None and found.configuration == snapshot.configuration:
             return found.num_files, found.table_size_bytes
     sizes = snapshot.live_files(["size"])["size"]

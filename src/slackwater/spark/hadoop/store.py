@@ -9,25 +9,22 @@ nothing is created there. Source: Hadoop's FileSystem specification, "rename"; d
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 
-from slackwater.errors import InvalidArgument, ObjectExists, ObjectNotFound, StorageError, StorageRefused
+from slackwater.errors import ObjectExists, ObjectNotFound, StorageError, StorageRefused
 from slackwater.spark.hadoop.file_system import FAILURES, HadoopFileSystem
 from slackwater.storage.local_store import LocalObjectStore, is_staged, staged_name
 from slackwater.storage.location import HDFS, LOCAL, Location
-from slackwater.storage.range_reader import RangeReader
-from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, open_local
+from slackwater.storage.range_reader import open_by_ranges
+from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, checked_range, open_local
 
 _AT_ONCE = 8
-_READ_AHEAD_BYTES = 1 << 20
 _MISSING = ("java.io.FileNotFoundException", "org.apache.hadoop.fs.ParentNotDirectoryException")
 _MOUNTS = "viewfs"
 _EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
@@ -90,8 +87,7 @@ class HadoopStore:
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         key = self._key(path)
-        if start < 0 or length < 0:
-            raise InvalidArgument(f"expected a range of bytes, found start {start} and length {length}")
+        checked_range(start, length)
         with self._explained("read", path):
             try:
                 return self._files.read(key, start, length)
@@ -103,11 +99,8 @@ class HadoopStore:
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         return [self.read_range(path, start, length) for start, length in ranges]
 
-    def open_file(self, path: str) -> Any:
-        meta = self.head(path)
-        if meta is None:
-            raise self._not_found("open", path)
-        return pa.PythonFile(io.BufferedReader(RangeReader(self, path, meta.size_bytes), _READ_AHEAD_BYTES), mode="r")
+    def open_file(self, path: str, size_bytes: int | None = None) -> Any:
+        return open_by_ranges(self, path, size_bytes)
 
     def head(self, path: str) -> ObjectMeta | None:
         key = self._key(path)

@@ -174,13 +174,13 @@ def checkpoint_footers(snapshot: LogSnapshot) -> list[CheckpointFooter]:
     if checkpoint is None or not checkpoint.files:
         return []
     with ThreadPoolExecutor(min(_FOOTERS_AT_ONCE, len(checkpoint.files))) as pool:
-        found = list(pool.map(lambda path: _footer(snapshot.store, path), checkpoint.files))
+        found = list(pool.map(lambda path: _footer(snapshot.store, path, checkpoint.sizes.get(path)), checkpoint.files))
     return [footer for footer in found if footer is not None and footer.rows]
 
 
-def _footer(store: ObjectStore, path: str) -> CheckpointFooter | None:
+def _footer(store: ObjectStore, path: str, size_bytes: int | None) -> CheckpointFooter | None:
     where = f"{store.root_url}: {path}"
-    file, groups = open_parquet_of(store, path)
+    file, groups = open_parquet_of(store, path, size_bytes)
     with closing(file):
         metadata, schema = file.metadata, file.schema_arrow
     if "add" not in schema.names:
