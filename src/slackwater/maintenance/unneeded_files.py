@@ -88,16 +88,21 @@ def abandoned_files(store: ObjectStore, before_ms: int) -> list[ObjectMeta]:
     if store.local_root is None:
         return []
     found = []
-    for directory, _, names in os.walk(store.local_root):
-        for name in filter(is_staged, names):
-            path = Path(directory, name)
-            with contextlib.suppress(FileNotFoundError):
-                state = path.stat()
-                meta = ObjectMeta(
-                    path.relative_to(store.local_root).as_posix(), state.st_size, state.st_mtime_ns // 1_000_000
-                )
-                found += [meta] if meta.modified_ms < before_ms else []
-    return found
+    for entry in _staged_below(store.local_root):
+        with contextlib.suppress(FileNotFoundError):
+            state = entry.stat()
+            path = Path(entry.path).relative_to(store.local_root).as_posix()
+            found.append(ObjectMeta(path, state.st_size, state.st_mtime_ns // 1_000_000))
+    return [meta for meta in found if meta.modified_ms < before_ms]
+
+
+def _staged_below(directory: str) -> Iterator[os.DirEntry[str]]:
+    with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _staged_below(entry.path)
+            elif is_staged(entry.name):
+                yield entry
 
 
 def below_root(places: Iterable[str]) -> list[str]:

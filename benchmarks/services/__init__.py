@@ -1,0 +1,1 @@
+"""What table services cost, against the same work of others."""
