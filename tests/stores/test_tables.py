@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -88,3 +91,17 @@ def test_a_transaction_over_two_tables(spark: SparkSession, path: str, tmp_path:
         assert tx.commit_timestamp == now
         past = lake.as_of(now)
         assert [past.table(name).toDF().count() for name in ("orders", "stock")] == [2, 3]
+
+
+def test_files_in_a_bucket_become_a_table(spark: SparkSession, path: str) -> None:
+    store = table_at(spark, path).store
+    for number in range(3):
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({"id": [number]}), sink)
+        store.put(f"p=a%20{number % 2}/part {number}", sink.getvalue().to_pybytes())
+    table = DeltaTable.convertToDelta(spark, f"parquet.`{path}`", "p STRING")
+    assert sorted(tuple(row) for row in table.toDF().collect()) == [(0, "a 0"), (1, "a 1"), (2, "a 0")]
+    table.delete("id = 0")
+    table.generate("symlink_format_manifest")
+    (line,) = store.read("_symlink_format_manifest/p=a 1/manifest").decode().splitlines()
+    assert line == f"{unquote(store.root_url)}/p=a%201/part 1"
