@@ -63,9 +63,11 @@ def test_a_table_without_files_has_an_empty_manifest_or_none() -> None:
 
 def test_files_elsewhere_are_named_where_they_are() -> None:
     store = new_store()
-    snapshot = append(table(path=store.root_url), add("/data/x"), add("s3://bucket/a%20b")).snapshot
+    root = f"{store.root_url}/a b"
+    snapshot = append(table(path=root), add("/data/x"), add("s3://bucket/a%20b"), add("c%20d")).snapshot
     generate(snapshot, MODE)
-    assert _manifests(snapshot)["_symlink_format_manifest/manifest"] == ["file:/data/x", "s3://bucket/a b"]
+    listed = _manifests(snapshot)["_symlink_format_manifest/manifest"]
+    assert listed == ["file:/data/x", f"{root}/c d", "s3://bucket/a b"]
 
 
 def test_rows_that_are_deleted_by_vectors_would_come_back() -> None:

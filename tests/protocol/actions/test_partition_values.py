@@ -181,6 +181,13 @@ def test_a_text_that_is_no_value_is_named_with_its_type(text, data_type):
     assert str(data_type) in str(raised.value)
 
 
+def test_years_of_five_digits_have_the_summer_times_of_their_zone():
+    texts = ["2048-07-01 12:00:00", "12048-07-01 12:00:00", "2048-01-01 12:00:00"]
+    found = parse_partition_column(pa.array(texts), schema.TIMESTAMP, "America/New_York").cast(pa.int64()).to_pylist()
+    noons = parse_partition_column(pa.array(texts), schema.TIMESTAMP_NTZ).cast(pa.int64()).to_pylist()
+    assert [(a - b) // 3_600_000_000 for a, b in zip(found, noons, strict=True)] == [4, 4, 5]
+
+
 def test_types_and_zones_that_cannot_be_are_refused():
     with pytest.raises(InvalidArgument, match="array<long>"):
         parse_partition_value("1", ArrayType(schema.LONG))
