@@ -22,6 +22,7 @@ SPARK_CASES = (
     "scan", "scan-partitioned", "deletion-vectors", "deletion-vector-bound", "many-files",
     "append", "append-partitioned", "append-small",
     "delete", "merge-upsert", "merge-insert", "merge-narrow", "update-feed",
+    "compact", "z-order",
     "store-scan", "store-append",
 )  # fmt: skip
 DATA = Path(__file__).resolve().parent.parent / "build" / "bench"

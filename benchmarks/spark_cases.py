@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from benchmarks.dml import DML, measure_dml
 from benchmarks.harness import Row
 from benchmarks.scales import Scale
+from benchmarks.services.layout import LAYOUT, measure_layout
 from benchmarks.spark_reading import READING, measure_reading
 from benchmarks.spark_writing import WRITING, measure_writing
 from benchmarks.stores.cases import CONNECTOR, STORES, measure_stores
@@ -38,6 +39,7 @@ def measure_spark(cases: Sequence[str], data: Path, scale: Scale, connect: bool)
         rows += measure_dml(
             spark, [name for name in DML if name in cases], data, scale, {"spark.master": _MASTER, **_SETTINGS}
         )
+        rows += measure_layout(spark, [name for name in LAYOUT if name in cases], data, scale)
         return rows + measure_stores(spark, [name for name in STORES if name in cases], data, scale)
 
 
