@@ -13,11 +13,20 @@ from benchmarks.managed import MANAGED_CASES
 from benchmarks.reading import LOG_CASES
 from benchmarks.scales import SCALES, Scale
 from benchmarks.services.without_spark import SERVICE_CASES
+from benchmarks.stores.logs import STORE_LOG_CASES
 from benchmarks.timestamp_curves import TIMESTAMP_CASES
 from benchmarks.transactions import TRANSACTION_CASES
 from benchmarks.writing import WRITING_CASES
 
-WITHOUT_SPARK = {**LOG_CASES, **WRITING_CASES, **MANAGED_CASES, **TRANSACTION_CASES, **SERVICE_CASES, **TIMESTAMP_CASES}
+WITHOUT_SPARK = {
+    **LOG_CASES,
+    **WRITING_CASES,
+    **MANAGED_CASES,
+    **TRANSACTION_CASES,
+    **SERVICE_CASES,
+    **TIMESTAMP_CASES,
+    **STORE_LOG_CASES,
+}
 SPARK_CASES = (
     "scan", "scan-partitioned", "deletion-vectors", "deletion-vector-bound", "many-files",
     "append", "append-partitioned", "append-small",

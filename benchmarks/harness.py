@@ -82,7 +82,7 @@ def fresh(work: str, *arguments: object, module: str = READING) -> dict[str, Any
 
 
 def best_fresh(
-    works: Sequence[str], path: Path, warm_up: Path, repetitions: int, module: str = READING
+    works: Sequence[str], path: Path | str, warm_up: Path | str, repetitions: int, module: str = READING
 ) -> dict[str, dict[str, Any]]:
     """For each of `works` its least times, its least peak memory and its answer, every one in a process of its own.
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from slackwater import AddFile, Snapshot, Transaction
+import slackwater
+from slackwater import AddFile, DeltaTable, Snapshot, Transaction
 from slackwater.errors import CommitUnknown, SlackwaterError, StorageError
+from slackwater.lake.lake import LogLake
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from slackwater.storage.open import open_store
 from tests.contract.s3_server import BUCKET, s3_server
@@ -19,6 +26,7 @@ from tests.stores.proxy import Fault, FaultProxy, Request, fault_proxy
 
 SCHEMA = StructType((StructField("id", LONG),))
 CUT, LOST, BUSY = Fault(cut=0.5), Fault(loses_answer=True), Fault(status=503)
+LONG_SEEDS = [pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 23)]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +44,10 @@ def path(proxy: FaultProxy, request: pytest.FixtureRequest) -> str:
 
 
 def append(proxy: FaultProxy, path: str, name: str) -> int:
-    transaction = Transaction(path, storage_options=proxy.options)
+    return append_to(Transaction(path, storage_options=proxy.options), name)
+
+
+def append_to(transaction: Transaction, name: str) -> int:
     transaction.add(AddFile(name, {}, 10, 0, stats='{"numRecords":1}'))
     return transaction.commit("WRITE").version
 
@@ -100,15 +111,23 @@ class Outcomes:
     failed: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
-    def attempt(self, proxy: FaultProxy, path: str, name: str) -> None:
+    def attempt(self, name: str, work: Callable[[], object]) -> None:
         try:
-            append(proxy, path, name)
+            work()
         except CommitUnknown:
             self.unknown.append(name)
-        except SlackwaterError:
+        except (SlackwaterError, PySparkException):
             self.failed.append(name)
         else:
             self.committed.append(name)
+
+    def require(self, found: Mapping[str, int], attempts: int) -> None:
+        """That of so many attempts nothing is lost and nothing doubled in what is `found`, by how often it is there."""
+        assert set(found.values()) <= {1}
+        assert set(self.committed) <= set(found) <= {*self.committed, *self.unknown}
+        assert len(self.committed) + len(self.failed) + len(self.unknown) == attempts
+        # Some get through, so that there was something to lose.
+        assert len(self.committed) >= attempts // 4
 
 
 class Weather:
@@ -130,28 +149,88 @@ class Weather:
         return (CUT, LOST, BUSY, Fault(delay_s=0.01))[int(share * 4)]
 
 
-@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 23))])
-def test_writers_beside_each_other_lose_and_double_nothing(proxy: FaultProxy, path: str, seed: int) -> None:
+def work_beside_each_other(append_one: Callable[[str], object]) -> Outcomes:
+    """Three writers, each of which adds four files."""
     outcomes = Outcomes()
 
     def work(writer: int) -> None:
         for number in range(4):
-            outcomes.attempt(proxy, path, f"{writer}-{number}")
+            name = f"{writer}-{number}"
+            outcomes.attempt(name, partial(append_one, name))
 
+    threads = [threading.Thread(target=work, args=(writer,)) for writer in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+@pytest.mark.parametrize("seed", [1, 2, *LONG_SEEDS])
+def test_writers_beside_each_other_lose_and_double_nothing(proxy: FaultProxy, path: str, seed: int) -> None:
     with proxy.faults(Weather(seed)):
-        threads = [threading.Thread(target=work, args=(writer,)) for writer in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        outcomes = work_beside_each_other(lambda name: append(proxy, path, name))
     found = added(proxy, path)
-    assert set(found.values()) <= {1}
-    assert set(outcomes.committed) <= set(found)
-    assert not set(outcomes.failed) & set(found)
-    assert set(found) <= {*outcomes.committed, *outcomes.unknown}
-    assert len(outcomes.committed) + len(outcomes.failed) + len(outcomes.unknown) == 12
+    outcomes.require(found, 12)
     snapshot = Snapshot.load(path, storage_options=proxy.options)
     assert snapshot.version == len(found)
     assert sorted(snapshot.files()["path"].to_pylist()) == sorted(found)
-    # Most get through, so that there was something to lose.
-    assert len(outcomes.committed) >= 3
+
+
+@pytest.mark.parametrize("seed", [1, *LONG_SEEDS])
+def test_what_an_owner_ratified_is_backfilled_once(proxy: FaultProxy, tmp_path: Path, seed: int) -> None:
+    root, database = f"s3://{BUCKET}/lake-{seed}", f"sqlite:///{tmp_path}/owner.db"
+    with LogLake.open(root, database=database, storage_options=proxy.options) as lake:
+        lake.create_log("t", SCHEMA)
+
+        def append_one(name: str) -> None:
+            append_to(Transaction(lake.snapshot("t")), name)
+            with contextlib.suppress(StorageError):
+                lake.backfill("t")
+
+        with proxy.faults(Weather(seed)):
+            outcomes = work_beside_each_other(append_one)
+        ratified = lake.snapshot("t")
+        assert lake.backfill("t") == ratified.version
+    found = added(proxy, f"{root}/t")
+    outcomes.require(found, 12)
+    published = Snapshot.load(f"{root}/t", storage_options=proxy.options)
+    assert published.version == ratified.version == len(found)
+    assert (
+        sorted(published.files()["path"].to_pylist()) == sorted(ratified.files()["path"].to_pylist()) == sorted(found)
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("by_arrow")
+@pytest.mark.parametrize("seed", [1, *LONG_SEEDS[:4]])
+def test_rows_by_arrow_are_neither_lost_nor_doubled(spark: SparkSession, proxy: FaultProxy, seed: int) -> None:
+    slackwater.enable(spark)
+    path, options = f"s3a://{BUCKET}/rows-{seed}", {key.lower(): value for key, value in proxy.options.items()}
+    # What is on its way into a table of two files: ten rows at a time, and one of each ten out again.
+    spark.range(0).write.format("delta").options(**options).save(path)
+
+    def append_rows(number: int) -> None:
+        rows = spark.range(number * 10, number * 10 + 10, 1, 2)
+        rows.write.format("delta").mode("append").options(**options).save(path)
+
+    def ids() -> list[int]:
+        return [row.id for row in spark.read.format("delta").options(**options).load(path).collect()]
+
+    appends, deletes = Outcomes(), Outcomes()
+    with proxy.faults(Weather(seed)):
+        for number in range(4):
+            appends.attempt(str(number), partial(append_rows, number))
+        deletes.attempt("3", lambda: DeltaTable.forPath(spark, path, options).delete("id % 10 = 3"))
+        with contextlib.suppress(SlackwaterError, PySparkException):
+            seen = ids()
+            assert len(seen) == len(set(seen))
+    left = Counter(ids())
+    assert set(left.values()) == {1}
+    by_append = Counter(number // 10 for number in left if number % 10 != 3)
+    assert set(by_append.values()) == {9}
+    appends.require({str(number): 1 for number in by_append}, 4)
+    gone = {number for number in by_append if number * 10 + 3 not in left}
+    assert gone in (set(), set(by_append))
+    assert deletes.committed == [] or gone
+    assert deletes.failed == [] or not gone

@@ -91,8 +91,12 @@ def test_the_chapters_of_lakes_and_transactions(spark: SparkSession, root: str, 
     names["orders"] = spark.createDataFrame([("two",)], "remark STRING")
     written = last_commit(lake.location("stock")).replace(" ", "T") + "Z"
     run(transactions, names, {"2026-11-21T10:00:00Z": written})
-    assert sorted(row.qty for row in lake.table("stock").toDF().collect()) == [2, 5]
-    assert lake.table("orders").toDF().count() == 1
+    committed = names["tx"].versions
+    then = spark.read.format("delta").option("versionAsOf", committed["stock"]).load(lake.location("stock"))
+    assert sorted(row.qty for row in then.collect()) == [2, 5]
+    # And back to the time before it.
+    assert sorted(row.qty for row in lake.table("stock").toDF().collect()) == [3, 5]
+    assert lake.table("orders").toDF().count() == 0
     lake.close()
 
 
