@@ -190,7 +190,7 @@ def test_a_lake_is_cloned_as_it_was(kit: Filled, tmp_path: Path) -> None:
     with LogLake.open(tmp_path / "copy") as copy:
         assert [table.name for table in copy.tables()] == ["a", "b", "days"]
         (path,) = copy.snapshot("a").files()["path"].to_pylist()
-        assert path == f"{kit.lake.snapshot('a').store.root_url}/old"
+        assert path == f"file:{kit.lake.snapshot('a').store.local_root}/old"
         with copy.transaction() as tx:
             add(tx, "a", "own")
         assert len(copy.snapshot("a").files()) == 2

@@ -36,6 +36,11 @@ def _source(tmp_path: Path, **properties: str) -> Snapshot:
     return append(table(path=str(tmp_path / "source"), properties=properties), add("a"), add("b%20c", rows=5)).snapshot
 
 
+def _url(tmp_path: Path) -> str:
+    """The source as Hadoop spells it."""
+    return f"file:{tmp_path}/source"
+
+
 def _clone(source: Snapshot, to: Path, **more: Any) -> Snapshot:
     shallow_clone(source, Table.at(str(to)), **more)
     return Snapshot.load(str(to))
@@ -45,7 +50,7 @@ def test_a_clone_names_the_files_where_they_are(tmp_path: Path) -> None:
     source = _source(tmp_path, mine="1")
     result = shallow_clone(source, Table.at(str(tmp_path / "clone")), user_metadata="why")
     clone = Snapshot.load(str(tmp_path / "clone"))
-    root = (tmp_path / "source").as_uri()
+    root = _url(tmp_path)
     assert live(clone.store) == [f"{root}/a", f"{root}/b%20c"]
     assert (clone.version, dict(clone.metadata.configuration)) == (0, {"mine": "1"})
     assert clone.metadata.id != source.metadata.id
@@ -71,9 +76,9 @@ def test_a_clone_names_the_files_where_they_are(tmp_path: Path) -> None:
 def test_what_is_written_to_one_is_not_seen_by_the_other(tmp_path: Path) -> None:
     source = _source(tmp_path)
     clone = _clone(source, tmp_path / "clone")
-    after = delete(append(clone, add("own")).snapshot, f"{(tmp_path / 'source').as_uri()}/a").snapshot
+    after = delete(append(clone, add("own")).snapshot, f"{_url(tmp_path)}/a").snapshot
     append(source, add("z"))
-    assert live(after.store) == [f"{(tmp_path / 'source').as_uri()}/b%20c", "own"]
+    assert live(after.store) == [f"{_url(tmp_path)}/b%20c", "own"]
     assert live(source.store) == ["a", "b%20c", "z"]
 
 
@@ -85,7 +90,7 @@ def test_deletion_vectors_are_named_where_they_are(tmp_path: Path) -> None:
     assert list(load_deletion_vectors(clone.store, [vector], True)[0]) == [1, 3]
     # Of the clone too, where it says so.
     trusted = Snapshot.open(Table.at(str(tmp_path / "clone"), follows_outside=True))
-    again = delete_rows_of(trusted, {f"{(tmp_path / 'source').as_uri()}/a": [4]}).snapshot
+    again = delete_rows_of(trusted, {f"{_url(tmp_path)}/a": [4]}).snapshot
     vectors = [f["deletionVector"] for f in again.files().to_pylist() if f["deletionVector"]]
     assert [list(rows) for rows in load_deletion_vectors(again.store, vectors, True)] == [[1, 3, 4]]
 
@@ -93,7 +98,7 @@ def test_deletion_vectors_are_named_where_they_are(tmp_path: Path) -> None:
 def test_a_clone_of_a_clone_names_the_first(tmp_path: Path) -> None:
     source = delete_rows_of(_source(tmp_path, **VECTORS), {"a": [1]}).snapshot
     clone = _clone(_clone(source, tmp_path / "clone"), tmp_path / "again")
-    assert {path.rpartition("/")[0] for path in live(clone.store)} == {(tmp_path / "source").as_uri()}
+    assert {path.rpartition("/")[0] for path in live(clone.store)} == {_url(tmp_path)}
     vector = next(f["deletionVector"] for f in clone.files().to_pylist() if f["deletionVector"])
     assert list(load_deletion_vectors(clone.store, [vector], True)[0]) == [1]
 

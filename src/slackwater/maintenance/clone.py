@@ -193,7 +193,8 @@ def _counts(path: str) -> bool:
 
 def _elsewhere(store: ObjectStore, adds: Sequence[AddFile]) -> list[AddFile]:
     """`adds` of the table in `store`, as any other table can name them."""
-    root = store.root_url
+    # As Hadoop spells it: delta-spark compares paths as texts with those that Spark tells.
+    root = store.root_url.replace("file:///", "file:/", 1)
     return [
         replace(
             add,

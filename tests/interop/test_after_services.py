@@ -1,0 +1,150 @@
+"""Tables that were looked after: other engines read them, and delta-spark's VACUUM and RESTORE find the same files."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from slackwater import DeltaTable, Snapshot
+from slackwater.log.table import Table
+from slackwater.maintenance.vacuum import VacuumRequest, vacuum
+from slackwater.protocol.actions.paths import canonical_path
+
+from .delta_spark import DeltaSpark
+from .peers import PEERS, require_same_rows, why_absent
+from .rows import rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.interop
+
+_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_EVERYTHING = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
+_NOTHING_KEPT = VacuumRequest(0, dry_run=True, untracked_hours=0, checks_retention=False)
+_NO_VECTORS = {"deltalake-pyarrow": "its pyarrow dataset reads no table with deletion vectors"}
+_NO_CLONES = {
+    **_NO_VECTORS,
+    "duckdb": "it takes the URL of a file for a path below the table",
+    "polars": "it does not know file:/ as Hadoop spells it",
+}
+
+
+@pytest.fixture
+def unchecked(ours: SparkSession) -> Iterator[None]:
+    """Any retention is taken."""
+    ours.conf.set(_CHECK, "false")
+    yield
+    ours.conf.unset(_CHECK)
+
+
+def _changed(ours: SparkSession, path: Path) -> DeltaTable:
+    """Rows 0 to 9, without some, in files with deletion vectors and in others."""
+    for low in (0, 5):
+        frame = ours.range(low, low + 5).selectExpr("id", "concat('v', id) AS v").coalesce(1)
+        frame.write.format("delta").mode("append").options(**_EVERYTHING).save(str(path))
+    table = DeltaTable.forPath(ours, str(path))
+    table.delete("id = 1")
+    table.update("id = 7", {"v": "'seven'"})
+    return table
+
+
+def _peer(peer: str) -> None:
+    if why_absent(peer) is not None:
+        pytest.skip(why_absent(peer) or "")
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_other_engines_read_what_was_optimized_vacuumed_and_restored(
+    ours: SparkSession, tmp_path: Path, unchecked: None, peer: str
+) -> None:
+    _peer(peer)
+    table = _changed(ours, tmp_path / "t")
+    wanted = table.toDF().toArrow()
+    table.reorg().applyPurge()
+    table.optimize().executeCompaction()
+    table.vacuum(0, untracked_hours=0)
+    unreadable = _NO_VECTORS.get(peer)
+    require_same_rows(lambda: PEERS[peer](str(tmp_path / "t")), wanted, unreadable)
+    newest = Snapshot.load(str(tmp_path / "t")).version
+    table.delete("id > 5")
+    table.restoreToVersion(newest)
+    table.truncateHistory()
+    require_same_rows(lambda: PEERS[peer](str(tmp_path / "t")), wanted, unreadable)
+
+
+def test_delta_spark_reads_it_in_every_version_that_is_retained(
+    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    table = _changed(ours, path)
+    table.optimize().executeCompaction()
+    table.vacuum()
+    table.restoreToVersion(1)
+    for version in range(Snapshot.load(str(path)).version + 1):
+        ours_then = ours.read.format("delta").option("versionAsOf", version).load(str(path)).toArrow()
+        assert rows_of(delta_spark.read(str(path), versionAsOf=str(version)).rows) == rows_of(ours_then), version
+    operations = [entry["operation"] for entry in delta_spark.history(str(path))]
+    assert operations[:4] == ["RESTORE", "VACUUM END", "VACUUM START", "OPTIMIZE"]
+    table.truncateHistory()
+    assert rows_of(delta_spark.read(str(path)).rows) == rows_of(table.toDF().toArrow())
+
+
+def test_a_vacuum_finds_the_files_that_delta_sparks_does(
+    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    """Of a table that delta-spark wrote, with deletion vectors and change data."""
+    del ours
+    path = tmp_path / "t"
+    delta_spark.write("SELECT id, concat('v', id) AS v FROM range(10)", str(path), "append", **_EVERYTHING)
+    delta_spark.run(f"DELETE FROM delta.`{path}` WHERE id = 1")  # noqa: S608
+    delta_spark.run(f"UPDATE delta.`{path}` SET v = 'seven' WHERE id = 7")  # noqa: S608
+    delta_spark.run(f"OPTIMIZE delta.`{path}`")
+    delta_spark.run(f"SET {_CHECK} = false")
+    listed = delta_spark.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS DRY RUN").rows["path"].to_pylist()
+    theirs = {canonical_path(each).removeprefix(f"{path}/") for each in listed}
+    mine = set(vacuum(Table.at(str(path)), _NOTHING_KEPT).paths)
+    assert mine == theirs
+    assert {name.partition("/")[0] for name in mine} >= {"_change_data"}
+
+
+def test_delta_spark_restores_to_the_same_files(ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    _changed(ours, mine)
+    shutil.copytree(mine, theirs)
+    answer = DeltaTable.forPath(ours, str(mine)).restoreToVersion(2).toArrow()
+    told = delta_spark.sql(f"RESTORE TABLE delta.`{theirs}` TO VERSION AS OF 2").rows
+    assert answer.to_pylist() == told.to_pylist()
+    assert answer.column_names == told.column_names
+    assert _files(mine) == _files(theirs)
+    (we, *_), (they, *_) = delta_spark.history(str(mine)), delta_spark.history(str(theirs))
+    assert we["operation"] == they["operation"]
+    assert we["operationMetrics"] == they["operationMetrics"]
+    assert dict(we["operationParameters"])["version"] == dict(they["operationParameters"])["version"]
+
+
+def _files(path: Path) -> set[tuple[str, str | None]]:
+    files = Snapshot.load(str(path)).files().to_pylist()
+    return {(f["path"], f["deletionVector"] and f["deletionVector"]["pathOrInlineDv"]) for f in files}
+
+
+def test_delta_spark_reads_and_writes_a_clone(ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    table = _changed(ours, tmp_path / "t")
+    clone = table.clone(str(tmp_path / "clone"), isShallow=True)
+    assert rows_of(delta_spark.read(str(tmp_path / "clone")).rows) == rows_of(table.toDF().toArrow())
+    delta_spark.run(f"DELETE FROM delta.`{tmp_path / 'clone'}` WHERE id = 2")  # noqa: S608
+    assert sorted(row.id for row in clone.toDF().collect()) == [0, 3, 4, 5, 6, 7, 8, 9]
+    assert table.toDF().count() == 9
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_clones_by_other_engines(ours: SparkSession, tmp_path: Path, peer: str) -> None:
+    _peer(peer)
+    table = _changed(ours, tmp_path / "t")
+    table.clone(str(tmp_path / "clone"), isShallow=True)
+    require_same_rows(lambda: PEERS[peer](str(tmp_path / "clone")), table.toDF().toArrow(), _NO_CLONES.get(peer))
