@@ -137,13 +137,24 @@ class Commits:
         if isinstance(outcome, CommitResponse):
             commit = Commit(given.version, given.file_name, given.timestamp_ms, len(data), data)
             return CommitResponse(commit, outcome.latest_version)
-        if outcome.is_purged and transaction_at(store, given.version) == request.commit_id:
+        if outcome.is_purged and self._counts_in_log(store, given.version, request.commit_id):
             return CommitResponse(
                 Commit(given.version, given.file_name, given.timestamp_ms, len(data), data), given.version
             )
         with suppress(StorageError):
             store.delete([staged_path(given.file_name)])
         return None
+
+    def _counts_in_log(self, store: ObjectStore, version: int, commit_id: str) -> bool:
+        """Whether the commit, of which no row tells any more, is in the log. Raises CommitUnknown."""
+        try:
+            return transaction_at(store, version) == commit_id
+        except StorageError as error:
+            # What it refers to must not be deleted: it may count.
+            raise CommitUnknown(
+                f"{store.root_url}: whether version {version} is this commit only the log tells, which could not be "
+                f"read: {error}; ask again"
+            ) from error
 
     def _settled(self, staged: Staged) -> CommitResponse | Freed:
         is_recorded = False
