@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.errors import ConcurrentWriteException, InvalidArgument, TableAlreadyExists
+from slackwater.errors import ConcurrentWriteException, InvalidArgument, PathNotAllowed, TableAlreadyExists
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.protocol.features.managed_commits import ownership
@@ -97,10 +97,22 @@ def test_deletion_vectors_are_named_where_they_are(tmp_path: Path) -> None:
 
 def test_a_clone_of_a_clone_names_the_first(tmp_path: Path) -> None:
     source = delete_rows_of(_source(tmp_path, **VECTORS), {"a": [1]}).snapshot
-    clone = _clone(_clone(source, tmp_path / "clone"), tmp_path / "again")
+    first = _clone(source, tmp_path / "clone")
+    with pytest.raises(PathNotAllowed, match="allowPathsOutsideRoot"):
+        # What is cloned is followed afterwards, so that it must be trusted.
+        _clone(first, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+    clone = _clone(Snapshot.open(Table.at(str(tmp_path / "clone"), follows_outside=True)), tmp_path / "again")
     assert {path.rpartition("/")[0] for path in live(clone.store)} == {_url(tmp_path)}
     vector = next(f["deletionVector"] for f in clone.files().to_pylist() if f["deletionVector"])
     assert list(load_deletion_vectors(clone.store, [vector], True)[0]) == [1]
+
+
+def test_a_source_that_climbs_out_of_its_root_is_not_cloned(tmp_path: Path) -> None:
+    source = append(table(path=str(tmp_path / "source")), add("../secret")).snapshot
+    with pytest.raises(PathNotAllowed):
+        _clone(source, tmp_path / "clone")
+    assert not (tmp_path / "clone").exists()
 
 
 def test_row_ids_are_those_of_the_source_and_new_ones_come_behind(tmp_path: Path) -> None:

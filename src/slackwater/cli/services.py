@@ -93,6 +93,10 @@ def clone_command(
         str | None,
         typer.Option("--timestamp", metavar="T", help="As it was at this moment; UTC where it names no zone."),
     ] = None,
+    outside: Annotated[
+        bool,
+        typer.Option("--allow-paths-outside-root", help="Of a table that is a clone itself, and is trusted."),
+    ] = False,
     replace_table: Annotated[bool, typer.Option("--replace", help="A table that is there becomes the clone.")] = False,
     as_json: _Json = False,
     storage_option: _StorageOptions = None,
@@ -100,7 +104,7 @@ def clone_command(
     """Make a table of its own over the files of another, where they are: a shallow clone."""
     if version is not None and timestamp is not None:
         raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")
-    source = Snapshot.open(_table(path, storage_option), version, _moment(timestamp))
+    source = Snapshot.open(_table(path, storage_option, outside), version, _moment(timestamp))
     result = shallow_clone(source, _table(target, storage_option), replace_table)
     if as_json:
         print_json(result.to_dict())
@@ -121,5 +125,5 @@ def _size(size_bytes: int) -> str:
     return f"{text} B" if text.isdigit() else text
 
 
-def _table(path: str, storage_option: list[str] | None) -> Table:
-    return Table.at(path, key_values(storage_option or [], "--storage-option"))
+def _table(path: str, storage_option: list[str] | None, follows_outside: bool = False) -> Table:
+    return Table.at(path, key_values(storage_option or [], "--storage-option"), follows_outside)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +17,10 @@ from slackwater.errors import InvalidArgument, TableAlreadyExists
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
-from slackwater.protocol.actions.deletion_vectors import ON_DISK_ABSOLUTE, DeletionVectorDescriptor
+from slackwater.protocol.actions.deletion_vectors import INLINE, ON_DISK_ABSOLUTE, DeletionVectorDescriptor
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.actions.files import AddFile, RemoveFile
-from slackwater.protocol.actions.paths import canonical_path, is_absolute
+from slackwater.protocol.actions.paths import canonical_path, encode_path, is_absolute
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.protocol.features.managed_commits import keeping_owner, kept_properties, without_owner
@@ -33,7 +32,7 @@ from slackwater.protocol.properties.properties import (
     validate_properties,
 )
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.store import ObjectStore
+from slackwater.storage.gate import file_places, vector_place
 from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.rows.recommit import as_adds, as_removes
@@ -83,8 +82,8 @@ def shallow_clone(
 
     `properties` go before those of the source. Where `is_replaced`, a table that is there becomes the clone by a new
     version, and keeps its id and its owner. Raises TableAlreadyExists for a table that is there otherwise,
-    InvalidArgument for a place with other files or the source's own, UnsupportedFeature, and what every commit raises:
-    nothing is changed then.
+    InvalidArgument for a place with other files or the source's own, PathNotAllowed for a source that names files
+    outside its root and is not trusted, UnsupportedFeature, and what every commit raises: nothing is changed then.
     """
     clock = clock or Clock()
     replaced = _replaced(target, is_replaced)
@@ -103,7 +102,7 @@ def commit_clone(
     gone = None if replaced is None else replaced.live_files(ADD_SCHEMA.names)
     if gone is not None:
         transaction.read_whole_table()
-    adds = _elsewhere(source.store, as_adds(files, data_change=True))
+    adds = _elsewhere(source.table, as_adds(files, data_change=True))
     removes = [] if gone is None else as_removes(gone, transaction.clock.now_ms())
     # What a clone of before has already stays: one commit cannot both add and remove a file.
     stays = {_key(add) for add in adds} & {_key(remove) for remove in removes}
@@ -191,25 +190,32 @@ def _counts(path: str) -> bool:
     return not path.startswith((".", f"{LOG}/"))
 
 
-def _elsewhere(store: ObjectStore, adds: Sequence[AddFile]) -> list[AddFile]:
-    """`adds` of the table in `store`, as any other table can name them."""
+def _elsewhere(table: Table, adds: Sequence[AddFile]) -> list[AddFile]:
+    """`adds` of `table`, as any other table can name them.
+
+    Raises PathNotAllowed for files outside its root that are not to be followed: a clone of it is trusted.
+    """
+    store, outside = table.store, table.follows_outside
     # As Hadoop spells it: delta-spark compares paths as texts with those that Spark tells.
     root = store.root_url.replace("file:///", "file:/", 1)
+    places = file_places(store, [add.path for add in adds], outside)
     return [
         replace(
             add,
-            path=add.path if is_absolute(add.path) else f"{root}/{add.path.removeprefix('./')}",
-            deletion_vector=None if add.deletion_vector is None else _vector(root, add.deletion_vector),
+            path=add.path if is_absolute(add.path) else f"{root}/{encode_path(place)}",
+            deletion_vector=None if add.deletion_vector is None else _vector(table, root, add.deletion_vector),
         )
-        for add in adds
+        for add, place in zip(adds, places, strict=True)
     ]
 
 
-def _vector(root: str, vector: DeletionVectorDescriptor) -> DeletionVectorDescriptor:
-    relative = vector.relative_path
-    if relative is None:
+def _vector(table: Table, root: str, vector: DeletionVectorDescriptor) -> DeletionVectorDescriptor:
+    if vector.storage_type == INLINE:
         return vector
-    return replace(vector, storage_type=ON_DISK_ABSOLUTE, path_or_inline_dv=f"{root}/{quote(relative)}")
+    place = vector_place(table.store, vector, table.follows_outside)
+    if vector.relative_path is None:
+        return vector
+    return replace(vector, storage_type=ON_DISK_ABSOLUTE, path_or_inline_dv=f"{root}/{encode_path(place)}")
 
 
 def _key(action: AddFile | RemoveFile) -> tuple[str, str | None]:
