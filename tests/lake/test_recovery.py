@@ -24,8 +24,8 @@ from slackwater.errors import (
     TableNotFound,
     UnratifiedCommit,
 )
-from slackwater.lake import recovery
 from slackwater.lake.lake import LogLake
+from slackwater.lake.recovery import recovery
 from slackwater.lake.recovery.recovery import RecoveryChoices
 from slackwater.owner.database.database import Database
 from slackwater.owner.embedded import DATABASE_FILE, EmbeddedOwner

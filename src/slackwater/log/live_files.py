@@ -31,6 +31,7 @@ class CheckpointAdds:
         self._checkpoint = checkpoint
         self._store = store
         self._columns: dict[str, pa.ChunkedArray] = {}
+        self._removed_row_ids: pa.ChunkedArray | None = None
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """The columns, rows in one fixed order; `stats_parsed…` columns are absent where the checkpoint has none.
@@ -52,6 +53,15 @@ class CheckpointAdds:
                 if name in ADD_SCHEMA.names and (name != "stats" or fresh[name].nbytes <= _CACHED_STATS_BYTES):
                     self._columns[name] = fresh[name]
         return pa.table(table)
+
+    def removed_row_ids(self) -> pa.ChunkedArray:
+        """The `baseRowId` of the checkpoint's `remove` actions, read once. Raises CorruptCheckpoint."""
+        if self._removed_row_ids is None:
+            table = REMOVE_SCHEMA.empty_table()
+            if self._checkpoint is not None:
+                table = self._checkpoint.read(self._store, "remove", ["baseRowId"])
+            self._removed_row_ids = table["baseRowId"]
+        return self._removed_row_ids
 
     def _validate_once(self, checkpoint: Checkpoint, paths: pa.ChunkedArray) -> None:
         """Raise where the checkpoint names a live file twice: its rows would be read twice."""

@@ -296,7 +296,11 @@ class LogSnapshot:
         """
 
         def highest() -> int | None:
-            columns = (self._base.read(["baseRowId"])["baseRowId"], self._state.newest["baseRowId"])
+            columns = (
+                self._base.read(["baseRowId"])["baseRowId"],
+                self._base.removed_row_ids(),
+                self._state.newest["baseRowId"],
+            )
             found = [top for column in columns if (top := pc.max(column).as_py()) is not None]
             return max(found, default=None)
 

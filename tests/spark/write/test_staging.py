@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.spark.write.files.staging import STAGING, staging_for
+from slackwater.spark.write.files.staging import staging_for
 from slackwater.storage import ObjectStore, open_store
+from slackwater.storage.store import HIDDEN
 
 
 @pytest.fixture(params=["disk", "store"])
@@ -30,7 +31,7 @@ def test_what_is_kept_stays_and_nothing_else(store: ObjectStore, directory: str)
         staging.keep(path, final)
     assert written(store) == [final]
     assert final.startswith(directory)
-    assert not final.startswith(STAGING)
+    assert not final.startswith(HIDDEN)
     # A reader that leaves out hidden files would lose the rows.
     assert not any(part.startswith((".", "_")) for part in final.removeprefix(f"{directory}/").split("/"))
 

@@ -226,6 +226,17 @@ def test_no_row_id_is_given_out_twice_by_any_sequence_of_operations(operations: 
     assert not _overlap({(path, *ends) for path, ends in _ranges(Snapshot.open(store)).items()})
 
 
+def test_ids_of_files_that_only_a_checkpoint_still_tells_of_are_not_given_out_again() -> None:
+    """Another engine gave them out without saying so, its file went, and its commits were cleaned up."""
+    operations = [_append, _foreign_careless_append, _remove_one, _forget_history]
+    store = table(properties=ENABLED).store
+    for number, operation in enumerate(operations):
+        operation(Snapshot.open(store), f"{number:02}")
+    highest = max(row["baseRowId"] for row in Snapshot.open(store).tombstones().to_pylist())
+    _append(Snapshot.open(store), "later")
+    assert all(base > highest for path, base, _ in _given(store, Snapshot.open(store).version))
+
+
 class _Retained:
     """What files are there, and have been as far as the log tells, with the ids that they were given."""
 
