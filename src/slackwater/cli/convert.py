@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.key_values import key_values
+from slackwater.cli.arguments import AsJson, StorageOption, storage_options
 from slackwater.cli.render import counted, format_bytes, print_json, print_note
 from slackwater.errors import InvalidArgument
 from slackwater.log.table import Table
@@ -16,12 +16,6 @@ from slackwater.protocol.schema.column_list import parse_column_list
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot
 
-_Json = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
-_StorageOptions = Annotated[
-    list[str] | None,
-    typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
-]
-
 
 def convert_command(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the files.", show_default=False)],
@@ -30,8 +24,8 @@ def convert_command(
         typer.Option("--partition-schema", metavar="COLUMNS", help="What its directories name: 'day DATE, n INT'."),
     ] = None,
     stats: Annotated[bool, typer.Option("--stats/--no-stats", help="Keep statistics of the files.")] = True,
-    as_json: _Json = False,
-    storage_option: _StorageOptions = None,
+    as_json: AsJson = False,
+    storage_option: StorageOption = None,
 ) -> None:
     """Make a directory of Parquet files a table, where it is.
 
@@ -41,7 +35,7 @@ def convert_command(
         partitions = StructType() if partition_schema is None else parse_column_list(partition_schema)
     except InvalidArgument as error:
         raise typer.BadParameter(str(error), param_hint="--partition-schema") from error
-    table = Table.at(path, key_values(storage_option or [], "--storage-option"))
+    table = Table.at(path, storage_options(storage_option))
     result = convert(table, ConvertRequest(partitions, collect_stats=stats))
     files, size = (0, 0) if result is None else (result.num_files, result.size_bytes)
     if as_json:
@@ -55,11 +49,11 @@ def convert_command(
 def generate_command(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)],
     mode: Annotated[str, typer.Argument(metavar="MODE", help="The kind of manifest.")] = SYMLINK_FORMAT_MANIFEST,
-    as_json: _Json = False,
-    storage_option: _StorageOptions = None,
+    as_json: AsJson = False,
+    storage_option: StorageOption = None,
 ) -> None:
     """Write manifests of the newest version's files, for engines that read no Delta log."""
-    snapshot = Snapshot.load(path, storage_options=key_values(storage_option or [], "--storage-option"))
+    snapshot = Snapshot.load(path, storage_options=storage_options(storage_option))
     written = generate(snapshot, mode)
     if as_json:
         print_json({"version": snapshot.version, "manifests": written})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slackwater.cli.key_values import key_values
+from slackwater.cli.arguments import AsJson, StorageOption, storage_options
 from slackwater.cli.render import format_bytes, print_human, print_json, print_note, table
 from slackwater.errors import TableNotFound
 from slackwater.storage.location import LOCAL, parse_location
@@ -44,11 +44,6 @@ _Token = Annotated[
     str | None,
     typer.Option("--token", metavar="TOKEN", envvar="SLACKWATER_TOKEN", help="For a served owner.", show_default=False),
 ]
-_StorageOptions = Annotated[
-    list[str] | None,
-    typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
-]
-_Json = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
 
 
 @lake_app.command()
@@ -56,8 +51,8 @@ def tables(
     path: _Lake,
     database: _Database = None,
     token: _Token = None,
-    storage_option: _StorageOptions = None,
-    as_json: _Json = False,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """The tables, and how far each has come."""
     with _open(path, database, token, storage_option) as lake:
@@ -80,8 +75,8 @@ def commits(
     name: _Name,
     database: _Database = None,
     token: _Token = None,
-    storage_option: _StorageOptions = None,
-    as_json: _Json = False,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """The commits of a table that count and are not backfilled yet."""
     with _open(path, database, token, storage_option) as lake:
@@ -113,7 +108,7 @@ def backfill(
     name: _AnyName = None,
     database: _Database = None,
     token: _Token = None,
-    storage_option: _StorageOptions = None,
+    storage_option: StorageOption = None,
 ) -> None:
     """Copies every commit that counts to the log that everybody reads."""
     with _open(path, database, token, storage_option) as lake:
@@ -128,7 +123,7 @@ def adopt(
     location: Annotated[str, typer.Argument(metavar="TABLE", help="Directory or URL of the table.")],
     database: _Database = None,
     token: _Token = None,
-    storage_option: _StorageOptions = None,
+    storage_option: StorageOption = None,
 ) -> None:
     """Takes over a table of the file system: it is written through the lake from then on."""
     with _open(path, database, token, storage_option) as lake:
@@ -141,7 +136,7 @@ def release(
     name: _Name,
     database: _Database = None,
     token: _Token = None,
-    storage_option: _StorageOptions = None,
+    storage_option: StorageOption = None,
 ) -> None:
     """Hands a table back to the file system."""
     with _open(path, database, token, storage_option) as lake:
@@ -154,7 +149,7 @@ def repair(
     name: _AnyName = None,
     database: _Database = None,
     token: _Token = None,
-    storage_option: _StorageOptions = None,
+    storage_option: StorageOption = None,
 ) -> None:
     """Finishes what was cut short, removes what nobody needs, reports what it cannot mend, and says all it did."""
     with _open(path, database, token, storage_option) as lake:
@@ -193,7 +188,7 @@ def recover(
         bool, typer.Option("--accept-loss", help="Without what the database has ratified and the tables do not have.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
-    storage_option: _StorageOptions = None,
+    storage_option: StorageOption = None,
 ) -> None:
     """Makes the owner's state, that is lost or older than the tables, anew from the tables.
 
@@ -204,7 +199,7 @@ def recover(
     from slackwater.lake.recovery.recovery import RecoveryChoices
 
     choices = RecoveryChoices(tables or (), counts or (), counts_not or (), owner or (), accept_loss)
-    options = key_values(storage_option or [], "--storage-option")
+    options = storage_options(storage_option)
     for line in LogLake.recover_state(path, database, options, choices, dry_run).lines:
         typer.echo(line)
 
@@ -232,7 +227,7 @@ def backup(
 def _open(path: str, database: str | None, token: str | None, storage_option: list[str] | None) -> Iterator[LogLake]:
     from slackwater.lake.lake import LogLake
 
-    options = key_values(storage_option or [], "--storage-option")
+    options = storage_options(storage_option)
     if path.lower().startswith(("http://", "https://")):
         with LogLake.connect(path, token, options) as lake:
             yield lake

@@ -7,23 +7,16 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.key_values import key_values
+from slackwater.cli.arguments import AsJson, StorageOption, TablePath, storage_options
 from slackwater.cli.render import counted, print_json, print_note
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
 
 log_app = typer.Typer(help="Upkeep of a table's log, now rather than when it is due.", no_args_is_help=True)
 
-_Path = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)]
-_Json = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
-_StorageOptions = Annotated[
-    list[str] | None,
-    typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
-]
-
 
 @log_app.command(name="checkpoint")
-def checkpoint_command(path: _Path, as_json: _Json = False, storage_option: _StorageOptions = None) -> None:
+def checkpoint_command(path: TablePath, as_json: AsJson = False, storage_option: StorageOption = None) -> None:
     """Write a checkpoint of the newest version, so that readers need no commit before it."""
     info = checkpoint_newest(_load(path, storage_option), _now_ms())
     if as_json:
@@ -34,13 +27,13 @@ def checkpoint_command(path: _Path, as_json: _Json = False, storage_option: _Sto
 
 @log_app.command(name="compact")
 def compact_command(
-    path: _Path,
+    path: TablePath,
     start: Annotated[
         int | None, typer.Option("--from", min=0, metavar="N", help="By default after the newest checkpoint.")
     ] = None,
     end: Annotated[int | None, typer.Option("--to", min=0, metavar="N", help="By default the newest commit.")] = None,
-    as_json: _Json = False,
-    storage_option: _StorageOptions = None,
+    as_json: AsJson = False,
+    storage_option: StorageOption = None,
 ) -> None:
     """Write one file for many commits, so that readers open one instead of many. The commits stay."""
     written = compact(_load(path, storage_option), start, end)
@@ -51,7 +44,7 @@ def compact_command(
 
 
 @log_app.command(name="cleanup")
-def cleanup_command(path: _Path, as_json: _Json = False, storage_option: _StorageOptions = None) -> None:
+def cleanup_command(path: TablePath, as_json: AsJson = False, storage_option: StorageOption = None) -> None:
     """Delete what of the log is older than delta.logRetentionDuration and is not needed by a version that is kept."""
     done = clean_up(_load(path, storage_option), _now_ms())
     if as_json:
@@ -62,7 +55,7 @@ def cleanup_command(path: _Path, as_json: _Json = False, storage_option: _Storag
 
 
 def _load(path: str, storage_option: list[str] | None) -> Snapshot:
-    return Snapshot.load(path, storage_options=key_values(storage_option or [], "--storage-option"))
+    return Snapshot.load(path, storage_options=storage_options(storage_option))
 
 
 def _now_ms() -> int:

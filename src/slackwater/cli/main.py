@@ -11,9 +11,9 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
+from slackwater.cli.arguments import AsJson, TablePath, moment_ms, storage_options
 from slackwater.cli.convert import convert_command, generate_command
 from slackwater.cli.files import account, list_files
-from slackwater.cli.key_values import key_values
 from slackwater.cli.lake import lake_app
 from slackwater.cli.log import log_app
 from slackwater.cli.render import (
@@ -31,9 +31,8 @@ from slackwater.cli.render import (
 from slackwater.cli.schema import schema_tree
 from slackwater.cli.serve import serve, token_app
 from slackwater.cli.services import clone_command, restore_command, vacuum_command
-from slackwater.errors import CheckpointFallbackWarning, InvalidArgument, SlackwaterError
+from slackwater.errors import CheckpointFallbackWarning, SlackwaterError
 from slackwater.log.describe import describe_detail, describe_history
-from slackwater.log.history import to_ms
 from slackwater.scan.snapshot import Snapshot
 
 
@@ -72,7 +71,6 @@ app.add_typer(token_app, name="token")
 app.add_typer(lake_app, name="lake")
 app.add_typer(log_app, name="log")
 
-_Path = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)]
 _Version = Annotated[int | None, typer.Option("--version", min=0, metavar="N", help="This version, not the newest.")]
 _Timestamp = Annotated[
     str | None,
@@ -80,7 +78,6 @@ _Timestamp = Annotated[
         "--timestamp", metavar="T", help="The version at this moment: 2026-11-21T10:00:00Z; UTC where it names no zone."
     ),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
 _StorageOptions = Annotated[
     list[str] | None,
     typer.Option(
@@ -92,11 +89,11 @@ _Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help=
 
 @app.command()
 def history(
-    path: _Path,
+    path: TablePath,
     version: _Version = None,
     timestamp: _Timestamp = None,
     limit: _Limit = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     storage_option: _StorageOptions = None,
 ) -> None:
     """The commits that the log still holds, newest first.
@@ -126,10 +123,10 @@ def history(
 
 @app.command()
 def detail(
-    path: _Path,
+    path: TablePath,
     version: _Version = None,
     timestamp: _Timestamp = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     storage_option: _StorageOptions = None,
 ) -> None:
     """Name, place, size, properties and protocol of the table."""
@@ -144,7 +141,7 @@ def detail(
 
 @app.command()
 def files(
-    path: _Path,
+    path: TablePath,
     where: Annotated[
         str | None,
         typer.Option("--where", metavar="SQL", help="Only files that may hold a row for which this is true."),
@@ -152,7 +149,7 @@ def files(
     version: _Version = None,
     timestamp: _Timestamp = None,
     limit: _Limit = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     storage_option: _StorageOptions = None,
 ) -> None:
     """The live files of the table.
@@ -176,10 +173,10 @@ def files(
 
 @app.command()
 def schema(
-    path: _Path,
+    path: TablePath,
     version: _Version = None,
     timestamp: _Timestamp = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
     storage_option: _StorageOptions = None,
 ) -> None:
     """The columns of the table, nested ones too; with column mapping their ids and physical names."""
@@ -194,8 +191,4 @@ def schema(
 def _load(path: str, version: int | None, timestamp: str | None, storage_option: list[str] | None) -> Snapshot:
     if version is not None and timestamp is not None:
         raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")
-    try:
-        timestamp_ms = None if timestamp is None else to_ms(timestamp)
-    except InvalidArgument as error:
-        raise typer.BadParameter(str(error), param_hint="--timestamp") from error
-    return Snapshot.load(path, version, timestamp_ms, key_values(storage_option or [], "--storage-option"))
+    return Snapshot.load(path, version, moment_ms(timestamp), storage_options(storage_option))

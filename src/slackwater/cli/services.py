@@ -7,26 +7,17 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.key_values import key_values
+from slackwater.cli.arguments import AsJson, StorageOption, TablePath, moment_ms, storage_options
 from slackwater.cli.render import counted, format_bytes, print_json, print_note
-from slackwater.errors import InvalidArgument
-from slackwater.log.history import to_ms
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest, vacuum
 from slackwater.scan.snapshot import Snapshot
 
-_Path = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)]
-_Json = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
-_StorageOptions = Annotated[
-    list[str] | None,
-    typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
-]
-
 
 def vacuum_command(
-    path: _Path,
+    path: TablePath,
     retention_hours: Annotated[
         float | None,
         typer.Option("--retention-hours", metavar="H", help="By default as delta.deletedFileRetentionDuration says."),
@@ -40,8 +31,8 @@ def vacuum_command(
         float,
         typer.Option("--untracked-hours", metavar="H", help="Files that the log never named are at least so old."),
     ] = UNTRACKED_HOURS,
-    as_json: _Json = False,
-    storage_option: _StorageOptions = None,
+    as_json: AsJson = False,
+    storage_option: StorageOption = None,
 ) -> None:
     """Delete files that no version within the retention needs."""
     request = VacuumRequest(retention_hours, dry_run, lite, untracked_hours=untracked_hours)
@@ -58,7 +49,7 @@ def vacuum_command(
 
 
 def restore_command(
-    path: _Path,
+    path: TablePath,
     version: Annotated[int | None, typer.Option("--version", min=0, metavar="N", help="To this version.")] = None,
     timestamp: Annotated[
         str | None,
@@ -69,13 +60,13 @@ def restore_command(
     ignore_missing_files: Annotated[
         bool, typer.Option("--ignore-missing-files", help="Also where files of then were vacuumed.")
     ] = False,
-    as_json: _Json = False,
-    storage_option: _StorageOptions = None,
+    as_json: AsJson = False,
+    storage_option: StorageOption = None,
 ) -> None:
     """Make the table again what it was, by a new commit."""
     if (version is None) == (timestamp is None):
         raise typer.BadParameter("give a version or a timestamp", param_hint="--version / --timestamp")
-    moment = _moment(timestamp)
+    moment = moment_ms(timestamp)
     result = restore(_table(path, storage_option), version, moment, ignore_missing_files, said=timestamp)
     if as_json:
         print_json(result.to_dict())
@@ -86,7 +77,7 @@ def restore_command(
 
 
 def clone_command(
-    path: _Path,
+    path: TablePath,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Directory or URL of the clone.", show_default=False)],
     version: Annotated[int | None, typer.Option("--version", min=0, metavar="N", help="Of this version.")] = None,
     timestamp: Annotated[
@@ -98,13 +89,13 @@ def clone_command(
         typer.Option("--allow-paths-outside-root", help="Of a table that is a clone itself, and is trusted."),
     ] = False,
     replace_table: Annotated[bool, typer.Option("--replace", help="A table that is there becomes the clone.")] = False,
-    as_json: _Json = False,
-    storage_option: _StorageOptions = None,
+    as_json: AsJson = False,
+    storage_option: StorageOption = None,
 ) -> None:
     """Make a table of its own over the files of another, where they are: a shallow clone."""
     if version is not None and timestamp is not None:
         raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")
-    source = Snapshot.open(_table(path, storage_option, outside), version, _moment(timestamp))
+    source = Snapshot.open(_table(path, storage_option, outside), version, moment_ms(timestamp))
     result = shallow_clone(source, _table(target, storage_option), replace_table)
     if as_json:
         print_json(result.to_dict())
@@ -113,17 +104,10 @@ def clone_command(
         print_note(f"{target} has the {files} of version {source.version}, {size}, where they are")
 
 
-def _moment(timestamp: str | None) -> int | None:
-    try:
-        return None if timestamp is None else to_ms(timestamp)
-    except InvalidArgument as error:
-        raise typer.BadParameter(str(error), param_hint="--timestamp") from error
-
-
 def _size(size_bytes: int) -> str:
     text = format_bytes(size_bytes)
     return f"{text} B" if text.isdigit() else text
 
 
 def _table(path: str, storage_option: list[str] | None, follows_outside: bool = False) -> Table:
-    return Table.at(path, key_values(storage_option or [], "--storage-option"), follows_outside)
+    return Table.at(path, storage_options(storage_option), follows_outside)

@@ -170,11 +170,11 @@ def not_among(files: pa.Table, newer: pa.Table) -> npt.NDArray[np.bool_]:
     if not newer.num_rows or not files.num_rows:
         return keep
     paths = canonical_paths(files["path"])
-    touched = pc.is_in(paths, value_set=_one(canonical_paths(newer["path"])))
+    touched = pc.is_in(paths, value_set=one_array(canonical_paths(newer["path"])))
     rows = np.flatnonzero(np.asarray(touched))
     if len(rows):
         candidates = files.select(["path", "deletionVector"]).take(pa.array(rows))
-        keep[rows] = ~np.asarray(pc.is_in(file_keys(candidates), value_set=_one(file_keys(newer))))
+        keep[rows] = ~np.asarray(pc.is_in(file_keys(candidates), value_set=one_array(file_keys(newer))))
     return keep
 
 
@@ -194,7 +194,13 @@ _MOST_SLICES = 200
 _FEW_ROWS = 10_000
 
 
-def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+def total_size(files: pa.Table) -> int:
+    """The bytes of `files` in all; those that do not say theirs count for nothing."""
+    return int(pc.sum(files["size"], min_count=0).as_py() or 0)
+
+
+def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """The values in one piece."""
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 

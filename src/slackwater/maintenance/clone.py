@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from slackwater.errors import InvalidArgument, TableAlreadyExists
-from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.file_actions import ADD_SCHEMA, total_size
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.deletion_vectors import INLINE, ON_DISK_ABSOLUTE, DeletionVectorDescriptor
@@ -105,12 +102,14 @@ def commit_clone(
     adds = _elsewhere(source.table, as_adds(files, data_change=True))
     removes = [] if gone is None else as_removes(gone, transaction.clock.now_ms())
     # What a clone of before has already stays: one commit cannot both add and remove a file.
-    stays = {_key(add) for add in adds} & {_key(remove) for remove in removes}
-    transaction.add([add for add in adds if _key(add) not in stays])
-    transaction.remove([remove for remove in removes if _key(remove) not in stays])
-    transaction.staged.known_files = True
+    there = {_key(remove) for remove in removes}
+    stays = {key for add in adds if (key := _key(add)) in there} if there else set()
     went = [remove for remove in removes if _key(remove) not in stays]
-    result = CloneResult(_size(files), files.num_rows, len(went), 0, sum(remove.size or 0 for remove in went), 0)
+    transaction.add([add for add in adds if _key(add) not in stays] if stays else adds)
+    transaction.remove(went)
+    transaction.staged.known_files = True
+    removed_bytes = sum(remove.size or 0 for remove in went)
+    result = CloneResult(total_size(files), files.num_rows, len(went), 0, removed_bytes, 0)
     parameters = {
         "source": f"delta.`{source.table.location}`",
         "sourceVersion": str(source.version),
@@ -220,7 +219,3 @@ def _vector(table: Table, root: str, vector: DeletionVectorDescriptor) -> Deleti
 
 def _key(action: AddFile | RemoveFile) -> tuple[str, str | None]:
     return canonical_path(action.path), action.deletion_vector_id
-
-
-def _size(files: pa.Table) -> int:
-    return int(pc.sum(files["size"], min_count=0).as_py() or 0)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import ConcurrentWriteException, InvalidArgument
-from slackwater.log.file_actions import ADD_SCHEMA, file_keys
+from slackwater.log.file_actions import ADD_SCHEMA, file_keys, one_array, total_size
 from slackwater.log.history import to_ms
 from slackwater.log.table import Table
 from slackwater.maintenance.present_files import require_present
@@ -92,13 +92,11 @@ def restore(
     if (version is None) == (timestamp is None):
         raise InvalidArgument("name what to restore: a version or a timestamp, and not both")
     clock = clock or Clock()
+    # What a time after the last commit means stays what it was.
+    then = Snapshot.open(table, version, timestamp, allow_after_last_commit=True)
+    parameters = {"version": str(then.version), "timestamp": said or _text(timestamp)}
     for attempt in range(1, _MOST_ATTEMPTS + 1):
-        newest = Snapshot.open(table)
-        then = Snapshot.open(table, version, timestamp, allow_after_last_commit=True)
-        # What a time after the last commit means stays what it was.
-        version, timestamp, said = then.version, None, said or _text(timestamp)
-        transaction, result = _staged(newest, then, ignore_missing_files, clock)
-        parameters = {"version": str(then.version), "timestamp": said}
+        transaction, result = _staged(Snapshot.open(table), then, ignore_missing_files, clock)
         try:
             transaction.commit(OPERATION, parameters, result.metrics(), user_metadata)
         except ConcurrentWriteException:
@@ -150,7 +148,7 @@ def restored_domains(now: Mapping[str, DomainMetadata], then: Mapping[str, Domai
 def _difference(newest: Snapshot, then: Snapshot) -> tuple[pa.Table, pa.Table]:
     """The live files that go, and those that come back, all columns of ADD_SCHEMA."""
     now_files, then_files = newest.files(columns=ADD_SCHEMA.names), then.files(columns=ADD_SCHEMA.names)
-    now_keys, then_keys = _one(file_keys(now_files)), _one(file_keys(then_files))
+    now_keys, then_keys = one_array(file_keys(now_files)), one_array(file_keys(then_files))
     gone = now_files.filter(pc.invert(pc.is_in(now_keys, value_set=then_keys)))
     back = then_files.filter(pc.invert(pc.is_in(then_keys, value_set=now_keys)))
     return gone, back
@@ -199,18 +197,12 @@ def _with_marks(metadata: Metadata, now: TableConfiguration, past: TableConfigur
 
 def _result(then: Snapshot, gone: pa.Table, back: pa.Table) -> RestoreResult:
     files = then.live_files(["size"])
-    return RestoreResult(_sum(files), files.num_rows, gone.num_rows, back.num_rows, _sum(gone), _sum(back))
-
-
-def _sum(files: pa.Table) -> int:
-    return int(pc.sum(files["size"], min_count=0).as_py() or 0)
+    return RestoreResult(
+        total_size(files), files.num_rows, gone.num_rows, back.num_rows, total_size(gone), total_size(back)
+    )
 
 
 def _text(timestamp: dt.datetime | dt.date | str | int | None) -> str:
     if timestamp is None:
         return ""
     return timestamp if isinstance(timestamp, str) else str(to_ms(timestamp))
-
-
-def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -7,7 +7,7 @@ Vectors".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,20 +49,26 @@ def retained_files(snapshot: Snapshot, cutoff_ms: int) -> RetainedFiles:
     places.update(file_and_vector_places(store, recent))
     for version in history.versions:
         if cutoff_version is None or version > cutoff_version:
-            places.update(places_left(store, history.actions(version)))
+            places.update(files_left(store, history.actions(version)))
     return RetainedFiles(frozenset(places), cutoff_version)
 
 
-def places_left(store: ObjectStore, actions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Where the files are that a commit with `actions` removed, and its change data files."""
+def files_left(store: ObjectStore, actions: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Where the files are that a commit with `actions` removed, and its change data files, with their sizes in bytes.
+
+    A size that the commit does not tell is 0, as that of a deletion vector's file is.
+    """
+    found: dict[str, int] = {}
     for action in actions:
         node = action.get("remove") or action.get("cdc")
         if not isinstance(node, Mapping) or not isinstance(node.get("path"), str):
             continue
-        yield file_place(store, node["path"], allow_outside_root=True)
+        size = node.get("size")
+        found[file_place(store, node["path"], allow_outside_root=True)] = size if isinstance(size, int) else 0
         vector = node.get("deletionVector")
         if vector is not None and vector.get("storageType") != INLINE:
-            yield vector_place(store, DeletionVectorDescriptor.from_json(vector), allow_outside_root=True)
+            found[vector_place(store, DeletionVectorDescriptor.from_json(vector), allow_outside_root=True)] = 0
+    return found
 
 
 def places_given_up(snapshot: Snapshot, cutoff_version: int | None, oldest_ms: int) -> set[str]:
@@ -80,7 +86,7 @@ def places_given_up(snapshot: Snapshot, cutoff_version: int | None, oldest_ms: i
         if history.file_ms(version) < oldest_ms - _SKEW_MS:
             break
         try:
-            places.update(places_left(store, history.actions(version)))
+            places.update(files_left(store, history.actions(version)))
         except VersionNotFound:
             break
     return places

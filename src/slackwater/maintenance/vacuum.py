@@ -17,7 +17,7 @@ import orjson
 from slackwater.errors import InvalidArgument, ObjectNotFound, OperationNotAllowed, SlackwaterError
 from slackwater.log.files.cleanup import with_hadoop_checksums
 from slackwater.log.table import Table
-from slackwater.maintenance.retained_files import places_given_up, places_left, retained_files
+from slackwater.maintenance.retained_files import files_left, places_given_up, retained_files
 from slackwater.maintenance.unneeded_files import abandoned_files, below_root, unneeded_files
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.features.table_features import validate_writable
@@ -104,7 +104,8 @@ def vacuum(table: Table, request: VacuumRequest = VacuumRequest(), clock: Clock 
             parameters["specifiedRetentionMillis"] = str(asked_ms)
         _commit(snapshot, START, parameters, begun, request.user_metadata, clock)
     newest = snapshot.update()
-    if newest.version > snapshot.version:
+    # Without others there is only the entry above, and what it said of files holds.
+    if newest.version > snapshot.version + int(request.logs):
         retained = retained_files(newest, cutoff_ms)
         plan = replace(plan, files=[meta for meta in plan.files if meta.path not in retained.places])
     return _carried_out(table, newest, plan, request, clock)
@@ -171,16 +172,8 @@ def _named_by_the_log(snapshot: Snapshot, cutoff_version: int | None, retained: 
     places: dict[str, int] = {}
     for version in history.versions:
         if first <= version <= cutoff_version:
-            actions = history.actions(version)
-            places.update(dict.fromkeys(places_left(store, actions), 0))
-            places.update(_sizes(store, actions))
+            places.update(files_left(store, history.actions(version)))
     return [ObjectMeta(place, places[place], 0) for place in sorted(below_root(places)) if place not in retained]
-
-
-def _sizes(store: ObjectStore, actions: Iterable[Mapping[str, object]]) -> dict[str, int]:
-    nodes = (action.get("remove") or action.get("cdc") for action in actions)
-    sized = [node for node in nodes if isinstance(node, Mapping) and isinstance(node.get("size"), int)]
-    return {place: node["size"] for node in sized for place in places_left(store, [{"cdc": {"path": node["path"]}}])}
 
 
 def _carried_out(table: Table, snapshot: Snapshot, plan: _Plan, request: VacuumRequest, clock: Clock) -> VacuumResult:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
-from slackwater.log.file_actions import file_keys
+from slackwater.log.file_actions import file_keys, one_array
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.actions.partition_values import parse_partition_column
@@ -220,7 +220,7 @@ def _validate_removes(staged: StagedActions, before: Snapshot) -> None:
         return
     live = file_keys(before.live_files(["path", "deletionVector"]))
     wanted = pa.array([_key(remove) for remove in staged.removes], pa.string())
-    known = pc.is_in(wanted, value_set=_one(live))
+    known = pc.is_in(wanted, value_set=one_array(live))
     if not pc.all(known).as_py():
         missing = staged.removes[pc.index(known, False).as_py()]
         vector = f" with the deletion vector {missing.deletion_vector_id}" if missing.deletion_vector else ""
@@ -270,7 +270,3 @@ def _key(action: AddFile | RemoveFile) -> str:
     """The primary key of the logical file, as `file_keys` has it."""
     path, vector = canonical_path(action.path), action.deletion_vector_id
     return path if vector is None else f"{path}\t{vector}"
-
-
-def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

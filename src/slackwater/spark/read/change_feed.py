@@ -98,10 +98,6 @@ class ChangeFeed:
         at_end = latest if end == latest.version else Snapshot.open(latest.table, end)
         return ChangeFeed(spark, at_end, history, start, end, scan_options)
 
-    @property
-    def _follows_outside(self) -> bool:
-        return self.options.allow_paths_outside_root or self.snapshot.table.follows_outside
-
     def dataframe(self) -> DataFrame:
         """The table's columns, `_change_type`, `_commit_version` and `_commit_timestamp`; one row per changed row.
 
@@ -168,7 +164,7 @@ class ChangeFeed:
         added = _data_changes(actions, "add", where)
         removed = _data_changes(actions, "remove", where)
         vectors = [n["deletionVector"] for n in (*added.values(), *removed.values()) if n.get("deletionVector")]
-        bitmaps = iter(load_deletion_vectors(self.snapshot.store, vectors, self._follows_outside))
+        bitmaps = iter(load_deletion_vectors(self.snapshot.store, vectors, self.options.follows_outside(self.snapshot)))
         hidden = {
             (kind, path): next(bitmaps) if node.get("deletionVector") else None
             for kind, nodes in (("add", added), ("remove", removed))

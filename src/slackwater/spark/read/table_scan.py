@@ -84,6 +84,10 @@ class ScanOptions:
         outside = options.flag("allowPathsOutsideRoot")
         return ScanOptions(options.flag("rowTracking"), outside, options.get("replay"), options.get("rows"))
 
+    def follows_outside(self, snapshot: Snapshot) -> bool:
+        """Whether files outside the root of `snapshot` are read: as the reader is told, or its table was reached."""
+        return self.allow_paths_outside_root or snapshot.table.follows_outside
+
 
 @dataclass(frozen=True)
 class RawFrame:
@@ -191,7 +195,7 @@ class TableScan:
     @property
     def follows_outside(self) -> bool:
         """Whether files outside the table's root are read: as the reader is told, or the table was reached."""
-        return self.options.allow_paths_outside_root or self.snapshot.table.follows_outside
+        return self.options.follows_outside(self.snapshot)
 
     @property
     def by_arrow(self) -> bool:

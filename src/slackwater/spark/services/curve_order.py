@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
+from slackwater.log.file_actions import one_array
 from slackwater.maintenance.layout.curves import Curve, bits_of
 from slackwater.maintenance.layout.ranges import CurveOrder
 from slackwater.protocol.schema.schema import ColumnPath
@@ -44,7 +45,7 @@ def in_curve_order(
     if count > _SAMPLED_ROWS:
         sampled = sampled.sample(fraction=_SAMPLED_ROWS / count, seed=_SEED)
     sample = [column.combine_chunks() for column in sampled.toArrow().columns]
-    order = CurveOrder.of([_one(column) for column in sample], bits_of(len(columns)), curve, parts)
+    order = CurveOrder.of([one_array(column) for column in sample], bits_of(len(columns)), curve, parts)
     schema = spark_types.StructType([*frame.schema.fields])
     placed = schema.add(_PART, "long").add(_PLACE, "long")
     numbers = _numbers(frame.sparkSession, parts)
@@ -84,7 +85,3 @@ def _numbers(spark: SparkSession, parts: int) -> npt.NDArray[np.int64]:
 def _longs(numbers: npt.NDArray[np.int64]) -> pa.Array:
     # Not pa.array, which imports pandas: a task would wait for it.
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
-
-
-def _one(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

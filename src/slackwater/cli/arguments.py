@@ -1,0 +1,31 @@
+"""What commands are told: the arguments that many of them share, and what these say."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.key_values import key_values
+from slackwater.errors import InvalidArgument
+from slackwater.log.history import to_ms
+
+TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
+]
+
+
+def storage_options(given: list[str] | None) -> dict[str, str]:
+    """What each `--storage-option` says. Raises typer.BadParameter."""
+    return key_values(given or [], "--storage-option")
+
+
+def moment_ms(timestamp: str | None) -> int | None:
+    """What `--timestamp` says, in ms since the epoch; UTC where it names no zone. Raises typer.BadParameter."""
+    try:
+        return None if timestamp is None else to_ms(timestamp)
+    except InvalidArgument as error:
+        raise typer.BadParameter(str(error), param_hint="--timestamp") from error
