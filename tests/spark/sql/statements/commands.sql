@@ -1,0 +1,271 @@
+SHOW DATABASES LIKE 'no_such*'
+
+SHOW SCHEMAS LIKE 'no_such*'
+
+SHOW NAMESPACES LIKE 'no_such*'
+
+SHOW CATALOGS LIKE 'spark*'
+
+SHOW CURRENT NAMESPACE
+
+SHOW TABLES LIKE 'peopl*'
+
+SHOW TABLES IN no_database
+
+SHOW TABLE EXTENDED LIKE 'no_such*'
+
+SHOW VIEWS LIKE 'odd*'
+
+SHOW FUNCTIONS LIKE 'date_*'
+
+SHOW USER FUNCTIONS LIKE 'no_such*'
+
+SHOW SYSTEM FUNCTIONS LIKE 'arr*'
+
+SHOW ALL FUNCTIONS LIKE 'upper'
+
+SHOW COLUMNS IN people
+
+SHOW COLUMNS FROM sales
+
+SHOW TBLPROPERTIES people
+
+SHOW PARTITIONS people
+
+SHOW CREATE TABLE people
+
+SHOW COLLATIONS LIKE 'UTF8*'
+
+SHOW NOTHING
+
+DESCRIBE people
+
+DESC people
+
+DESCRIBE TABLE people
+
+DESCRIBE EXTENDED sales
+
+DESC TABLE EXTENDED `odd name`
+
+DESCRIBE people name
+
+DESCRIBE people nope
+
+DESCRIBE FORMATTED people
+
+DESCRIBE TABLE people AS JSON
+
+DESCRIBE QUERY SELECT id, name FROM people
+
+DESCRIBE QUERY VALUES (1, 'a') AS t(n, s)
+
+DESCRIBE QUERY WITH a AS (SELECT 1 AS x) SELECT * FROM a
+
+DESC QUERY TABLE people
+
+DESCRIBE FUNCTION upper
+
+DESCRIBE FUNCTION EXTENDED lower
+
+DESCRIBE FUNCTION no_such_function
+
+DESCRIBE DATABASE no_database
+
+DESCRIBE NAMESPACE EXTENDED no_database
+
+DESCRIBE
+
+EXPLAIN SELECT id FROM people WHERE id > 2
+
+EXPLAIN EXTENDED SELECT id FROM people WHERE id > 2
+
+EXPLAIN FORMATTED SELECT name, count(*) FROM people GROUP BY name
+
+EXPLAIN CODEGEN SELECT 1
+
+EXPLAIN COST SELECT * FROM people JOIN sales ON id = person
+
+EXPLAIN SELECT nope FROM people
+
+EXPLAIN SHOW TABLES
+
+EXPLAIN EXPLAIN SELECT 1
+
+EXPLAIN
+
+SET spark.sql.no.such.key
+
+SET spark.sql.ansi.enabled
+
+SET spark.sql.shuffle.partitions
+
+SET `spark.sql.shuffle.partitions`
+
+SET spark.sql.shuffle.partitions = many
+
+SET TIME ZONE 'Nowhere/Land'
+
+SET no_such_variable
+
+SET VAR no_such_variable = 1
+
+RESET spark.sql.no.such.key
+
+USE no_database
+
+USE CATALOG no_catalog
+
+USE NAMESPACE no_catalog.no_database
+
+SET CATALOG no_catalog
+
+REFRESH people
+
+REFRESH FUNCTION no_such_function
+
+CLEAR CACHE
+
+UNCACHE TABLE no_table
+
+UNCACHE TABLE IF EXISTS no_table
+
+CACHE TABLE no_table
+
+LIST FILES
+
+LIST JARS
+
+ADD JAR
+
+ADD FILE '/nowhere/at/all'
+
+DROP FUNCTION no_such_function
+
+DROP TEMPORARY FUNCTION no_such_function
+
+DROP TEMPORARY FUNCTION IF EXISTS no_such_function
+
+DROP DATABASE no_database
+
+DROP DATABASE IF EXISTS no_database
+
+DROP TEMPORARY VARIABLE no_such_variable
+
+DROP TEMPORARY VARIABLE IF EXISTS no_such_variable
+
+CREATE DATABASE IF NOT EXISTS default
+
+CREATE TABLE
+
+CREATE TABLE t
+
+CREATE TABLE t (id INT) USING
+
+CREATE TABLE t (id INT) USING no_such_format
+
+CREATE TABLE t (id NOTATYPE) USING parquet
+
+CREATE TABLE t (id INT, id INT) USING parquet
+
+CREATE TABLE t (id INT) USING parquet PARTITIONED BY (nope)
+
+CREATE TABLE t (id INT GENERATED ALWAYS AS (1)) USING parquet
+
+CREATE TABLE t (id BIGINT GENERATED ALWAYS AS IDENTITY) USING parquet
+
+CREATE TABLE no_database.t (id INT) USING parquet
+
+CREATE VIEW v AS SELECT * FROM no_table
+
+CREATE TEMPORARY VIEW people AS SELECT 1
+
+EXECUTE IMMEDIATE 'SELECT 1'
+
+EXECUTE IMMEDIATE 'SELECT ? + ?' USING 1, 2
+
+EXECUTE IMMEDIATE 'SELECT :a || :b' USING 'x' AS a, 'y' AS b
+
+EXECUTE IMMEDIATE 'SELECT id FROM people WHERE id > ? ORDER BY id' USING 3
+
+EXECUTE IMMEDIATE 'SELEC 1'
+
+EXECUTE IMMEDIATE 'SELECT ''a quote''s end'''
+
+EXECUTE IMMEDIATE no_such_variable
+
+CALL no_such_procedure(1)
+
+ALTER VIEW no_view AS SELECT 1
+
+ALTER VIEW no_view RENAME TO other
+
+ALTER DATABASE no_database SET DBPROPERTIES ('a' = 'b')
+
+ALTER TABLE people ADD COLUMNS (c INT)
+
+ANALYZE TABLE people COMPUTE STATISTICS
+
+MSCK REPAIR TABLE no_table
+
+LOAD DATA INPATH '/nowhere' INTO TABLE no_table
+
+TRUNCATE TABLE people
+
+GRANT SELECT ON people TO nobody
+
+BEGIN SELECT 1; SELECT 2; END
+
+BEGIN
+  DECLARE n INT DEFAULT 3;
+  SET n = n + 1;
+  SELECT n AS four;
+END
+
+BEGIN
+  DECLARE total INT DEFAULT 0;
+  DECLARE i INT DEFAULT 0;
+  WHILE i < 2 DO
+    SET i = i + 1;
+    IF i % 2 = 0 THEN
+      SET total = total + i;
+    END IF;
+  END WHILE;
+  SELECT total;
+END
+
+BEGIN
+  FOR row AS SELECT id FROM people ORDER BY id DO
+    SELECT row.id;
+  END FOR;
+END
+
+BEGIN
+  DECLARE EXIT HANDLER FOR DIVIDE_BY_ZERO BEGIN SELECT 'handled' AS how; END;
+  SELECT 1 / 0;
+END
+
+BEGIN
+  DECLARE x INT DEFAULT 2;
+  CASE x WHEN 1 THEN SELECT 'one'; WHEN 2 THEN SELECT 'two'; ELSE SELECT 'many'; END CASE;
+END
+
+BEGIN
+  outer_loop: LOOP
+    LEAVE outer_loop;
+  END LOOP;
+  SELECT 'out' AS state;
+END
+
+BEGIN
+  -- delta.`/tmp/t` VERSION AS OF 1
+  SELECT 'VACUUM t' AS words;
+END
+
+BEGIN
+  SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'stopped';
+END
+
+BEGIN SELECT 1
+
+BEGIN SELECT 1; END IF;
