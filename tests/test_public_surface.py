@@ -32,6 +32,7 @@ def test_the_public_names_are_these() -> None:
         "__version__",
         "enable",
         "errors",
+        "install_delta_names",
         "refresh",
     ]
     assert all(hasattr(slackwater, name) for name in slackwater.__all__)

@@ -4,6 +4,7 @@ import slackwater
 slackwater.enable(spark)
 spark.read.format("delta").option("versionAsOf", 3).load(path)
 slackwater.DeltaTable.forPath(spark, path).history().show()
+slackwater.install_delta_names()                             # from delta.tables import DeltaTable, without delta-spark
 df.write.format("delta").mode("append").save(path)
 slackwater.DeltaTable.forPath(spark, path).delete("day < '2020-01-01'")      # update, merge
 slackwater.DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").execute()
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from slackwater.protocol.actions.files import AddFile, RemoveFile
     from slackwater.scan.snapshot import Snapshot
     from slackwater.spark.change.merge.builder import DeltaMergeBuilder
+    from slackwater.spark.delta_names import install_delta_names
     from slackwater.spark.enable import enable
     from slackwater.spark.lake.lake import Lake
     from slackwater.spark.read.load import refresh
@@ -47,6 +49,7 @@ __all__ = [
     "__version__",
     "enable",
     "errors",
+    "install_delta_names",
     "refresh",
 ]
 
@@ -58,6 +61,7 @@ _ON_DEMAND = {
     "Snapshot": "slackwater.scan.snapshot",
     "Transaction": "slackwater.transaction.without_spark",
     "enable": "slackwater.spark.enable",
+    "install_delta_names": "slackwater.spark.delta_names",
     "refresh": "slackwater.spark.read.load",
     "Lake": "slackwater.spark.lake.lake",
     "DeltaMergeBuilder": "slackwater.spark.change.merge.builder",

@@ -1,0 +1,10 @@
+"""`delta.tables`: the table, and the builders that its methods give."""
+
+from __future__ import annotations
+
+from slackwater.spark.change.merge.builder import DeltaMergeBuilder
+from slackwater.spark.services.builder import DeltaOptimizeBuilder
+from slackwater.spark.table.builder import DeltaTableBuilder, IdentityGenerator
+from slackwater.spark.table.table import DeltaTable
+
+__all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]

@@ -1,0 +1,78 @@
+"""delta-spark's import paths: `from delta.tables import DeltaTable` without delta-spark, and never in its place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from slackwater.errors import InvalidArgument
+
+_NAME = "delta"
+_ROOM = Path(__file__).with_name(_NAME)
+
+
+def install_delta_names() -> None:
+    """Let this process import delta-spark's names from Slackwater: call it before the first import of `delta`.
+
+    `delta` has DeltaTable and `configure_spark_with_delta_pip`, `delta.tables` the table and its builders, and
+    `delta.exceptions` the errors of commits that lost. Nothing is written to disk, and calling it again does nothing.
+    Raises InvalidArgument where a module of that name is there already, delta-spark's or another one: it stays what
+    `import delta` gives, and nothing is changed.
+
+    >>> slackwater.install_delta_names()
+    >>> from delta.tables import DeltaTable
+    >>> DeltaTable is slackwater.DeltaTable
+    True
+    """
+    found = _found_elsewhere() or _loaded_elsewhere()
+    if found is not None:
+        raise InvalidArgument(
+            f"`import {_NAME}` gives {found}, and Slackwater never takes the place of another package: uninstall "
+            "delta-spark (or rename what has its name), or import from slackwater instead: DeltaTable, "
+            "DeltaMergeBuilder, DeltaOptimizeBuilder, DeltaTableBuilder, IdentityGenerator, errors"
+        )
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    if not _is_ours(sys.modules.get(_NAME)):
+        sys.modules.pop(_NAME, None)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the package where no other finder does: one that is installed later comes before it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path, target
+        if fullname != _NAME or _found_elsewhere() is not None:
+            return None
+        return spec_from_file_location(_NAME, _ROOM / "__init__.py", submodule_search_locations=[str(_ROOM)])
+
+
+def _found_elsewhere() -> str | None:
+    """Where another package of the name would be loaded from, if there is one.
+
+    A folder without `__init__.py` counts as none: Python takes each folder of the name for a package, tables too.
+    """
+    for finder in sys.meta_path:
+        find_spec = getattr(finder, "find_spec", None)
+        spec = None if find_spec is None or isinstance(finder, _Finder) else find_spec(_NAME, None)
+        if spec is not None and spec.loader is not None and spec.origin is not None:
+            return str(spec.origin)
+    return None
+
+
+def _loaded_elsewhere() -> str | None:
+    module = sys.modules.get(_NAME)
+    if module is None or _is_ours(module):
+        return None
+    return getattr(module, "__file__", None)
+
+
+def _is_ours(module: ModuleType | None) -> bool:
+    return module is not None and getattr(module, "__file__", None) == str(_ROOM / "__init__.py")
