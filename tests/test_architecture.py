@@ -20,6 +20,7 @@ LAYERS = (
     "protocol",
     "storage",
     "predicate",
+    "sql",
     "stats",
     "data_files",
     "owner.api",

@@ -1,0 +1,244 @@
+"""DELETE, UPDATE, MERGE and INSERT taken apart: names, conditions and values as they were written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slackwater.errors import InvalidArgument
+from slackwater.sql.tokens import Cursor, SqlName
+
+UPDATE, DELETE, INSERT = "update", "delete", "insert"
+MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
+_ALIAS_ENDS = ("WHERE", "SET", "USING", "ON", "WHEN")
+
+
+@dataclass(frozen=True)
+class Delete:
+    """`DELETE FROM table [alias] [WHERE condition]`."""
+
+    table: SqlName
+    alias: str | None
+    condition: str | None
+
+
+@dataclass(frozen=True)
+class Update:
+    """`UPDATE table [alias] SET column = value, … [WHERE condition]`; columns are paths as they were written."""
+
+    table: SqlName
+    alias: str | None
+    values: dict[str, str]
+    condition: str | None
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A WHEN of a MERGE; `values` None: all columns (`*`)."""
+
+    kind: str
+    action: str
+    condition: str | None
+    values: dict[str, str] | None
+
+
+@dataclass(frozen=True)
+class Merge:
+    """`MERGE INTO table [alias] USING source [alias] ON condition WHEN …`; the source as a relation of a query."""
+
+    table: SqlName
+    alias: str | None
+    source: str
+    condition: str
+    clauses: tuple[Clause, ...]
+    evolves: bool
+
+
+@dataclass(frozen=True)
+class Insert:
+    """INSERT: `columns` None where none are named, `replaces` the condition or columns of a REPLACE.
+
+    `query` is everything that gives the rows, common tables before INSERT included.
+    """
+
+    table: SqlName
+    overwrites: bool
+    columns: tuple[str, ...] | None
+    by_name: bool
+    evolves: bool
+    partition: str | None
+    replace_where: str | None
+    replace_using: tuple[str, ...] | None
+    replace_on: str | None
+    query: str
+
+
+def delete_of(cursor: Cursor) -> Delete:
+    """The DELETE at the cursor. Raises InvalidArgument, as all of these functions, where it is none."""
+    cursor.expect("DELETE", "FROM")
+    table, alias = cursor.name(), _alias(cursor)
+    condition = _where(cursor)
+    cursor.done()
+    return Delete(table, alias, condition)
+
+
+def update_of(cursor: Cursor) -> Update:
+    """The UPDATE at the cursor."""
+    cursor.expect("UPDATE")
+    table, alias = cursor.name(), _alias(cursor)
+    cursor.expect("SET")
+    values = _assignments(cursor, ("WHERE",))
+    condition = _where(cursor)
+    cursor.done()
+    return Update(table, alias, values, condition)
+
+
+def merge_of(cursor: Cursor) -> Merge:
+    """The MERGE at the cursor."""
+    cursor.expect("MERGE")
+    evolves = cursor.takes("WITH", "SCHEMA", "EVOLUTION")
+    cursor.expect("INTO")
+    table, alias = cursor.name(), _alias(cursor)
+    cursor.expect("USING")
+    source = cursor.until("ON")
+    cursor.expect("ON")
+    condition = cursor.until("WHEN")
+    clauses = []
+    while cursor.takes("WHEN"):
+        clauses.append(_clause(cursor))
+    cursor.done()
+    if not clauses:
+        raise cursor.unexpected("WHEN MATCHED or WHEN NOT MATCHED")
+    return Merge(table, alias, source, condition, tuple(clauses), evolves)
+
+
+def insert_of(cursor: Cursor) -> Insert:
+    """The INSERT at the cursor, which may stand at the WITH before it."""
+    common = cursor.until("INSERT") if cursor.sees("WITH") else ""
+    cursor.expect("INSERT")
+    evolves = cursor.takes("WITH", "SCHEMA", "EVOLUTION")
+    overwrites = cursor.takes("OVERWRITE")
+    if not overwrites:
+        cursor.expect("INTO")
+    cursor.takes("TABLE")
+    table = cursor.name()
+    partition = cursor.group() if cursor.takes("PARTITION") else None
+    if cursor.sees("IF"):
+        raise cursor.unexpected("rows: IF NOT EXISTS is of other formats")
+    by_name = cursor.takes("BY", "NAME")
+    columns = None
+    if cursor.sees("(") and not _opens_query(cursor):
+        start, stop = cursor.group_places()
+        columns = tuple(_names(cursor, start, stop))
+    if cursor.takes("BY", "NAME"):
+        raise InvalidArgument("INSERT takes a list of columns, or BY NAME, not both")
+    where = using = on = None
+    if cursor.takes("REPLACE", "WHERE"):
+        where = _until_query(cursor)
+    elif cursor.takes("REPLACE", "USING"):
+        using = tuple(_names(cursor, *cursor.group_places()))
+    elif cursor.takes("REPLACE", "ON"):
+        on = _until_query(cursor)
+    query = cursor.rest()
+    if not query:
+        raise cursor.unexpected("rows: VALUES or a query")
+    return Insert(
+        table, overwrites, columns, by_name, evolves, partition, where, using, on, f"{common} {query}".strip()
+    )
+
+
+def _until_query(cursor: Cursor) -> str:
+    return cursor.until("SELECT", "VALUES", "TABLE", "FROM", "WITH")
+
+
+def _opens_query(cursor: Cursor) -> bool:
+    offset = 0
+    while cursor.ahead(offset) == "(":
+        offset += 1
+    return cursor.ahead(offset) in ("SELECT", "VALUES", "TABLE", "FROM", "WITH")
+
+
+def _names(cursor: Cursor, start: int, stop: int) -> list[str]:
+    """The names that commas join, of the tokens between two indexes."""
+    inner = Cursor(cursor.text, cursor.tokens, start, stop)
+    found = [inner.name("a column").text]
+    while inner.takes(","):
+        found.append(inner.name("a column").text)
+    inner.done()
+    return found
+
+
+def _alias(cursor: Cursor) -> str | None:
+    if not cursor.takes("AS") and (cursor.ahead() in _ALIAS_ENDS or cursor.is_done):
+        return None
+    name = cursor.name("an alias")
+    if len(name.parts) != 1:
+        raise InvalidArgument(f"an alias has one part, found {name.text}")
+    return name.parts[0]
+
+
+def _where(cursor: Cursor) -> str | None:
+    if not cursor.takes("WHERE"):
+        return None
+    condition = cursor.rest()
+    if not condition:
+        raise cursor.unexpected("a condition")
+    return condition
+
+
+def _assignments(cursor: Cursor, ends: tuple[str, ...]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    while True:
+        column = cursor.name("a column").text
+        if not cursor.takes("=") and not cursor.takes("=="):
+            raise cursor.unexpected("=")
+        value = cursor.until(",", *ends)
+        if not value:
+            raise cursor.unexpected("a value")
+        if column in values:
+            raise InvalidArgument(f"the column {column} is assigned more than once")
+        values[column] = value
+        if not cursor.takes(","):
+            return values
+
+
+def _clause(cursor: Cursor) -> Clause:
+    if cursor.takes("MATCHED"):
+        kind = MATCHED
+    else:
+        cursor.expect("NOT", "MATCHED")
+        kind = NOT_MATCHED_BY_SOURCE if cursor.takes("BY", "SOURCE") else NOT_MATCHED
+        cursor.takes("BY", "TARGET")
+    condition = None
+    if cursor.takes("AND"):
+        condition = cursor.until("THEN")
+    cursor.expect("THEN")
+    action = cursor.takes_one("UPDATE", "DELETE", "INSERT")
+    if action is None or (action == "INSERT") != (kind == NOT_MATCHED):
+        raise cursor.unexpected("INSERT" if kind == NOT_MATCHED else "UPDATE or DELETE")
+    if action == "DELETE":
+        return Clause(kind, DELETE, condition, None)
+    if action == "UPDATE":
+        cursor.expect("SET")
+        if cursor.takes("*"):
+            return Clause(kind, UPDATE, condition, None)
+        return Clause(kind, UPDATE, condition, _assignments(cursor, ("WHEN",)))
+    if cursor.takes("*"):
+        return Clause(kind, INSERT, condition, None)
+    columns = _names(cursor, *cursor.group_places("the columns, or *"))
+    cursor.expect("VALUES")
+    start, stop = cursor.group_places()
+    values = split_values(cursor, start, stop)
+    if len(values) != len(columns):
+        raise InvalidArgument(f"INSERT has {len(columns)} columns and {len(values)} values")
+    if len(set(columns)) != len(columns):
+        raise InvalidArgument(f"INSERT names a column more than once: {', '.join(columns)}")
+    return Clause(kind, INSERT, condition, dict(zip(columns, values, strict=True)))
+
+
+def split_values(cursor: Cursor, start: int, stop: int) -> list[str]:
+    """The expressions that commas join, of the tokens between two indexes."""
+    inner = Cursor(cursor.text, cursor.tokens, start, stop)
+    found = [inner.until(",")]
+    while inner.takes(","):
+        found.append(inner.until(","))
+    return found

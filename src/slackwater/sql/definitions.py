@@ -1,0 +1,249 @@
+"""CREATE TABLE and REPLACE TABLE taken apart, and what they say of columns, as ALTER TABLE does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.sql.tokens import Cursor, SqlName
+from slackwater.sql.travel import Travel, travel_at
+
+CREATE, CREATE_IF_NOT_EXISTS, REPLACE, CREATE_OR_REPLACE = (
+    "create",
+    "create if not exists",
+    "replace",
+    "create or replace",
+)
+_COLUMN_WORDS = ("NOT", "NULL", "GENERATED", "DEFAULT", "COMMENT", "FIRST", "AFTER", ",")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """GENERATED … AS IDENTITY (START WITH start INCREMENT BY step)."""
+
+    always: bool
+    start: int
+    step: int
+
+
+@dataclass(frozen=True)
+class ColumnDefinition:
+    """A column as it is defined; `type` is DDL text, None where only the name is given (PARTITIONED BY)."""
+
+    name: SqlName
+    type: str | None
+    nullable: bool = True
+    generated: str | None = None
+    identity: Identity | None = None
+    default: str | None = None
+    comment: str | None = None
+    first: bool = False
+    after: str | None = None
+
+
+@dataclass(frozen=True)
+class TableCreation:
+    """What CREATE or REPLACE TABLE says; one of `query`, `like` and `clones` at most is given."""
+
+    mode: str
+    table: SqlName
+    columns: tuple[ColumnDefinition, ...] = ()
+    provider: str | None = None
+    partitioned_by: tuple[ColumnDefinition, ...] = ()
+    clustered_by: tuple[str, ...] = ()
+    properties: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    location: str | None = None
+    query: str | None = None
+    like: SqlName | None = None
+    clones: SqlName | None = None
+    clones_travel: Travel | None = None
+    refused: str | None = None
+
+
+def creation_of(cursor: Cursor) -> TableCreation:
+    """The CREATE TABLE or REPLACE TABLE at the cursor. Raises InvalidArgument where it is none."""
+    mode = REPLACE
+    if cursor.takes("CREATE"):
+        mode = CREATE_OR_REPLACE if cursor.takes("OR", "REPLACE") else CREATE
+    else:
+        cursor.expect("REPLACE")
+    cursor.expect("TABLE")
+    if cursor.takes("IF", "NOT", "EXISTS"):
+        if mode != CREATE:
+            raise InvalidArgument("IF NOT EXISTS goes with CREATE TABLE, not with REPLACE")
+        mode = CREATE_IF_NOT_EXISTS
+    found: dict[str, object] = {"mode": mode, "table": cursor.name()}
+    if cursor.sees("("):
+        found["columns"] = columns_between(cursor, *cursor.group_places())
+    if cursor.takes("LIKE"):
+        found["like"] = cursor.name()
+    elif cursor.takes("SHALLOW", "CLONE") or cursor.takes("CLONE"):
+        found["clones"] = cursor.name()
+        travel = travel_at(cursor.text, cursor.tokens, cursor.at)
+        if travel is not None:
+            found["clones_travel"], cursor.at = travel
+    elif cursor.takes("DEEP", "CLONE"):
+        raise UnsupportedFeature("DEEP CLONE copies all files: use SHALLOW CLONE, or CREATE TABLE … AS SELECT")
+    while not cursor.is_done:
+        _clause(cursor, found)
+    return TableCreation(**found)  # type: ignore[arg-type]
+
+
+def _clause(cursor: Cursor, found: dict[str, object]) -> None:
+    if cursor.takes("USING"):
+        found["provider"] = cursor.name("a format").parts[-1].lower()
+    elif cursor.takes("PARTITIONED", "BY"):
+        found["partitioned_by"] = columns_between(cursor, *cursor.group_places())
+    elif cursor.takes("CLUSTER", "BY"):
+        found["clustered_by"] = () if cursor.takes("NONE") else _paths(cursor)
+    elif cursor.takes("TBLPROPERTIES"):
+        found["properties"] = properties_of(cursor)
+    elif cursor.takes("OPTIONS"):
+        found["options"] = properties_of(cursor)
+    elif cursor.takes("COMMENT"):
+        found["comment"] = cursor.literal()
+    elif cursor.takes("LOCATION"):
+        found["location"] = cursor.literal()
+    elif cursor.ahead() in ("CLUSTERED", "SKEWED", "ROW", "STORED", "DEFAULT", "SORTED"):
+        # Of other formats, or not known: who is asked for it says so.
+        found["refused"] = cursor.ahead()
+        cursor.rest()
+    else:
+        cursor.takes("AS")
+        query = cursor.rest()
+        if not query:
+            raise cursor.unexpected("a query behind AS")
+        found["query"] = query
+
+
+def _paths(cursor: Cursor) -> tuple[str, ...]:
+    start, stop = cursor.group_places()
+    inner = Cursor(cursor.text, cursor.tokens, start, stop)
+    if inner.is_done:
+        return ()
+    found = [inner.name("a column").text]
+    while inner.takes(","):
+        found.append(inner.name("a column").text)
+    inner.done()
+    return tuple(found)
+
+
+def paths_of(cursor: Cursor) -> tuple[str, ...]:
+    """The paths of columns in the parentheses that come next."""
+    return _paths(cursor)
+
+
+def columns_between(cursor: Cursor, start: int, stop: int) -> tuple[ColumnDefinition, ...]:
+    """The definitions of columns that commas join, of the tokens between two indexes."""
+    inner = Cursor(cursor.text, cursor.tokens, start, stop)
+    if inner.is_done:
+        return ()
+    found = [column_of(inner)]
+    while inner.takes(","):
+        found.append(column_of(inner))
+    inner.done()
+    return tuple(found)
+
+
+def column_of(cursor: Cursor) -> ColumnDefinition:
+    """The definition of the column that comes next."""
+    if cursor.ahead() in ("CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE") or cursor.sees("CHECK", "("):
+        raise UnsupportedFeature(
+            "constraints in CREATE TABLE: create the table, and use ALTER TABLE … ADD CONSTRAINT name CHECK (…)"
+        )
+    name = cursor.name("a column")
+    found: dict[str, object] = {"name": name, "type": _type(cursor)}
+    while not cursor.is_done and cursor.ahead() != ",":
+        if cursor.takes("NOT", "NULL"):
+            found["nullable"] = False
+        elif cursor.takes("NULL"):
+            found["nullable"] = True
+        elif cursor.takes("DEFAULT"):
+            found["default"] = cursor.until("COMMENT", "NOT", "GENERATED", "FIRST", "AFTER", ",")
+        elif cursor.takes("COMMENT"):
+            found["comment"] = cursor.literal()
+        elif cursor.takes("FIRST"):
+            found["first"] = True
+        elif cursor.takes("AFTER"):
+            found["after"] = cursor.name("a column").parts[-1]
+        else:
+            _generation(cursor, found)
+    return ColumnDefinition(**found)  # type: ignore[arg-type]
+
+
+def _generation(cursor: Cursor, found: dict[str, object]) -> None:
+    cursor.expect("GENERATED")
+    always = not cursor.takes("BY", "DEFAULT")
+    if always:
+        cursor.expect("ALWAYS")
+    cursor.expect("AS")
+    if cursor.takes("IDENTITY"):
+        found["identity"] = _identity(cursor, always)
+    elif always:
+        found["generated"] = cursor.group("an expression in parentheses")
+    else:
+        raise cursor.unexpected("IDENTITY")
+
+
+def _type(cursor: Cursor) -> str | None:
+    """The text of the type that comes next: up to a word of a definition outside of all brackets."""
+    start, depth = cursor.at, 0
+    while not cursor.is_done:
+        upper = cursor.ahead()
+        if depth == 0 and cursor.at > start and upper in _COLUMN_WORDS:
+            break
+        if depth == 0 and cursor.at == start and upper in _COLUMN_WORDS:
+            return None
+        depth += (upper in ("<", "(")) - (upper in (">", ")"))
+        cursor.at += 1
+    return cursor.between(start, cursor.at) or None
+
+
+def _identity(cursor: Cursor, always: bool) -> Identity:
+    start, step = 1, 1
+    if cursor.sees("("):
+        inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places())
+        while not inner.is_done:
+            if inner.takes("START", "WITH"):
+                start = int(inner.number())
+            elif inner.takes("INCREMENT", "BY"):
+                step = int(inner.number())
+            else:
+                raise inner.unexpected("START WITH or INCREMENT BY")
+            inner.takes(",")
+    return Identity(always, start, step)
+
+
+def properties_of(cursor: Cursor) -> dict[str, str]:
+    """The pairs in the parentheses that come next: `'a.b' = 'c', d.e = true`."""
+    inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places())
+    found: dict[str, str] = {}
+    while not inner.is_done:
+        key = property_key(inner)
+        inner.takes("=") or inner.takes("==")
+        if inner.is_done or inner.ahead() == ",":
+            raise inner.unexpected(f"a value of {key}")
+        if inner.sees_literal():
+            found[key] = inner.literal()
+        else:
+            found[key] = inner.until(",")
+        if not inner.takes(","):
+            inner.done()
+    return found
+
+
+def property_keys(cursor: Cursor) -> list[str]:
+    """The keys in the parentheses that come next."""
+    inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places())
+    found = [property_key(inner)]
+    while inner.takes(","):
+        found.append(property_key(inner))
+    inner.done()
+    return found
+
+
+def property_key(cursor: Cursor) -> str:
+    """The key of a property that comes next, in quotes or as a name."""
+    return cursor.literal() if cursor.sees_literal() else ".".join(cursor.name("a key").parts)

@@ -1,0 +1,87 @@
+"""What a query asks of each of its tables alone: conjuncts of WHERE, by which files are chosen before Spark plans.
+
+A condition is taken only where rows of the table for which it is not true cannot be in the result, whatever the rest
+of the query is; Spark asks it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slackwater.predicate.sql_text import conjuncts
+from slackwater.sql.relations import Block, Relation, Replacement, replaced
+from slackwater.sql.tokens import NAME, WORD, Token, name_at, tokens_of
+
+# Words that are no columns, in conditions that predicates can express.
+_NOT_COLUMNS = frozenset(
+    {"AND", "OR", "NOT", "IN", "IS", "NULL", "LIKE", "BETWEEN", "TRUE", "FALSE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
+    | {"ESCAPE", "TIMESTAMP_LTZ"}
+)
+
+
+def pushed_conditions(block: Block, columns: Mapping[Relation, frozenset[str]]) -> dict[Relation, list[str]]:
+    """For each relation of `columns`, which has these columns in small letters, the conditions on it alone.
+
+    They name columns without a qualifier.
+    """
+    found: dict[Relation, list[str]] = {relation: [] for relation in columns}
+    if block.where is None or not block.is_plain:
+        return found
+    for text in conjuncts(block.where):
+        for relation, names in columns.items():
+            if not relation.is_nullable and relation in block.relations:
+                own = _of_relation(text, relation, names, block, columns)
+                if own is not None:
+                    found[relation].append(own)
+                    break
+    return found
+
+
+def _of_relation(
+    text: str,
+    relation: Relation,
+    names: frozenset[str],
+    block: Block,
+    columns: Mapping[Relation, frozenset[str]],
+) -> str | None:
+    """`text` without qualifiers, where all columns in it are the relation's; None where that is not certain."""
+    tokens = tokens_of(text)
+    if tokens is None:
+        return None
+    shown = relation.shown.lower()
+    is_only = len(block.relations) == 1 and block.others == 0
+    all_known = block.others == 0 and all(each in columns for each in block.relations)
+    if shown in names or sum(each.shown.lower() == shown for each in block.relations) > 1:
+        return None
+    dropped: list[Replacement] = []
+    is_about_it = False
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        name = name_at(tokens, at) if _may_be_column(token, tokens, at) else None
+        if name is None:
+            if token.upper in ("?", ":", "@", "{", "$", "SELECT", "EXISTS"):
+                return None
+            at += 1
+            continue
+        first = name.parts[0].lower()
+        if len(name.parts) > 1 and first == shown and name.parts[1].lower() in names:
+            dropped.append(Replacement(token.start, tokens[at + 2].start, ""))
+        elif first not in names or not (is_only or (all_known and _is_single(first, relation, columns))):
+            return None
+        is_about_it = True
+        at = name.next
+    return replaced(text, dropped) if is_about_it else None
+
+
+def _may_be_column(token: Token, tokens: Sequence[Token], at: int) -> bool:
+    if token.kind == NAME:
+        return True
+    if token.kind != WORD or token.raw[0].isdigit() or token.upper in _NOT_COLUMNS:
+        return False
+    return not (at + 1 < len(tokens) and tokens[at + 1].upper == "(")
+
+
+def _is_single(name: str, relation: Relation, columns: Mapping[Relation, frozenset[str]]) -> bool:
+    """Whether no other relation has a column, or a name, `name`."""
+    return not any(name in names or each.shown.lower() == name for each, names in columns.items() if each != relation)

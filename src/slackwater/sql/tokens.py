@@ -1,0 +1,282 @@
+"""SQL text as tokens, each with its place: statements are cut between them, so that every part stays as it was written.
+
+Only what Spark's lexer tells apart is told apart here: words, quoted names, texts, comments and signs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slackwater.errors import InvalidArgument
+
+WORD, NAME, TEXT, SIGN = "word", "name", "text", "sign"
+_LEXER = re.compile(
+    r"(?P<gap>\s+|--(?:\\\r?\n|[^\r\n])*)"
+    r"|(?P<comment>/\*)"
+    r"|(?P<text>[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+    r"|(?P<name>`(?:[^`]|``)*`)"
+    r"|(?P<word>\w+)"
+    r"|(?P<sign>\|>|<=>|<=|>=|<>|!=|==|=>|->|\|\||::|[^'\"`\w\s])",
+    re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of SQL: `text[start:end]`, of a `kind`; `upper` is a word in capitals, and a sign as it is, else ""."""
+
+    kind: str
+    raw: str
+    start: int
+    end: int
+    upper: str
+
+    @property
+    def value(self) -> str:
+        """What a name or a text says, without its quotes."""
+        if self.kind == NAME:
+            return self.raw[1:-1].replace("``", "`")
+        if self.kind == TEXT:
+            if self.raw[0] in "rR":
+                return self.raw[2:-1]
+            return _ESCAPE.sub(_unescaped, self.raw[1:-1])
+        return self.raw
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it can be a part of a table's or a column's name."""
+        return self.kind in (WORD, NAME)
+
+
+def tokens_of(text: str) -> list[Token] | None:
+    """The tokens of `text`, without comments; None where a quote or a comment does not end."""
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        match = _LEXER.match(text, at)
+        if match is None:
+            return None
+        kind, at = str(match.lastgroup), match.end()
+        if kind == "gap":
+            continue
+        if kind == "comment":
+            end = _comment_end(text, at)
+            if end is None:
+                return None
+            at = end
+            continue
+        raw = match[0]
+        upper = raw.upper() if kind == WORD else raw if kind == SIGN else ""
+        found.append(Token(kind, raw, match.start(), at, upper))
+    return found
+
+
+def closing(tokens: Sequence[Token]) -> dict[int, int]:
+    """For each `(` that is closed, the index of its `)`."""
+    opened: list[int] = []
+    found: dict[int, int] = {}
+    for at, token in enumerate(tokens):
+        if token.upper == "(":
+            opened.append(at)
+        elif token.upper == ")" and opened:
+            found[opened.pop()] = at
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SqlName:
+    """A name of one or more parts, and where it stands: `start` and `end` in the text, the index behind it."""
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+    next: int
+
+    @property
+    def text(self) -> str:
+        """The name in SQL."""
+        return ".".join(quoted_name(part) for part in self.parts)
+
+
+def name_at(tokens: Sequence[Token], at: int) -> SqlName | None:
+    """The name `a.b.c` that begins at the index `at`; None where there is none."""
+    if at >= len(tokens) or not tokens[at].is_name:
+        return None
+    parts = [tokens[at].value]
+    start = at
+    while at + 2 < len(tokens) and tokens[at + 1].upper == "." and tokens[at + 2].is_name:
+        at += 2
+        parts.append(tokens[at].value)
+    return SqlName(tuple(parts), tokens[start].start, tokens[at].end, at + 1)
+
+
+def quoted_name(part: str) -> str:
+    """One part of a name as an identifier, whatever characters it has."""
+    return "`" + part.replace("`", "``") + "`"
+
+
+class Cursor:
+    """A statement that is read from left to right; what does not fit raises InvalidArgument with its position."""
+
+    def __init__(self, text: str, tokens: Sequence[Token], at: int = 0, end: int | None = None) -> None:
+        self.text = text
+        self.tokens = list(tokens)
+        # A semicolon ends a statement and is none of it.
+        stop = len(self.tokens) if end is None else end
+        while end is None and stop and self.tokens[stop - 1].upper == ";":
+            stop -= 1
+        self.end = stop
+        self.at = at
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left."""
+        return self.at >= self.end
+
+    def ahead(self, offset: int = 0) -> str:
+        """The word or sign `offset` tokens ahead, in capitals; "" for others and behind the end."""
+        place = self.at + offset
+        return self.tokens[place].upper if place < self.end else ""
+
+    def sees(self, *words: str) -> bool:
+        """Whether these words come next."""
+        return all(self.ahead(offset) == word for offset, word in enumerate(words))
+
+    def takes(self, *words: str) -> bool:
+        """As `sees`, and steps over them."""
+        if not self.sees(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def takes_one(self, *words: str) -> str | None:
+        """The one of `words` that comes next, stepped over; None where none does."""
+        found = self.ahead()
+        if found not in words:
+            return None
+        self.at += 1
+        return found
+
+    def expect(self, *words: str) -> None:
+        """Step over these words, which must come next."""
+        if not self.takes(*words):
+            raise self.unexpected(" ".join(words))
+
+    def name(self, what: str = "the name of a table") -> SqlName:
+        """The name that comes next."""
+        found = name_at(self.tokens, self.at) if not self.is_done else None
+        if found is None or found.next > self.end:
+            raise self.unexpected(what)
+        self.at = found.next
+        return found
+
+    def literal(self, what: str = "a text in quotes") -> str:
+        """The value of the text that comes next."""
+        if self.is_done or self.tokens[self.at].kind != TEXT:
+            raise self.unexpected(what)
+        self.at += 1
+        return self.tokens[self.at - 1].value
+
+    def sees_literal(self) -> bool:
+        """Whether a text in quotes comes next."""
+        return not self.is_done and self.tokens[self.at].kind == TEXT
+
+    def number(self, what: str = "a number") -> str:
+        """The number that comes next, as it is written."""
+        start = self.at
+        self.takes("-")
+        if self.is_done or not self.tokens[self.at].raw[:1].isdigit():
+            raise self.unexpected(what)
+        self.at += 1
+        if self.ahead() == "." and self.at + 1 < self.end and self.tokens[self.at + 1].raw[:1].isdigit():
+            self.at += 2
+        return self.text[self.tokens[start].start : self.tokens[self.at - 1].end]
+
+    def group(self, what: str = "(") -> str:
+        """What stands between the parentheses that come next."""
+        start, stop = self.group_places(what)
+        return self.between(start, stop)
+
+    def group_places(self, what: str = "(") -> tuple[int, int]:
+        """The indexes of the first token in the parentheses that come next, and of the `)`; steps behind that."""
+        if self.ahead() != "(":
+            raise self.unexpected(what)
+        stop = closing(self.tokens[: self.end]).get(self.at)
+        if stop is None:
+            raise self.unexpected("a ) for every (")
+        start, self.at = self.at + 1, stop + 1
+        return start, stop
+
+    def until(self, *words: str) -> str:
+        """The text up to the next of `words` outside of parentheses and CASE, or to the end; steps to it."""
+        start = self.at
+        self.at = self.place_of(*words)
+        return self.between(start, self.at)
+
+    def place_of(self, *words: str) -> int:
+        """The index of the next of `words` outside of parentheses and CASE; the end where there is none."""
+        closes, at, cases = closing(self.tokens[: self.end]), self.at, 0
+        while at < self.end:
+            upper = self.tokens[at].upper
+            is_word = at == 0 or self.tokens[at - 1].upper != "."
+            if upper == "(":
+                at = closes.get(at, self.end - 1)
+            elif upper == "CASE" and is_word:
+                cases += 1
+            elif upper == "END" and cases:
+                cases -= 1
+            elif upper in words and is_word and not cases:
+                return at
+            at += 1
+        return self.end
+
+    def between(self, start: int, stop: int) -> str:
+        """The text of the tokens from index `start` up to `stop`, as it was written."""
+        return self.text[self.tokens[start].start : self.tokens[stop - 1].end] if stop > start else ""
+
+    def rest(self) -> str:
+        """All that is left; steps to the end."""
+        found = self.between(self.at, self.end)
+        self.at = self.end
+        return found
+
+    def done(self) -> None:
+        """Raise InvalidArgument where something is left."""
+        if not self.is_done:
+            raise self.unexpected("the end of the statement")
+
+    def unexpected(self, expected: str) -> InvalidArgument:
+        """The error of a statement that has something else than `expected` here."""
+        if self.is_done:
+            found, place = "its end", len(self.text)
+        else:
+            found, place = repr(self.tokens[self.at].raw), self.tokens[self.at].start
+        line = self.text.count("\n", 0, place) + 1
+        column = place - (self.text.rfind("\n", 0, place) + 1) + 1
+        return InvalidArgument(
+            f"the statement is not understood at line {line}, column {column}: expected {expected}, found {found}, in: "
+            f"{self.text.strip()[:200]}"
+        )
+
+
+def _comment_end(text: str, at: int) -> int | None:
+    """Where the comment ends in which `at` is; comments may be in comments."""
+    depth = 1
+    for edge in _COMMENT_EDGE.finditer(text, at):
+        depth += 1 if edge[0] == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    return None
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
+    if len(code) > 1:
+        number = int(code[1:], 16) if code[0] in "uU" else int(code, 8)
+        return chr(number) if number <= 0x10FFFF else "\ufffd"
+    return _ESCAPED.get(code, code)

@@ -1,0 +1,115 @@
+"""The time or version of a table that a statement names: `VERSION AS OF 3`, `FOR SYSTEM_TIME FROM a TO b`, `t@v3`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slackwater.errors import InvalidArgument
+from slackwater.sql.tokens import TEXT, WORD, Token, closing
+
+VERSION, TIMESTAMP, FROM_TO, BETWEEN, AT = "version", "timestamp", "from to", "between", "at"
+_VERSIONS, _TIMES = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
+_UNITS = re.compile(r"(?i)(?:year|quarter|month|week|day|hour|minute|second|millisecond|microsecond|nanosecond)s?\Z")
+_OPERATORS = ("+", "-", "*", "/", "||")
+
+
+@dataclass(frozen=True, slots=True)
+class Travel:
+    """As of when: of a `kind`, with its one or two SQL expressions; for AT the text behind the `@`."""
+
+    kind: str
+    texts: tuple[str, ...]
+
+
+def travel_at(text: str, tokens: Sequence[Token], at: int) -> tuple[Travel, int] | None:
+    """The clause that begins at the index `at`, and the index behind it; None where none does.
+
+    Raises InvalidArgument for one that does not go on as it must.
+    """
+    start = at
+    words = [token.upper for token in tokens[at : at + 5]] + [""] * 5
+    is_for = words[0] == "FOR"
+    kind, *after = words[is_for:]
+    at += is_for
+    if kind not in (*_VERSIONS, *_TIMES):
+        return None
+    if after[:2] == ["AS", "OF"]:
+        stop = _expression_end(tokens, at + 3)
+        found = Travel(VERSION if kind in _VERSIONS else TIMESTAMP, (_text(text, tokens, at + 3, stop),))
+        return found, stop
+    if not is_for or kind != "SYSTEM_TIME" or after[0] not in ("FROM", "BETWEEN"):
+        return None
+    stop = _expression_end(tokens, at + 2)
+    joint = "TO" if after[0] == "FROM" else "AND"
+    if stop >= len(tokens) or tokens[stop].upper != joint:
+        said = _text(text, tokens, start, stop)
+        raise InvalidArgument(f"{said}: expected {joint} and a second time behind it")
+    end = _expression_end(tokens, stop + 1)
+    pair = (_text(text, tokens, at + 2, stop), _text(text, tokens, stop + 1, end))
+    return Travel(FROM_TO if joint == "TO" else BETWEEN, pair), end
+
+
+def at_suffix(tokens: Sequence[Token], at: int) -> tuple[Travel, int] | None:
+    """The version behind a name, `@v3` or `@20261121000000000`, that begins at the index `at`, right behind it."""
+    if at + 1 >= len(tokens) or at == 0 or tokens[at].upper != "@" or tokens[at].start != tokens[at - 1].end:
+        return None
+    token = tokens[at + 1]
+    if token.kind != WORD or not re.fullmatch(r"[vV]\d+|\d{17}", token.raw):
+        return None
+    return Travel(AT, (token.raw,)), at + 2
+
+
+def _text(text: str, tokens: Sequence[Token], start: int, stop: int) -> str:
+    if stop <= start:
+        raise InvalidArgument(f"a time or a version is missing behind AS OF, in: {text.strip()[:200]}")
+    return text[tokens[start].start : tokens[stop - 1].end]
+
+
+def _expression_end(tokens: Sequence[Token], at: int) -> int:
+    """The index behind the expression that begins at `at`: operands that signs join, not what follows them."""
+    while True:
+        behind = _operand_end(tokens, at)
+        while behind + 1 < len(tokens) and tokens[behind].upper == "::":
+            behind += 2
+        if behind == at or behind >= len(tokens) or tokens[behind].upper not in _OPERATORS:
+            return behind
+        at = behind + 1
+
+
+def _operand_end(tokens: Sequence[Token], at: int) -> int:
+    if at >= len(tokens):
+        return at
+    token = tokens[at]
+    if token.upper in ("-", "+", ":"):
+        return _operand_end(tokens, at + 1)
+    if token.upper == "?":
+        return at + 1
+    if token.upper == "(":
+        return closing(tokens).get(at, len(tokens) - 1) + 1
+    if token.upper == "INTERVAL":
+        return _interval_end(tokens, at + 1)
+    if token.kind == TEXT:
+        return at + 1
+    if not token.is_name:
+        return at
+    follows = tokens[at + 1] if at + 1 < len(tokens) else None
+    if follows is not None and follows.kind == TEXT:
+        return at + 2
+    if follows is not None and follows.upper == "(":
+        return closing(tokens).get(at + 1, len(tokens) - 1) + 1
+    if follows is not None and follows.upper == "." and token.raw.isdigit():
+        return at + 3
+    return at + 1
+
+
+def _interval_end(tokens: Sequence[Token], at: int) -> int:
+    """Behind `INTERVAL 1 DAY 2 HOURS`, `INTERVAL '1' DAY TO SECOND`, `INTERVAL '1 day'`."""
+    while at < len(tokens) and (tokens[at].kind == TEXT or tokens[at].raw.isdigit() or tokens[at].upper == "-"):
+        at += 1
+        if at < len(tokens) and _UNITS.match(tokens[at].raw):
+            at += 1
+            if at + 1 < len(tokens) and tokens[at].upper == "TO" and _UNITS.match(tokens[at + 1].raw):
+                at += 2
+    return at
