@@ -10,6 +10,7 @@ import pytest
 from slackwater.spark.write.files.staging import staging_for
 from slackwater.storage import ObjectStore, open_store
 from slackwater.storage.store import HIDDEN
+from tests.contract.owners import eventually
 
 
 @pytest.fixture(params=["disk", "store"])
@@ -45,6 +46,25 @@ def test_nothing_is_left_of_what_failed(store: ObjectStore) -> None:
     with pytest.raises(KeyError):
         fail()
     assert written(store) == []
+
+
+def test_nothing_is_left_of_a_task_that_went_on_after_its_job_failed(store: ObjectStore) -> None:
+    rows = ""
+
+    def fail() -> None:
+        nonlocal rows
+        with staging_for(store) as staging:
+            rows = staging.rows
+            raise KeyError("a task failed")
+
+    with pytest.raises(KeyError):
+        fail()
+    for name in ("a.parquet", "b.parquet"):
+        store.put(f"{rows}/{name}", b"x")
+        eventually(lambda: written(store) == [])
+    if store.local_root is not None:
+        # Nor is the table's directory, which is none of a table yet.
+        eventually(lambda: not Path(str(store.local_root)).exists())
 
 
 def test_two_writes_have_places_of_their_own(store: ObjectStore) -> None:

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from slackwater.errors import StorageError, StorageRefused
 from slackwater.spark.hadoop.store import HadoopStore
+from slackwater.spark.write.files.leftovers import remove_for_good
 from slackwater.storage.store import HIDDEN, ObjectStore
-
-_MAX_REMOVALS = 8
-_FIRST_WAIT_S = 0.02
 
 
 @dataclass
@@ -56,6 +54,7 @@ class Staging:
 def staging_for(store: ObjectStore, directory: str = "") -> Iterator[Staging]:
     """A place for the rows of one job; after the block only what was kept is left, where it raised nothing.
 
+    Where it raises, what its tasks put there later is looked for in the background, for over a minute.
     Raises StorageRefused where nothing can be written.
     """
     if store.local_root is not None:
@@ -71,7 +70,8 @@ def staging_for(store: ObjectStore, directory: str = "") -> Iterator[Staging]:
     try:
         yield staging
     except BaseException:
-        _remove_objects(staging)
+        with contextlib.suppress(StorageError):
+            remove_for_good(partial(_remove_objects, staging))
         raise
     with contextlib.suppress(StorageError):
         left = [meta.path for meta in store.list_from(staging.rows, recursive=True)]
@@ -92,10 +92,7 @@ def _hidden(store: ObjectStore, root: Path) -> Iterator[str]:
     try:
         yield hidden
     except BaseException:
-        _remove(root / hidden)
-        if is_new:
-            with contextlib.suppress(OSError):
-                root.rmdir()
+        remove_for_good(partial(_remove, root / hidden, is_new))
         raise
     shutil.rmtree(root / hidden, ignore_errors=True)
 
@@ -109,33 +106,33 @@ def _hidden_on_hadoop(store: HadoopStore) -> Iterator[str]:
         yield hidden
     except BaseException:
         with contextlib.suppress(StorageError):
-            for attempt in range(_MAX_REMOVALS):
-                store.remove_directory(hidden)
-                time.sleep(_FIRST_WAIT_S * 2**attempt)
-                if not store.is_directory(hidden):
-                    break
-            if is_new:
-                store.remove_directory("", recursive=False)
+            remove_for_good(partial(_remove_on_hadoop, store, hidden, is_new))
         raise
     with contextlib.suppress(StorageError):
         store.remove_directory(hidden)
 
 
-def _remove(directory: Path) -> None:
-    """Take `directory` away after a job that failed, some of whose tasks may write for a moment yet."""
-    for attempt in range(_MAX_REMOVALS):
-        shutil.rmtree(directory, ignore_errors=True)
-        time.sleep(_FIRST_WAIT_S * 2**attempt)
-        if not directory.exists():
-            return
+def _remove(directory: Path, with_parent: bool) -> bool:
+    if not directory.exists():
+        return False
+    shutil.rmtree(directory, ignore_errors=True)
+    if with_parent:
+        with contextlib.suppress(OSError):
+            directory.parent.rmdir()
+    return True
 
 
-def _remove_objects(staging: Staging) -> None:
-    """As `_remove`; what cannot be deleted stays, under a name that nobody else uses."""
-    with contextlib.suppress(StorageError):
-        for attempt in range(_MAX_REMOVALS):
-            left = [meta.path for meta in staging.store.list_from(staging.rows, recursive=True)]
-            if attempt and not left:
-                return
-            staging.store.delete(left)
-            time.sleep(_FIRST_WAIT_S * 2**attempt)
+def _remove_on_hadoop(store: HadoopStore, directory: str, with_parent: bool) -> bool:
+    if not store.is_directory(directory):
+        return False
+    store.remove_directory(directory)
+    if with_parent:
+        store.remove_directory("", recursive=False)
+    return True
+
+
+def _remove_objects(staging: Staging) -> bool:
+    """What cannot be deleted stays, under a name that nobody else uses."""
+    left = [meta.path for meta in staging.store.list_from(staging.rows, recursive=True)]
+    staging.store.delete(left)
+    return bool(left)
