@@ -99,6 +99,15 @@ def columns_of(predicate: Predicate) -> frozenset[tuple[str, ...]]:
     return frozenset()
 
 
+def is_understood(predicate: Predicate) -> bool:
+    """Whether no part of the condition is unknown: it is of columns and literals, and the same whenever it is asked."""
+    if isinstance(predicate, (And, Or)):
+        return all(map(is_understood, predicate.children))
+    if isinstance(predicate, Not):
+        return is_understood(predicate.child)
+    return not isinstance(predicate, Unknown)
+
+
 def not_true(predicate: Predicate) -> Predicate:
     """A condition that holds for every row for which `predicate` is false or NULL: of a file for which it cannot hold,
     every row makes `predicate` true.

@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.sql import SqlNode, parse_sql, sql_tokens
 
+_QUERY = re.compile(r"(?i)\(\s*(?:/\*|--|select\b|with\b|from\b)")
 _CLOCK = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|curdate|unix_timestamp|to_unix_timestamp)\b")
 # A column that was called after such a function has its number behind the name.
 _CLOCK_IN_PLAN = re.compile(r"\b(?:current_timestamp|now|localtimestamp|current_date|current_time)\((?!\)#)")
@@ -32,6 +35,17 @@ class Equality:
 def asks_the_clock(text: str) -> bool:
     """Whether an expression has another value in the next job, because it is about now."""
     return _CLOCK.search(text) is not None
+
+
+def has_subquery(text: str) -> bool:
+    """Whether a condition has a query in it, as far as its tokens tell."""
+    if _QUERY.search(text) is None:
+        return False
+    try:
+        kinds = [token.token_type.name for token in sql_tokens(text)]
+    except SqlglotError:
+        return False
+    return any(pair in (("L_PAREN", "SELECT"), ("L_PAREN", "WITH"), ("L_PAREN", "FROM")) for pair in pairwise(kinds))
 
 
 def plan_asks_the_clock(text: str) -> bool:

@@ -14,11 +14,9 @@ from typing import Any, overload
 
 from pyspark.sql import SparkSession
 
-from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.protocol.actions.file_names import LOG
+from slackwater.errors import InvalidArgument
 from slackwater.spark.read.load import load
 from slackwater.spark.session.modes import frame_of_writer, is_connect
-from slackwater.spark.session.names import table_path
 from slackwater.spark.session.sessions import (
     ENABLED,
     answers_for,
@@ -27,7 +25,8 @@ from slackwater.spark.session.sessions import (
     opts_out,
     take_back_catalog,
 )
-from slackwater.spark.session.stores import table_at
+from slackwater.spark.sql.named import insert_into, save_as_table, table_exists, table_frame
+from slackwater.spark.sql.run import run
 from slackwater.spark.write.save import save
 
 _REQUEST = "_slackwater_request"
@@ -113,6 +112,7 @@ def _extend_sessions(session: Any, catalog: type) -> None:
             if hasattr(kind, name):
                 _wrap(kind, name, _new_session)
     _wrap(session, "sql", _sql)
+    _wrap(session, "table", _table)
     _wrap(catalog, "tableExists", _table_exists)
 
 
@@ -123,9 +123,39 @@ def _new_session(original: Callable[..., Any], self: Any, *args: Any, **kwargs: 
     return session
 
 
-def _sql(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+def _sql(original: Callable[..., Any], self: Any, sqlQuery: Any, args: Any = None, **kwargs: Any) -> Any:  # noqa: N803
+    if not answers_for(self):
+        return original(sqlQuery, args, **kwargs)
     with explained_view(self):
-        return original(*args, **kwargs)
+        return run(original, self, sqlQuery, args, kwargs)
+
+
+def _table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # noqa: N803  (the name PySpark has)
+    frame = table_frame(self, tableName) if isinstance(tableName, str) and answers_for(self) else None
+    return original(tableName) if frame is None else frame
+
+
+def _read_table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # noqa: N803  (the name PySpark has)
+    session = _session(self)
+    is_ours = isinstance(tableName, str) and answers_for(session)
+    frame = table_frame(session, tableName, _request(self).options) if is_ours else None
+    return original(tableName) if frame is None else frame
+
+
+def _insert_into(
+    original: Callable[..., Any],
+    self: Any,
+    tableName: str,  # noqa: N803  (the name PySpark has)
+    overwrite: bool | None = None,
+) -> None:
+    request = _request(self)
+    overwrites = request.mode.lower() == "overwrite" if overwrite is None else bool(overwrite)
+    if (
+        not isinstance(tableName, str)
+        or not answers_for(_session(self))
+        or not insert_into(frame_of_writer(self), tableName, overwrites, request.options)
+    ):
+        original(tableName, overwrite)
 
 
 def _attend(session: Any) -> None:
@@ -145,11 +175,11 @@ def _table_exists(
     tableName: str,  # noqa: N803  (the name PySpark has)
     dbName: str | None = None,  # noqa: N803  (the name PySpark has)
 ) -> bool:
-    path = table_path(tableName) if isinstance(tableName, str) and dbName is None else None
     session = self.__dict__.get("_sparkSession")
-    if path is None or session is None or not answers_for(session):
-        return bool(original(tableName, dbName))
-    return bool(table_at(session, path).store.list_from(LOG))
+    found = None
+    if isinstance(tableName, str) and dbName is None and session is not None and answers_for(session):
+        found = table_exists(session, tableName)
+    return bool(original(tableName, dbName)) if found is None else found
 
 
 def _foreach_batch(original: Callable[..., Any], self: Any, func: Callable[..., None]) -> Any:
@@ -205,11 +235,13 @@ def _extend(reader: type, writer: type) -> None:
         _wrap(kind, "options", _options)
     _wrap(reader, "schema", _schema)
     _wrap(reader, "load", _load)
+    _wrap(reader, "table", _read_table)
     _wrap(writer, "mode", _mode)
     _wrap(writer, "partitionBy", _partition_by)
     _wrap(writer, "clusterBy", _cluster_by)
     _wrap(writer, "save", _save)
     _wrap(writer, "saveAsTable", _save_as_table)
+    _wrap(writer, "insertInto", _insert_into)
     for name in ("bucketBy", "sortBy"):
         _wrap(writer, name, functools.partial(_buckets, name))
 
@@ -320,25 +352,27 @@ def _save_as_table(
     if not _wants_delta(self, format):
         original(name, format, mode, partitionBy, **options)
         return
-    path = table_path(name)
-    if path is None:
-        raise UnsupportedFeature(
-            f"{name}: tables are written by path in this version: use save(path), or the name delta.`/path`"
-        )
-    _save_delta(self, path, mode, partitionBy, options, assigns=True)
+    request = _complete(self, mode, partitionBy)
+    given = {**request.options, **options}
+    save_as_table(frame_of_writer(self), name, mode or request.mode, request.partition_by, given, request.cluster_by)
 
 
-def _save_delta(
-    writer: Any, path: str | None, mode: str | None, partition_by: Any, options: dict[str, Any], assigns: bool = False
-) -> None:
+def _save_delta(writer: Any, path: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]) -> None:
+    request = _complete(writer, mode, partition_by)
+    given = {**request.options, **options}
+    frame, target = frame_of_writer(writer), _path(path, given)
+    save(frame, target, mode or request.mode, request.partition_by, given, request.cluster_by)
+
+
+def _complete(writer: Any, mode: str | None, partition_by: Any) -> _Request:
+    """What was asked of a writer, with what its last call says. Raises InvalidArgument for buckets."""
     request = _request(writer)
     if request.buckets is not None:
         raise InvalidArgument(f"Delta tables have no buckets: leave {request.buckets} out, or use clusterBy")
     if partition_by is not None:
         request.partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-    given = {**request.options, **options}
-    frame, target = frame_of_writer(writer), _path(path, given)
-    save(frame, target, mode or request.mode, request.partition_by, given, request.cluster_by, assigns)
+    request.mode = mode or request.mode
+    return request
 
 
 def _buckets(method: str, original: Callable[..., Any], self: Any, *args: Any) -> Any:

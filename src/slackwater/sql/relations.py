@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slackwater.sql.tokens import TEXT, Token, closing, name_at, quoted_name
+from slackwater.sql.tokens import Token, closing, name_at, quoted_name
 from slackwater.sql.travel import Travel, at_suffix, travel_at
 
 _QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
@@ -328,19 +328,26 @@ def as_view(relation: Relation, view: str) -> Iterator[Replacement]:
         yield Replacement(relation.alias_at, relation.alias_at, f" AS {quoted_name(relation.shown)}")
 
 
-def without_database(tokens: Sequence[Token], relations: Sequence[Relation]) -> Iterator[Replacement]:
-    """What lets `db.t.c` be `t.c` in expressions, as a view has no database; `relations` are those with views."""
-    names = {tuple(part.lower() for part in r.parts): r for r in relations if len(r.parts) > 1 and r.alias is None}
-    taken = {relation.start for relation in relations}
+def without_database(
+    tokens: Sequence[Token], qualified: Mapping[Relation, Collection[tuple[str, ...]]]
+) -> Iterator[Replacement]:
+    """What lets `db.t.c` be `t.c` in expressions, as a view has no database.
+
+    `qualified` are the relations with views, each with the names of several parts that it goes by.
+    """
+    names = {
+        tuple(part.lower() for part in name) for r, known in qualified.items() if r.alias is None for name in known
+    }
+    taken = {relation.start for relation in qualified}
     at = 0
     while names and at < len(tokens):
         name = name_at(tokens, at)
-        if name is None or tokens[at].kind == TEXT:
+        if name is None:
             at += 1
             continue
         lowered = tuple(part.lower() for part in name.parts)
-        for parts in names:
-            star = lowered == parts and name.next + 1 < len(tokens) and tokens[name.next].upper == "."
-            if name.start not in taken and lowered[: len(parts)] == parts and (star or len(lowered) > len(parts)):
-                yield Replacement(name.start, tokens[at + 2 * (len(parts) - 1)].start, "")
+        is_star = name.next + 1 < len(tokens) and tokens[name.next].upper == "." and tokens[name.next + 1].upper == "*"
+        longest = max((len(n) for n in names if lowered[: len(n)] == n), default=0)
+        if longest > 1 and name.start not in taken and (len(lowered) > longest or is_star):
+            yield Replacement(name.start, tokens[at + 2 * (longest - 1)].start, "")
         at = name.next

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from slackwater.errors import InvalidArgument
 from slackwater.sql.tokens import TEXT, WORD, Token, closing
 
-VERSION, TIMESTAMP, FROM_TO, BETWEEN, AT = "version", "timestamp", "from to", "between", "at"
+VERSION, TIMESTAMP, SYSTEM_TIME = "version", "timestamp", "system time"
+FROM_TO, BETWEEN, AT = "from to", "between", "at"
 _VERSIONS, _TIMES = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
 _UNITS = re.compile(r"(?i)(?:year|quarter|month|week|day|hour|minute|second|millisecond|microsecond|nanosecond)s?\Z")
 _OPERATORS = ("+", "-", "*", "/", "||")
@@ -17,7 +18,11 @@ _OPERATORS = ("+", "-", "*", "/", "||")
 
 @dataclass(frozen=True, slots=True)
 class Travel:
-    """As of when: of a `kind`, with its one or two SQL expressions; for AT the text behind the `@`."""
+    """As of when: of a `kind`, with its one or two SQL expressions; for AT the text behind the `@`.
+
+    SYSTEM_TIME asks for what counted at a time, TIMESTAMP for the version that had been committed by then: after the
+    last commit there is none yet that stays the answer.
+    """
 
     kind: str
     texts: tuple[str, ...]
@@ -37,7 +42,8 @@ def travel_at(text: str, tokens: Sequence[Token], at: int) -> tuple[Travel, int]
         return None
     if after[:2] == ["AS", "OF"]:
         stop = _expression_end(tokens, at + 3)
-        found = Travel(VERSION if kind in _VERSIONS else TIMESTAMP, (_text(text, tokens, at + 3, stop),))
+        named = VERSION if kind in _VERSIONS else TIMESTAMP if kind == "TIMESTAMP" else SYSTEM_TIME
+        found = Travel(named, (_text(text, tokens, at + 3, stop),))
         return found, stop
     if not is_for or kind != "SYSTEM_TIME" or after[0] not in ("FROM", "BETWEEN"):
         return None

@@ -167,6 +167,12 @@ def validate_expression(
         return column
 
 
+def subqueries_resolve(frame: DataFrame, condition: str, what: str) -> None:
+    """Raise InvalidArgument where `condition`, which has sub-queries, does not resolve in a filter of `frame`."""
+    with _refusals_named(f"{what} {condition!r}"):
+        _ = frame.filter(F.expr(condition)).schema
+
+
 def assignments_without_alias(
     given: Mapping[str, Expression], alias: str, schema: StructType
 ) -> Mapping[str, Expression]:

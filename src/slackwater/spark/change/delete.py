@@ -13,16 +13,13 @@ from pyspark.sql import Column, SparkSession
 
 from slackwater.log.table import Table
 from slackwater.spark.change.metrics import file_metrics, known
-from slackwater.spark.change.row_change import DELETE, FileWork, RowChange
+from slackwater.spark.change.row_change import DELETE, Changed, FileWork, RowChange
 from slackwater.spark.change.row_matches import Condition, RowMatches
 from slackwater.spark.session.progress import Progress
-from slackwater.transaction.commit_result import CommitResult
 
 
-def delete(
-    spark: SparkSession, table: Table, condition: Column | str | None, alias: str | None = None
-) -> CommitResult | None:
-    """Delete the rows for which `condition` is true, all without one; the commit, None where there were none.
+def delete(spark: SparkSession, table: Table, condition: Column | str | None, alias: str | None = None) -> Changed:
+    """Delete the rows for which `condition` is true, all without one; the commit, and how many they were.
 
     Raises InvalidArgument for what is no condition on one row, OperationNotAllowed for an append-only table, and the
     DeltaConcurrentModificationException that says which other writer was in the way: the table is unchanged then.
@@ -30,12 +27,12 @@ def delete(
     change = RowChange(spark, table, "DELETE", alias)
     change.require_removal_allowed()
     with Progress.of(spark, "DELETE", by_arrow=lambda: change.scan.by_arrow) as progress:
-        return change.run(lambda: _deleted(change, Condition.of(change, condition), progress))
+        return change.run_counted(lambda: _deleted(change, Condition.of(change, condition), progress))
 
 
 def _deleted(
     change: RowChange, condition: Condition, progress: Progress
-) -> tuple[Mapping[str, str], Mapping[str, int]]:
+) -> tuple[Mapping[str, str], Mapping[str, int], int | None]:
     matches = RowMatches.find(change, condition, progress)
     change.read(condition.predicate, matches.rows_read())
     change.remove(matches.whole)
@@ -45,7 +42,7 @@ def _deleted(
             copied = _write(change, matches)
     metrics = {**known("numDeletedRows", matches.num_rows), "numCopiedRows": copied, **file_metrics(change)}
     progress.done(files=matches.files.num_rows, rows=matches.num_rows)
-    return {"predicate": orjson.dumps([condition.text]).decode()}, metrics
+    return {"predicate": orjson.dumps([condition.text]).decode()}, metrics, matches.num_rows
 
 
 def _write(change: RowChange, matches: RowMatches) -> int:

@@ -64,6 +64,14 @@ class FileWork:
     num_rows: int | None
 
 
+@dataclass(frozen=True)
+class Changed:
+    """What a DELETE or UPDATE did: its commit, None where it found no row, and how many rows, None where not known."""
+
+    commit: CommitResult | None
+    num_rows: int | None
+
+
 class RowChange:
     """A DELETE, UPDATE or MERGE on the newest version of `table`.
 
@@ -237,6 +245,16 @@ class RowChange:
                 f"{written}: its conditions or its source changed while it ran, so nothing was committed: repeat it on "
                 "data that stays the same"
             )
+
+    def run_counted(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int], int | None]]) -> Changed:
+        """As `run`, of work that answers also how many rows it changed."""
+        counted: list[int | None] = [0]
+
+        def told() -> tuple[Mapping[str, str], Mapping[str, int]]:
+            parameters, metrics, counted[0] = work()
+            return parameters, metrics
+
+        return Changed(self.run(told), counted[0])
 
     def run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
         """Do the work, which answers the operation's parameters and metrics, and commit it.

@@ -14,11 +14,11 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from slackwater.predicate.predicate import Constant, Predicate
-from slackwater.predicate.sql_text import asks_the_clock
+from slackwater.predicate.predicate import Constant, Predicate, Unknown
+from slackwater.predicate.sql_text import asks_the_clock, has_subquery
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.change.assignments import validate_expression
+from slackwater.spark.change.assignments import subqueries_resolve, validate_expression
 from slackwater.spark.change.row_change import RowChange, files_of, record_counts, rows_left, total
 from slackwater.spark.read.located_rows import LocatedRows
 from slackwater.spark.read.table_scan import TableScan
@@ -34,6 +34,7 @@ class Condition:
     column: Column | None
     predicate: Predicate
     text: str
+    has_subquery: bool = False
 
     @staticmethod
     def of(change: RowChange, given: Column | str | None) -> Condition:
@@ -41,13 +42,17 @@ class Condition:
         if given is None:
             return Condition(None, Constant(True), "true")
         what = f"the condition of {change.operation}"
+        if isinstance(given, str) and has_subquery(given):
+            # What other tables say is asked once, and of files it says nothing.
+            subqueries_resolve(change.nothing(), given, what)
+            return Condition(F.expr(given), Unknown(given), condition_text(given), has_subquery=True)
         column = validate_expression(change.nothing(), given, what, boolean=True, deterministic=True)
         return Condition(column, change.scan.predicate(given, change.alias), condition_text(given))
 
     @property
     def is_steady(self) -> bool:
         """Whether the next job finds the same rows."""
-        return self.column is None or not asks_the_clock(self.text)
+        return self.column is None or not (self.has_subquery or asks_the_clock(self.text))
 
     def filter(self, frame: DataFrame) -> DataFrame:
         """The rows of `frame` for which the condition is true."""

@@ -18,12 +18,11 @@ from slackwater.log.table import Table
 from slackwater.protocol.schema.schema import StructField
 from slackwater.spark.change.assignments import assigned_columns, assignments_without_alias, parse_assignments
 from slackwater.spark.change.metrics import file_metrics, known
-from slackwater.spark.change.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE, FileWork, RowChange, total
+from slackwater.spark.change.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE, Changed, FileWork, RowChange, total
 from slackwater.spark.change.row_matches import Condition, RowMatches
 from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.progress import Progress
-from slackwater.transaction.commit_result import CommitResult
 
 _CHANGED = "__slackwater_changed"
 
@@ -34,8 +33,8 @@ def update(
     condition: Column | str | None,
     assignments: Mapping[str, Column | str],
     alias: str | None = None,
-) -> CommitResult | None:
-    """Give the rows for which `condition` is true, all without one, new values; the commit, None where there were none.
+) -> Changed:
+    """Give the rows for which `condition` is true, all without one, new values; the commit, and how many they were.
 
     `assignments`: from columns, nested ones too, to expressions over the row as it was. Raises InvalidArgument for
     what is no condition, no column, or no value that fits; InvariantViolationException for a row that breaks a rule
@@ -45,7 +44,7 @@ def update(
     change = RowChange(spark, table, "UPDATE", alias)
     change.require_removal_allowed()
     with Progress.of(spark, "UPDATE", by_arrow=lambda: change.scan.by_arrow) as progress:
-        return change.run(lambda: _Update(change, Condition.of(change, condition), assignments).run(progress))
+        return change.run_counted(lambda: _Update(change, Condition.of(change, condition), assignments).run(progress))
 
 
 class _Update:
@@ -64,7 +63,7 @@ class _Update:
         # Looked at before anything is read; the columns mean the same in every frame of the target.
         self._new = assigned_columns(change.nothing(), assignments, change.schema, self._current, "UPDATE SET")
 
-    def run(self, progress: Progress) -> tuple[Mapping[str, str], Mapping[str, int]]:
+    def run(self, progress: Progress) -> tuple[Mapping[str, str], Mapping[str, int], int | None]:
         change, condition = self._change, self._condition
         matches = RowMatches.find(change, condition, progress)
         change.read(condition.predicate, matches.rows_read())
@@ -74,7 +73,7 @@ class _Update:
                 copied = self._write(matches)
         metrics = {**known("numUpdatedRows", matches.num_rows), "numCopiedRows": copied, **file_metrics(change)}
         progress.done(files=matches.files.num_rows, rows=matches.num_rows)
-        return {"predicate": orjson.dumps([condition.text]).decode()}, metrics
+        return {"predicate": orjson.dumps([condition.text]).decode()}, metrics, matches.num_rows
 
     def _write(self, matches: RowMatches) -> int:
         """Write the new files and take away the old rows; the number of rows that were copied as they are."""

@@ -19,6 +19,7 @@ from slackwater.maintenance.clone import CloneResult
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.schema.schema import StructType
+from slackwater.spark.catalog.attached import attach, detach
 from slackwater.spark.lake.time_slice import TimeSlice, history_frame
 from slackwater.spark.lake.transaction import LakeTransaction
 from slackwater.spark.services.restore import RESTORE_RESULT, ignores_missing_files
@@ -222,6 +223,21 @@ class Lake(LogLake):
         done = super().clone(as_of, to, tables, user_metadata=said)
         rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
         return given_rows(session, rows, LAKE_CLONE_RESULT)
+
+    def attach(self, spark: SparkSession | None = None, name: str = "lake") -> Self:
+        """Let `name` stand for this lake in the session's SQL and names: `lake.flights`, `USE lake`; itself.
+
+        `spark` is by default the lake's session. Raises InvalidArgument for a name that stands for another lake.
+        """
+        attach(spark or self._session(), self, name)
+        return self
+
+    def detach(self, spark: SparkSession | None = None) -> None:
+        """Forget its names in the session `spark`, by default the lake's.
+
+        Raises OperationNotAllowed while a transaction that SQL began is open there.
+        """
+        detach(spark or self._session(), self)
 
     def _opened_beside(self, root: str | os.PathLike[str]) -> LogLake:
         return type(self).open(root, storage_options=self._storage_options, spark=self._session())

@@ -16,7 +16,6 @@ from slackwater.lake.tables import LakeTables
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.change.assignments import validate_set_argument
 from slackwater.spark.change.merge.builder import DeltaMergeBuilder
 from slackwater.spark.lake.transaction_time import TimedExpressions, TransactionTime
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
@@ -75,7 +74,10 @@ class LakeTransaction(LogTransaction):
 
 
 class TransactionTable(DeltaTable):
-    """A table in a transaction: nothing that is done to it is seen by others before the transaction commits."""
+    """A table in a transaction: nothing that is done to it is seen by others before the transaction commits.
+
+    The time that conditions and values of its changes ask for is the transaction's.
+    """
 
     def __init__(self, transaction: LakeTransaction, name: str, alias: str | None = None) -> None:
         super().__init__(transaction.spark, transaction.reading(name).table)
@@ -97,20 +99,6 @@ class TransactionTable(DeltaTable):
         Raises as `append`.
         """
         self._save(frame, "overwrite", options)
-
-    def delete(self, condition: str | Column | None = None) -> None:
-        """As `DeltaTable.delete`; the time that `condition` asks for is the transaction's."""
-        super().delete(self._timed(self._writing()).condition(condition))
-
-    def update(
-        self,
-        condition: str | Column | None = None,
-        set: Mapping[str, str | Column] | None = None,  # noqa: A002
-    ) -> None:
-        """As `DeltaTable.update`; the time that `condition` and the values of `set` ask for is the transaction's."""
-        validate_set_argument(set)
-        timed = self._timed(self._writing())
-        super().update(timed.condition(condition), timed.assignments(dict(set or {})))
 
     def toDF(self, **options: Any) -> DataFrame:
         """All rows; the transaction depends on every one of them. `where` reads less.
@@ -141,15 +129,27 @@ class TransactionTable(DeltaTable):
         """The same table, whose `toDF` is known as `aliasName`."""
         return TransactionTable(self._transaction, self._name, aliasName)
 
+    def _delete(self, condition: str | Column | None) -> int | None:
+        return super()._delete(self._timed(self._writing()).condition(condition))
+
+    def _update(self, condition: str | Column | None, values: Mapping[str, str | Column]) -> int | None:
+        timed = self._timed(self._writing())
+        return super()._update(timed.condition(condition), timed.assignments(values))
+
+    def _write(self, frame: DataFrame, mode: str, options: Mapping[str, Any]) -> CommitResult | None:
+        return self._save(frame, mode, options, assigns=True)
+
     def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
         return super()._merge(self._timed(self._writing()).merge(builder))
 
-    def _save(self, frame: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+    def _save(
+        self, frame: DataFrame, mode: str, options: Mapping[str, Any], assigns: bool = False
+    ) -> CommitResult | None:
         table = self._writing()
         self._time.require(frame, f"the rows to {mode}")
         timed = self._timed(table)
         found = {k: timed.condition(v) if k.lower() == "replacewhere" else v for k, v in options.items()}
-        save_to(frame, table.table, mode, found)
+        return save_to(frame, table.table, mode, found, assigns)
 
     def _writing(self) -> TableBranch:
         return self._transaction.writing(self._name)

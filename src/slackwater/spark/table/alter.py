@@ -6,6 +6,7 @@ Source: delta-spark's DeltaTable and ALTER TABLE; delta-protocol.md "Change Meta
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -251,6 +252,15 @@ class TableAlterations:
         """
         paths = [path_argument(name) for name in cols]
         self._alter(lambda s: alteration.cluster_by(s, paths))
+
+    def _set_description(self, text: str | None) -> None:
+        """Describe the table by `text`; None takes the description away."""
+
+        def change(snapshot: Snapshot) -> TableConfiguration:
+            described = replace(snapshot.metadata, description=text)
+            return TableConfiguration(snapshot.protocol, described)
+
+        self._change("SET TBLPROPERTIES", change, {"properties": _json({"comment": text or ""})})
 
     def setDomainMetadata(self, domain: str, configuration: str) -> None:
         """Set the user's metadata domain `domain` to the text `configuration`.

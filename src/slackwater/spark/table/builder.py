@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -14,15 +14,32 @@ from typing_extensions import Self
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata
-from slackwater.protocol.features.identity_columns import IdentityColumn
+from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, IdentityColumn
+from slackwater.protocol.features.managed_commits import kept_properties
 from slackwater.protocol.features.row_rules import checks
-from slackwater.protocol.properties.properties import split_properties
-from slackwater.protocol.schema.schema import COMMENT, GENERATION_EXPRESSION, LONG, StructField, StructType
+from slackwater.protocol.properties.properties import (
+    MATERIALIZED_ROW_COMMIT_VERSION,
+    MATERIALIZED_ROW_ID,
+    split_properties,
+)
+from slackwater.protocol.properties.registry import MAX_COLUMN_ID
+from slackwater.protocol.schema.column_paths import format_column_path
+from slackwater.protocol.schema.schema import (
+    COMMENT,
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    LONG,
+    StructField,
+    StructType,
+    rewrite_fields,
+)
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.catalog.registration import put_down, take_out
+from slackwater.spark.catalog.resolve import lake_name_of, parts_of, path_of
+from slackwater.spark.catalog.session_catalog import entry_of
 from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.names import table_path
 from slackwater.spark.session.stores import table_at
-from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.session.types import from_spark_schema, to_spark_schema
 from slackwater.spark.table.arguments import parsed_type, text_argument
 from slackwater.spark.write.overwrite import whole_table
 from slackwater.spark.write.save import newest_snapshot
@@ -31,9 +48,12 @@ from slackwater.storage.store import ObjectStore
 from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.rows.recommit import as_removes
+from slackwater.transaction.table.alteration import clustering_columns
 from slackwater.transaction.table.definition import TableDefinition, define_table
 
 T = TypeVar("T")
+
+_OF_ONE_TABLE = frozenset(key.lower() for key in (MAX_COLUMN_ID, MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION))
 
 
 @dataclass
@@ -81,6 +101,7 @@ class DeltaTableBuilder(Generic[T]):
         self._mode = mode
         self._table = table
         self._path: str | None = None
+        self._name: tuple[str, ...] | None = None
         self._columns: list[StructField] = []
         self._partition_by: tuple[str, ...] = ()
         self._cluster_by: tuple[str, ...] | None = None
@@ -88,19 +109,53 @@ class DeltaTableBuilder(Generic[T]):
         self._comment: str | None = None
 
     def tableName(self, identifier: str) -> Self:
-        """The table's name: `identifier` is ``delta.`/path` ``. Raises UnsupportedFeature for names in a catalog."""
-        path = table_path(text_argument("identifier", identifier))
-        if path is None:
-            raise UnsupportedFeature(
-                f"{identifier}: tables are found by path in this version: use location, or delta.`/path`"
-            )
-        self._path = path
+        """The table's name: `identifier` is ``delta.`/path` ``, or a name that the session's catalog is to have.
+
+        Raises InvalidArgument for a name that no table can have; UnsupportedFeature for one of a lake.
+        """
+        parts = parts_of(text_argument("identifier", identifier))
+        self._path, self._name = (path_of(parts), None) if path_of(parts) is not None else (self._path, parts)
         return self
 
     def location(self, location: str) -> Self:
         """Where the table is to be: `location` is a directory or URL."""
         self._path = text_argument("location", location)
         return self
+
+    @property
+    def schema(self) -> StructType:
+        """The columns so far."""
+        return StructType(tuple(self._columns))
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table properties so far."""
+        return dict(self._properties)
+
+    def set_default(self, column: str, expression: str) -> None:
+        """Give the column that was added as `column` the SQL text `expression` as its default value.
+
+        The table gets the feature that it takes.
+        """
+        at = next(at for at, each in enumerate(self._columns) if each.name == column)
+        there = self._columns[at]
+        self._columns[at] = replace(there, metadata={**there.metadata, CURRENT_DEFAULT: expression})
+        self._properties.setdefault("delta.feature.allowColumnDefaults", "supported")
+
+    def like(self, other: Snapshot) -> None:
+        """Take over columns, partitioning, clustering, description and properties of another table."""
+        metadata = other.metadata
+        self._columns = list(_as_of_nobody(other.schema))
+        self._partition_by = tuple(metadata.partition_columns)
+        clustered = clustering_columns(other)
+        if clustered:
+            self._cluster_by = tuple(format_column_path(path) for path in clustered)
+        self._comment = metadata.description
+        kept = kept_properties(metadata.configuration)
+        found = {k: v for k, v in metadata.configuration.items() if k not in kept and k.lower() not in _OF_ONE_TABLE}
+        if other.configuration.supports("allowColumnDefaults"):
+            found["delta.feature.allowColumnDefaults"] = "supported"
+        self._properties = found
 
     def comment(self, comment: str) -> Self:
         """Describe the table by the text `comment`."""
@@ -163,9 +218,32 @@ class DeltaTableBuilder(Generic[T]):
         Raises TableAlreadyExists, TableNotFound where there is nothing to replace, InvalidArgument and
         UnsupportedFeature for a table that cannot be, and as every commit does.
         """
+        if self._name is not None:
+            return self._execute_named(self._name)
         if self._path is None:
-            raise InvalidArgument("say where the table is to be: location(path), or tableName('delta.`path`')")
-        table = table_at(self._spark, self._path)
+            raise InvalidArgument("say where the table is to be: location(path), or tableName(name)")
+        return self._executed(self._path)
+
+    def _execute_named(self, name: tuple[str, ...]) -> T:
+        """The entry of the catalog comes first, so that nobody else takes the name; it goes again with an error."""
+        if lake_name_of(self._spark, name) is not None:
+            raise UnsupportedFeature(f"{'.'.join(name)}: a table of a lake is created by lake.create_table")
+        entry = entry_of(self._spark, name)
+        if entry is not None:
+            if not entry.is_delta or entry.location is None:
+                raise InvalidArgument(f"{'.'.join(name)} is in the catalog already, and not as a Delta table")
+            return self._executed(entry.location)
+        if self._mode.if_missing == "error":
+            raise TableNotFound(f"{'.'.join(name)} is not in the catalog, so it cannot be replaced: create it")
+        entry = put_down(self._spark, name, to_spark_schema(self.schema), self._path, self._comment)
+        try:
+            return self._executed(str(entry.location))
+        except BaseException:
+            take_out(self._spark, entry)
+            raise
+
+    def _executed(self, path: str) -> T:
+        table = table_at(self._spark, path)
         existing = newest_snapshot(table)
         if existing is None and self._mode.if_missing == "error":
             raise TableNotFound(f"{table.root_url} is not a Delta table, so it cannot be replaced: create it")
@@ -178,7 +256,7 @@ class DeltaTableBuilder(Generic[T]):
         return self._table(self._spark, table)
 
     def _commit(self, table: Table, existing: Snapshot | None) -> None:
-        schema = StructType(tuple(self._columns))
+        schema = self.schema
         settings = SessionSettings.of(self._spark)
         properties = {**settings.properties_beside(self._properties), **self._properties}
         definition = TableDefinition.of(schema, self._partition_by, self._cluster_by, properties, self._comment)
@@ -203,6 +281,17 @@ class DeltaTableBuilder(Generic[T]):
                 validate_generation(self._spark, schema, sql, column.type, what)
         for check in checks(split_properties(self._properties).constraints):
             validate_constraint(self._spark, schema, check.sql, f"CHECK constraint {check.name} ({check.sql})")
+
+
+def _as_of_nobody(schema: StructType) -> StructType:
+    """The columns without what a table keeps with them for itself: ids, names in files, values that were used."""
+
+    def is_own(key: str) -> bool:
+        return key in (HIGH_WATER_MARK, "delta.typeChanges") or key.startswith("delta.columnMapping.")
+
+    return rewrite_fields(
+        schema, lambda _, c: replace(c, metadata={k: v for k, v in c.metadata.items() if not is_own(k)})
+    )
 
 
 def _described(metadata: Metadata, clustered_by: Sequence[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as spark_types
@@ -15,6 +16,8 @@ from slackwater.spark.change.merge.merge import merge
 from slackwater.spark.change.update import update
 from slackwater.spark.services.auto import with_auto_compaction
 from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.write.save import save_to
+from slackwater.transaction.commit_result import CommitResult
 
 MERGE_RESULT = spark_types.StructType(
     [
@@ -39,7 +42,7 @@ class TableChanges:
         DeltaConcurrentModificationException and its kinds: the table is unchanged then.
         """
         require_condition(condition)
-        with_auto_compaction(self._spark, delete(self._spark, self._changing(), condition, self._alias))
+        self._delete(condition)
 
     def update(
         self,
@@ -54,9 +57,7 @@ class TableChanges:
         """
         validate_set_argument(set)
         require_condition(condition)
-        with_auto_compaction(
-            self._spark, update(self._spark, self._changing(), condition, dict(set or {}), self._alias)
-        )
+        self._update(condition, dict(set or {}))
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
         """A builder for a MERGE of `source` into this table; rows match where `condition`, over both, is true."""
@@ -68,6 +69,22 @@ class TableChanges:
             raise ValueError("'condition' in merge cannot be None")
         require_condition(condition)
         return DeltaMergeBuilder(self._merge, source, condition)
+
+    def _delete(self, condition: str | Column | None) -> int | None:
+        """Delete rows; how many, None where the log does not say."""
+        changed = delete(self._spark, self._changing(), condition, self._alias)
+        with_auto_compaction(self._spark, changed.commit)
+        return changed.num_rows
+
+    def _update(self, condition: str | Column | None, values: Mapping[str, str | Column]) -> int | None:
+        """Update rows; how many, None where the log does not say."""
+        changed = update(self._spark, self._changing(), condition, values, self._alias)
+        with_auto_compaction(self._spark, changed.commit)
+        return changed.num_rows
+
+    def _write(self, frame: DataFrame, mode: str, options: Mapping[str, Any]) -> CommitResult | None:
+        """Write rows, whose values are cast to the types of the table's columns by the session's store assignment."""
+        return save_to(frame, self._changing(), mode, options, assigns=True)
 
     def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
         counts = merge(self._spark, self._changing(), builder, self._alias)

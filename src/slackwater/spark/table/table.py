@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 from typing_extensions import Self
 
-from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
+from slackwater.errors import InvalidArgument, TableNotFound
 from slackwater.lake.time_slice import Instant
 from slackwater.log.describe import describe_detail, describe_history
 from slackwater.log.history import to_ms
@@ -20,6 +20,7 @@ from slackwater.maintenance.history import truncate_history
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.catalog.resolve import parts_of, require
 from slackwater.spark.history.system_time import SystemTime
 from slackwater.spark.read.load import load_table
 from slackwater.spark.services.clone import clone_table
@@ -162,16 +163,16 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
-        """The table that `tableOrViewName` names as ``delta.`/path` ``, for `sparkSession`.
+        """The table that `tableOrViewName` names for `sparkSession`, a name as in SQL.
 
-        Raises TableNotFound, UnsupportedFeature for names in a catalog.
+        It is one of the session's catalog, ``delta.`/path` ``, or one of a lake that is attached: within its open
+        transaction, that of the transaction. Raises TableNotFound, InvalidArgument for what is no name.
         """
-        path = table_path(tableOrViewName)
-        if path is None:
-            raise UnsupportedFeature(
-                f"{tableOrViewName}: tables are found by path in this version: use forPath, or delta.`/path`"
-            )
-        return cls.forPath(sparkSession, path)
+        place = require(sparkSession, parts_of(tableOrViewName))
+        if place.in_lake is not None:
+            found: DeltaTable = place.in_lake.table()
+            return found
+        return cls.forPath(sparkSession, place.location)
 
     @classmethod
     def convertToDelta(

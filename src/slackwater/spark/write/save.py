@@ -98,10 +98,12 @@ def save(
     return _done(frame, table_at(frame.sparkSession, path, request.given), request, settings)
 
 
-def save_to(frame: DataFrame, table: Table, mode: str, options: Mapping[str, Any] | None = None) -> CommitResult | None:
+def save_to(
+    frame: DataFrame, table: Table, mode: str, options: Mapping[str, Any] | None = None, assigns: bool = False
+) -> CommitResult | None:
     """As `save`, to a table that was found already."""
     settings = SessionSettings.of(frame.sparkSession)
-    return _done(frame, table, write_options(settings, mode, options or {}), settings)
+    return _done(frame, table, replace(write_options(settings, mode, options or {}), assigns=assigns), settings)
 
 
 def _done(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult | None:

@@ -1,0 +1,136 @@
+"""What a session knows by name besides Spark's catalog: lakes, which one is current, the transaction that is open."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.spark.session.modes import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SPARK_CATALOG = "spark_catalog"
+_known: dict[str, SessionNames] = {}
+_lock = threading.Lock()
+
+
+class AttachedTransaction(Protocol):
+    """What names and statements need of a transaction of a lake."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        ...
+
+    def table(self, name: str) -> Any:
+        """The table `name`, as the transaction sees it."""
+        ...
+
+    def commit(self) -> None:
+        """Commit it."""
+        ...
+
+    def rollback(self) -> None:
+        """End it without a trace."""
+        ...
+
+
+class AttachedLake(Protocol):
+    """What names and statements need of a lake."""
+
+    def table(self, name: str) -> Any:
+        """The table `name`."""
+        ...
+
+    def tables(self) -> Sequence[Any]:
+        """Its tables, each with its `name`."""
+        ...
+
+    def location(self, name: str) -> str:
+        """Where the table `name` is."""
+        ...
+
+    def as_of(self, timestamp: str) -> Any:
+        """All tables as they were at a time."""
+        ...
+
+
+@dataclass
+class SessionNames:
+    """The names of one session: sessions that share a Spark application do not share them."""
+
+    lakes: dict[str, AttachedLake] = field(default_factory=dict)
+    current: str | None = None
+    transaction: AttachedTransaction | None = None
+    transaction_lake: AttachedLake | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    """What SET TRANSACTION said of the next one: `isolation`, `control`, and `writes` with commas between."""
+
+    @staticmethod
+    def of(spark: SparkSession) -> SessionNames:
+        """Those of `spark`; empty ones where nothing was attached to it."""
+        return _known.get(session_key(spark), _NOTHING) if _known else _NOTHING
+
+    def lake(self, name: str) -> AttachedLake | None:
+        """The lake that is attached as `name`, in any case."""
+        return self.lakes.get(name.lower())
+
+    @property
+    def current_lake(self) -> AttachedLake | None:
+        """The lake whose tables are named without it, as `USE` said."""
+        return None if self.current is None else self.lakes.get(self.current)
+
+    @property
+    def open_transaction(self) -> AttachedTransaction | None:
+        """The transaction between BEGIN and COMMIT; None outside, and where it ended by itself."""
+        return self.transaction if self.transaction is not None and self.transaction.is_open else None
+
+
+_NOTHING = SessionNames()
+
+
+def session_key(spark: SparkSession) -> str:
+    """What is the same for all objects that stand for one session."""
+    if is_connect(spark):
+        return str(spark.client._session_id)
+    return str(spark._jsparkSession.sessionUUID())
+
+
+def attach(spark: SparkSession, lake: AttachedLake, name: str) -> None:
+    """Let `name` stand for `lake` in SQL and names of the session. Raises InvalidArgument for a name that is taken."""
+    if not isinstance(name, str) or not name or "." in name or "`" in name:
+        raise InvalidArgument(f"a lake is attached by a name without dots and quotes, found {name!r}")
+    if name.lower() == _SPARK_CATALOG:
+        raise InvalidArgument(f"{_SPARK_CATALOG} is the name of Spark's own catalog: attach the lake by another one")
+    with _lock:
+        names = _known.setdefault(session_key(spark), SessionNames())
+        there = names.lake(name)
+        if there is not None and there is not lake:
+            raise InvalidArgument(f"another lake is attached as {name}: detach that first, or choose another name")
+        names.lakes[name.lower()] = lake
+
+
+def detach(spark: SparkSession, lake: AttachedLake) -> None:
+    """Forget all names of `lake` in the session. Raises OperationNotAllowed while its transaction is open there."""
+    with _lock:
+        names = _known.get(session_key(spark))
+        if names is None:
+            return
+        gone = [name for name, known in names.lakes.items() if known is lake]
+        if gone and names.open_transaction is not None and names.transaction_lake is lake:
+            raise OperationNotAllowed("a transaction of the lake is open in this session: COMMIT or ROLLBACK first")
+        for name in gone:
+            del names.lakes[name]
+        if names.current in gone:
+            names.current = None
+        if not names.lakes:
+            del _known[session_key(spark)]
+
+
+def lakes_of(spark: SparkSession) -> Mapping[str, AttachedLake]:
+    """The lakes that are attached to the session, by their names in small letters."""
+    return SessionNames.of(spark).lakes

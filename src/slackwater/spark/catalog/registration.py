@@ -1,0 +1,69 @@
+"""Tables on their way into the session's catalog, with the provider `delta`, and out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument
+from slackwater.spark.catalog.provider import register_provider
+from slackwater.spark.catalog.session_catalog import (
+    SPARK_CATALOG,
+    CatalogEntry,
+    current_database,
+    entry_of,
+    plain_sql,
+)
+from slackwater.spark.session.names import quoted
+from slackwater.sql.parameters import text_literal
+
+
+def catalog_name(spark: SparkSession, parts: Sequence[str]) -> tuple[str, str]:
+    """Database and table of a name in the session's catalog. Raises InvalidArgument for one that cannot be there."""
+    given = list(parts)
+    if given and given[0].lower() == SPARK_CATALOG and len(given) > 1:
+        given = given[1:]
+    if len(given) > 2:
+        raise InvalidArgument(
+            f"{'.'.join(parts)}: the session's catalog has names of two parts, database.table; lakes are named once "
+            'they are attached: lake.attach(spark, "lake")'
+        )
+    return (given[0], given[1]) if len(given) == 2 else (current_database(spark), given[0])
+
+
+def put_down(
+    spark: SparkSession,
+    parts: Sequence[str],
+    schema: spark_types.StructType,
+    location: str | None,
+    comment: str | None = None,
+) -> CatalogEntry:
+    """Enter a table with provider `delta` into the catalog; without `location` it is a managed one.
+
+    What columns the catalog shows is for others: the log says what there is. Raises as Spark's CREATE TABLE does.
+    """
+    register_provider(spark)
+    database, table = catalog_name(spark, parts)
+    name = ".".join(quoted(part) for part in (SPARK_CATALOG, database, table))
+    # Of a column nothing but name and type is told: Spark would ask the provider what it makes of the rest.
+    columns = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in schema.fields if _is_plain(f.dataType))
+    place = "" if location is None else f" LOCATION {text_literal(location)}"
+    said = "" if comment is None else f" COMMENT {text_literal(comment)}"
+    if not columns:
+        columns = "`_` STRING"
+    plain_sql(spark, f"CREATE TABLE {name} ({columns}) USING delta{place}{said}")
+    entry = entry_of(spark, (SPARK_CATALOG, database, table))
+    if entry is None or entry.location is None:
+        raise InvalidArgument(f"{name}: Spark's catalog did not take the table")
+    return entry
+
+
+def take_out(spark: SparkSession, entry: CatalogEntry) -> None:
+    """Take the table out of the catalog; Spark deletes the directory of a managed one."""
+    plain_sql(spark, f"DROP TABLE IF EXISTS {entry.text}")
+
+
+def _is_plain(kind: spark_types.DataType) -> bool:
+    return not isinstance(kind, (spark_types.StructType, spark_types.NullType))

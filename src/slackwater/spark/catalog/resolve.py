@@ -1,0 +1,124 @@
+"""One resolver of table names, for SQL, `spark.table`, `saveAsTable` and `DeltaTable.forName`.
+
+A name is, in this order: ``delta.`/path` ``; a table of a lake that is attached, `lake.table`, or of the lake that
+`USE` made current; a table of the session's catalog whose provider is `delta`. Temporary views go before tables of one
+part, as in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from slackwater.errors import InvalidArgument, TableNotFound
+from slackwater.spark.catalog.attached import AttachedLake, AttachedTransaction, SessionNames
+from slackwater.spark.catalog.session_catalog import CatalogEntry, entry_of
+from slackwater.sql.tokens import Cursor, tokens_of
+
+
+@dataclass(frozen=True)
+class LakeName:
+    """The name of a table, there or not, in a lake that is attached as `attached`.
+
+    `transaction` is the one of this lake that is open in the session.
+    """
+
+    lake: AttachedLake
+    attached: str
+    name: str
+    transaction: AttachedTransaction | None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the lake has such a table."""
+        return any(table.name == self.name for table in self.lake.tables())
+
+    def table(self) -> Any:
+        """Its DeltaTable, within an open transaction that of the transaction. Raises TableNotFound."""
+        return self.lake.table(self.name) if self.transaction is None else self.transaction.table(self.name)
+
+
+@dataclass(frozen=True)
+class NamedPlace:
+    """What a name stands for: a Delta table at `location`; of the session's catalog by `entry`, of a lake `in_lake`."""
+
+    parts: tuple[str, ...]
+    location: str
+    entry: CatalogEntry | None = None
+    in_lake: LakeName | None = None
+
+    @property
+    def shown(self) -> str:
+        """The name, for messages."""
+        return ".".join(self.parts)
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """The parts of a name as it is written in SQL. Raises InvalidArgument for what is no name."""
+    tokens = tokens_of(name) if isinstance(name, str) else None
+    if not tokens:
+        raise InvalidArgument(f"{name!r} is not the name of a table")
+    cursor = Cursor(name, tokens)
+    found = cursor.name()
+    cursor.done()
+    return found.parts
+
+
+def path_of(parts: Sequence[str]) -> str | None:
+    """The path that the name ``delta.`/path` `` has, None for other names."""
+    is_path = len(parts) == 2 and parts[0].lower() == "delta" and ("/" in parts[1] or ":" in parts[1])
+    return parts[1] if is_path else None
+
+
+def lake_name_of(spark: SparkSession, parts: Sequence[str]) -> LakeName | None:
+    """The name as one of an attached lake, whether or not there is such a table; None for others."""
+    names = SessionNames.of(spark)
+    if not names.lakes or path_of(parts) is not None:
+        return None
+    current = names.current_lake
+    if len(parts) > 1 and (lake := names.lake(parts[0])) is not None:
+        attached, name = parts[0].lower(), ".".join(parts[1:])
+    elif current is None or names.current is None or parts[0].lower() == "spark_catalog":
+        return None
+    else:
+        entry = entry_of(spark, parts) if len(parts) == 1 else None
+        if entry is not None and entry.is_temporary:
+            return None
+        lake, attached, name = current, names.current, ".".join(parts)
+    return LakeName(lake, attached, name, names.open_transaction if names.transaction_lake is lake else None)
+
+
+def resolve(spark: SparkSession, parts: Sequence[str]) -> NamedPlace | None:
+    """The place of the Delta table that the name stands for; None where it is no such table's.
+
+    What is at a path is not looked at. Raises TableNotFound for a name of a lake that has no such table.
+    """
+    path = path_of(parts)
+    if path is not None:
+        return NamedPlace(tuple(parts), path)
+    in_lake = lake_name_of(spark, parts)
+    if in_lake is not None:
+        if in_lake.is_there:
+            return NamedPlace(tuple(parts), in_lake.lake.location(in_lake.name), in_lake=in_lake)
+        if len(parts) == 1 or parts[0].lower() == in_lake.attached:
+            raise TableNotFound(
+                f"the lake {in_lake.attached} has no table {in_lake.name}: SHOW TABLES IN {in_lake.attached}"
+            )
+    entry = entry_of(spark, parts)
+    if entry is None or not entry.is_delta or entry.location is None:
+        return None
+    return NamedPlace(tuple(parts), entry.location, entry)
+
+
+def require(spark: SparkSession, parts: Sequence[str]) -> NamedPlace:
+    """As `resolve`. Raises TableNotFound also for a name that is no Delta table's."""
+    found = resolve(spark, parts)
+    if found is None:
+        raise TableNotFound(
+            f"{'.'.join(parts)} is not a Delta table: the session's catalog has no table of that name and format; "
+            "tables are also named delta.`/path`, and lake.table once the lake is attached"
+        )
+    return found

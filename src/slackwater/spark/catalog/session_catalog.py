@@ -1,0 +1,140 @@
+"""Spark's own catalog, as a session sees it: what a name stands for there, and where tables are by default."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.spark.session.modes import condition_of, is_connect
+from slackwater.spark.session.names import quoted
+from slackwater.sql.parameters import text_literal
+
+SPARK_CATALOG = "spark_catalog"
+_LINE = re.compile(r"(?m)^(Provider|Location|Type|Comment): ?(.*)$")
+_MISSING = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "NO_SUCH_DATABASE")
+_GLOBAL = "global_temp"
+
+
+@dataclass(frozen=True)
+class CatalogEntry:
+    """A table or view of the catalog: its `parts` are database and table. Views have no provider."""
+
+    parts: tuple[str, str]
+    provider: str | None
+    location: str | None
+    is_managed: bool
+    is_temporary: bool = False
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether it is a table of format `delta`."""
+        return self.provider is not None and self.provider.lower() == "delta"
+
+    @property
+    def text(self) -> str:
+        """Its name in SQL, which means the same whatever the current catalog and database are."""
+        return ".".join(quoted(part) for part in (SPARK_CATALOG, *self.parts))
+
+
+def plain_sql(spark: SparkSession, text: str) -> DataFrame:
+    """`spark.sql(text)` as Spark has it."""
+    method = type(spark).sql
+    frame: DataFrame = getattr(method, "__wrapped__", method)(spark, text)
+    return frame
+
+
+def entry_of(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
+    """What the name stands for in Spark's session catalog; None where nothing, or in another catalog."""
+    given = list(parts)
+    if len(given) > 1 and given[0].lower() == SPARK_CATALOG:
+        given = given[1:]
+    elif not _is_current_catalog(spark):
+        return None
+    if len(given) > 2 or (len(given) == 2 and given[0].lower() == _GLOBAL):
+        return None
+    return _by_statement(spark, given) if is_connect(spark) else _by_catalog(spark, given)
+
+
+def database_location(spark: SparkSession, database: str | None) -> str:
+    """Where managed tables of the database are, by default of the current one."""
+    name = current_database(spark) if database is None else database
+    rows = plain_sql(spark, f"DESCRIBE DATABASE {quoted(SPARK_CATALOG)}.{quoted(name)}").collect()
+    return next(str(row[1]) for row in rows if str(row[0]).lower() == "location")
+
+
+def current_database(spark: SparkSession) -> str:
+    """The database whose tables are named without it."""
+    if is_connect(spark):
+        return str(spark.catalog.currentDatabase())
+    return str(spark._jsparkSession.sessionState().catalog().getCurrentDatabase())
+
+
+def _is_current_catalog(spark: SparkSession) -> bool:
+    if is_connect(spark):
+        return True
+    manager = spark._jsparkSession.sessionState().catalogManager()
+    return str(manager.currentCatalog().name()) == SPARK_CATALOG
+
+
+def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
+    jvm: Any = spark._jvm
+    catalog = spark._jsparkSession.sessionState().catalog()
+    option = jvm.scala.Option
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(
+        parts[-1], option.apply(parts[0] if len(parts) == 2 else None)
+    )
+    if len(parts) == 1 and catalog.isTempView(identifier):
+        return CatalogEntry(("", parts[0]), None, None, is_managed=False, is_temporary=True)
+    if not catalog.tableExists(identifier):
+        return None
+    table = catalog.getTableMetadata(identifier)
+    found = table.identifier()
+    provider, place = table.provider(), table.storage().locationUri()
+    kind = str(table.tableType().name())
+    location = str(jvm.org.apache.hadoop.fs.Path(place.get()).toString()) if place.isDefined() else None
+    return CatalogEntry(
+        (str(found.database().get()), str(found.table())),
+        str(provider.get()) if provider.isDefined() and kind != "VIEW" else None,
+        _local(location),
+        is_managed=kind == "MANAGED",
+    )
+
+
+def _by_statement(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
+    database = f" IN {quoted(parts[0])}" if len(parts) == 2 else ""
+    pattern = text_literal(parts[-1].replace("*", "?").replace("|", "?"))
+    try:
+        rows = plain_sql(spark, f"SHOW TABLE EXTENDED{database} LIKE {pattern}").collect()
+    except PySparkException as error:
+        if condition_of(error) in _MISSING or isinstance(error, AnalysisException):
+            return None
+        raise
+    same = [row for row in rows if row.tableName.lower() == parts[-1].lower()]
+    if not same:
+        return None
+    row = max(same, key=lambda each: bool(each.isTemporary))
+    if row.isTemporary:
+        return CatalogEntry(("", row.tableName), None, None, is_managed=False, is_temporary=True)
+    said: dict[str, str] = {}
+    for key, value in _LINE.findall(row.information):
+        said.setdefault(key, value)
+    kind = said.get("Type", "")
+    return CatalogEntry(
+        (row.namespace, row.tableName),
+        said.get("Provider") if kind != "VIEW" else None,
+        _local(said.get("Location")),
+        is_managed=kind == "MANAGED",
+    )
+
+
+def _local(location: str | None) -> str | None:
+    """A path of this machine as one, other URLs as they are."""
+    if location is None or not location.startswith("file:"):
+        return location
+    path = location.removeprefix("file:")
+    return "/" + path.lstrip("/")

@@ -1,0 +1,270 @@
+"""DELETE, UPDATE, MERGE, INSERT and TRUNCATE of Delta tables, by the methods of `DeltaTable`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.predicate.sql_text import has_subquery
+from slackwater.protocol.features.identity_columns import is_identity
+from slackwater.protocol.features.row_rules import row_rules
+from slackwater.protocol.schema.schema import StructType
+from slackwater.spark.session.names import quoted
+from slackwater.spark.sql.frames import session_views
+from slackwater.spark.sql.query import rewritten
+from slackwater.spark.sql.results import affected, nothing
+from slackwater.spark.sql.statement import Statement
+from slackwater.spark.sql.tables import NamedTable, named_table
+from slackwater.sql import changes as parsed
+from slackwater.sql.relations import Replacement, relations_of, replaced
+from slackwater.sql.tokens import Cursor, closing, name_at, tokens_of
+
+_WHOLE = "SELECT * FROM "
+
+
+def delete(statement: Statement) -> DataFrame | None:
+    """`DELETE FROM t [WHERE …]`, with sub-queries where wanted; one row, `num_affected_rows`."""
+    if named_target(statement, "DELETE", "FROM") is None:
+        return None
+    statement = statement.on_delta()
+    change = parsed.delete_of(statement.cursor())
+    named = _target(statement.spark, change.table.parts, change.alias)
+    with _condition(statement, change.condition) as condition:
+        return affected(statement.spark, named.table._delete(condition))
+
+
+def update(statement: Statement) -> DataFrame | None:
+    """`UPDATE t SET … [WHERE …]`, with sub-queries in WHERE where wanted; one row, `num_affected_rows`."""
+    if named_target(statement, "UPDATE") is None:
+        return None
+    statement = statement.on_delta()
+    change = parsed.update_of(statement.cursor())
+    named = _target(statement.spark, change.table.parts, change.alias)
+    with _condition(statement, change.condition) as condition:
+        return affected(statement.spark, named.table._update(condition, change.values))
+
+
+def merge(statement: Statement) -> DataFrame | None:
+    """`MERGE INTO t USING … ON … WHEN …`; one row, MERGE_RESULT."""
+    start = ("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO")
+    if named_target(statement, *start) is None and named_target(statement, "MERGE", "INTO") is None:
+        return None
+    statement = statement.on_delta()
+    change = parsed.merge_of(statement.cursor())
+    named = _target(statement.spark, change.table.parts, change.alias)
+    source = statement.query(_WHOLE + change.source)
+    alias = _source_alias(change.source)
+    builder = named.table.merge(source.alias(alias) if alias else source, change.condition)
+    for clause in change.clauses:
+        builder = _with_clause(builder, clause)
+    return (builder.withSchemaEvolution() if change.evolves else builder).execute()
+
+
+def truncate(statement: Statement) -> DataFrame | None:
+    """`TRUNCATE TABLE t`: no row is left."""
+    if named_target(statement, "TRUNCATE", "TABLE") is None:
+        return None
+    cursor = statement.cursor()
+    cursor.expect("TRUNCATE", "TABLE")
+    named = _target(statement.spark, cursor.name().parts, None)
+    if cursor.sees("PARTITION"):
+        raise UnsupportedFeature("TRUNCATE TABLE … PARTITION: use DELETE FROM … WHERE")
+    cursor.done()
+    named.table._delete(None)
+    return nothing(statement.spark)
+
+
+def insert(statement: Statement) -> DataFrame | None:
+    """`INSERT INTO | OVERWRITE t …` in all its forms; no rows."""
+    cursor = statement.cursor()
+    if cursor.sees("WITH"):
+        cursor.until("INSERT")
+    if not cursor.takes("INSERT"):
+        return None
+    cursor.takes("WITH", "SCHEMA", "EVOLUTION")
+    if cursor.takes_one("INTO", "OVERWRITE") is None:
+        return None
+    cursor.takes("TABLE")
+    name = name_at(cursor.tokens, cursor.at)
+    if name is None or named_table(statement.spark, name.parts) is None:
+        return None
+    statement = statement.on_delta()
+    _Insert(statement, parsed.insert_of(statement.cursor())).run()
+    return nothing(statement.spark)
+
+
+def named_target(statement: Statement, *words: str) -> NamedTable | None:
+    """The Delta table that is named behind these first words of the statement; None where it is another statement."""
+    cursor = statement.cursor()
+    if not cursor.takes(*words):
+        return None
+    name = name_at(cursor.tokens, cursor.at)
+    return None if name is None else named_table(statement.spark, name.parts)
+
+
+def _target(spark: SparkSession, parts: Sequence[str], alias: str | None) -> NamedTable:
+    named = named_table(spark, parts)
+    if named is None:
+        raise InvalidArgument(f"{'.'.join(parts)} is no Delta table any more")
+    return replace(named, table=named.table.alias(alias or named.alias))
+
+
+@contextmanager
+def _condition(statement: Statement, condition: str | None) -> Iterator[str | None]:
+    """The condition, whose sub-queries may name Delta tables: these are views as long as the block lasts."""
+    if condition is None or not has_subquery(condition):
+        yield condition
+        return
+    found = rewritten(statement.spark, condition)
+    views = {**(statement.views or {}), **(found.views if found else {})}
+    with session_views(statement.spark, views):
+        yield found.text if found else condition
+
+
+def _source_alias(source: str) -> str | None:
+    """The name by which columns of a MERGE's source are qualified."""
+    tokens = tokens_of(source) or []
+    relations = relations_of(_WHOLE + source, tokens_of(_WHOLE + source) or [])
+    if tokens and tokens[0].upper == "(":
+        behind = closing(tokens).get(0, len(tokens) - 1) + 1
+        behind += behind < len(tokens) and tokens[behind].upper == "AS"
+        return tokens[behind].value if behind < len(tokens) and tokens[behind].is_name else None
+    return relations[0].shown if relations else None
+
+
+def _with_clause(builder: Any, clause: parsed.Clause) -> Any:
+    by = {
+        parsed.MATCHED: "Matched",
+        parsed.NOT_MATCHED: "NotMatched",
+        parsed.NOT_MATCHED_BY_SOURCE: "NotMatchedBySource",
+    }
+    method = f"when{by[clause.kind]}{clause.action.capitalize()}"
+    if clause.action == parsed.DELETE:
+        return getattr(builder, method)(condition=clause.condition)
+    if clause.values is None:
+        if clause.kind == parsed.NOT_MATCHED_BY_SOURCE:
+            raise InvalidArgument("WHEN NOT MATCHED BY SOURCE has no row of the source: name the columns behind SET")
+        return getattr(builder, f"{method}All")(condition=clause.condition)
+    named = {"set" if clause.action == parsed.UPDATE else "values": clause.values}
+    return getattr(builder, method)(condition=clause.condition, **named)
+
+
+class _Insert:
+    """One INSERT: the columns that its rows have, and how they get into the table."""
+
+    def __init__(self, statement: Statement, given: parsed.Insert) -> None:
+        self._statement = statement
+        self._given = given
+        self._named = _target(statement.spark, given.table.parts, None)
+        snapshot = self._named.table._snapshot()
+        self._schema: StructType = snapshot.schema
+        self._rules = row_rules(snapshot.configuration)
+        self._partitions = _partition_values(given.partition, snapshot.metadata.partition_columns)
+
+    def run(self) -> None:
+        given = self._given
+        options: dict[str, Any] = {"mergeSchema": "true"} if given.evolves else {}
+        frame = self._rows()
+        if given.replace_using is not None or given.replace_on is not None:
+            raise UnsupportedFeature("INSERT … REPLACE USING and REPLACE ON: use MERGE, or REPLACE WHERE")
+        if given.replace_where is not None:
+            options["replaceWhere"] = given.replace_where
+        elif given.overwrites and any(value is not None for value in self._partitions.values()):
+            options["replaceWhere"] = " AND ".join(
+                f"{quoted(name)} <=> {value}" for name, value in self._partitions.items() if value is not None
+            )
+        overwrites = given.overwrites or given.replace_where is not None
+        self._named.table._write(frame, "overwrite" if overwrites else "append", options)
+
+    def _rows(self) -> DataFrame:
+        """The rows with the names of the table's columns that they are for."""
+        given = self._given
+        static = {name: value for name, value in self._partitions.items() if value is not None}
+        columns = self._columns(static)
+        frame = self._statement.query(_with_defaults(given.query, columns, self._defaults()))
+        if not given.by_name:
+            frame = self._placed(frame, columns)
+        for name, value in static.items():
+            frame = frame.withColumn(name, F.expr(value))
+        return frame
+
+    def _columns(self, static: Mapping[str, str]) -> list[str]:
+        """The columns that values are for, in their order, by their names."""
+        if self._given.columns is not None:
+            return [_unquoted(name) for name in self._given.columns]
+        taken = {name.lower() for name in static}
+        last = [name for name, value in self._partitions.items() if value is None]
+        behind = {name.lower() for name in last}
+        found = [name for name in self._schema.names if name.lower() not in taken | behind]
+        return found + last
+
+    def _placed(self, frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+        names = frame.columns
+        if len(names) != len(columns) and self._given.columns is None:
+            made = {generated.name for generated in self._rules.generated} | set(self._identities())
+            columns = [name for name in columns if name not in made]
+        if self._given.evolves and self._given.columns is None and len(names) > len(columns):
+            columns = [*columns, *names[len(columns) :]]
+        if len(names) != len(columns):
+            raise InvalidArgument(
+                f"{self._named.place.shown}: the rows have {len(names)} columns ({', '.join(names)}), and "
+                f"{len(columns)} are written: {', '.join(columns)}"
+            )
+        return frame.toDF(*columns)
+
+    def _identities(self) -> list[str]:
+        return [column.name for column in self._schema if is_identity(column)]
+
+    def _defaults(self) -> dict[str, str]:
+        return {default.name.lower(): default.sql for default in self._rules.defaults}
+
+
+def _partition_values(text: str | None, partition_columns: Sequence[str]) -> dict[str, str | None]:
+    """What `PARTITION (a = 1, b)` says: a value, or None for one of the rows."""
+    if text is None:
+        return {}
+    cursor = Cursor(text, tokens_of(text) or [])
+    known = {name.lower(): name for name in partition_columns}
+    found: dict[str, str | None] = {}
+    while not cursor.is_done:
+        name = cursor.name("a partition column").parts[-1]
+        if name.lower() not in known:
+            raise InvalidArgument(
+                f"{name} is no column that the table is partitioned by: {', '.join(partition_columns)}"
+            )
+        found[known[name.lower()]] = cursor.until(",") if cursor.takes("=") else None
+        if not cursor.takes(","):
+            cursor.done()
+    return found
+
+
+def _with_defaults(query: str, columns: Sequence[str], defaults: Mapping[str, str]) -> str:
+    """`VALUES (1, DEFAULT)` with what the columns' defaults are; other queries as they are."""
+    tokens = tokens_of(query) or []
+    if not tokens or tokens[0].upper != "VALUES" or not any(token.upper == "DEFAULT" for token in tokens):
+        return query
+    changes = []
+    position = depth = 0
+    for at, token in enumerate(tokens):
+        depth += (token.upper in ("(", "[")) - (token.upper in (")", "]"))
+        if token.upper == "(" and depth == 1:
+            position = 0
+        elif token.upper == "," and depth == 1:
+            position += 1
+        elif token.upper == "DEFAULT" and depth <= 1 and tokens[at - 1].upper in ("(", ",", "VALUES"):
+            name = columns[position if depth else 0].lower() if position < len(columns) else ""
+            changes.append(Replacement(token.start, token.end, f"({defaults.get(name, 'NULL')})"))
+    return replaced(query, changes)
+
+
+def _unquoted(name: str) -> str:
+    parts = Cursor(name, tokens_of(name) or []).name("a column").parts
+    if len(parts) != 1:
+        raise InvalidArgument(f"INSERT names columns of the top level, found {name}")
+    return parts[0]

@@ -1,0 +1,318 @@
+"""CREATE TABLE in all its forms, REPLACE TABLE, DROP TABLE, and temporary views over Delta tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
+from slackwater.spark.catalog.registration import put_down, take_out
+from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_of
+from slackwater.spark.catalog.session_catalog import entry_of
+from slackwater.spark.session.types import to_spark_schema
+from slackwater.spark.sql.query import rewritten
+from slackwater.spark.sql.results import nothing
+from slackwater.spark.sql.statement import Statement
+from slackwater.spark.sql.tables import NamedTable, clone_source, named_table, required_table
+from slackwater.spark.table.builder import (
+    CREATE,
+    CREATE_IF_NOT_EXISTS,
+    CREATE_OR_REPLACE,
+    REPLACE,
+    DeltaTableBuilder,
+    IdentityGenerator,
+)
+from slackwater.spark.table.table import DeltaTable
+from slackwater.sql import definitions as parsed
+from slackwater.sql.definitions import ColumnDefinition, TableCreation, creation_of
+from slackwater.sql.tokens import SqlName, name_at
+
+_DEFAULT_SOURCE = "spark.sql.sources.default"
+_MODES = {
+    parsed.CREATE: CREATE,
+    parsed.CREATE_IF_NOT_EXISTS: CREATE_IF_NOT_EXISTS,
+    parsed.REPLACE: REPLACE,
+    parsed.CREATE_OR_REPLACE: CREATE_OR_REPLACE,
+}
+
+
+def create_table(statement: Statement) -> DataFrame | None:
+    """`CREATE [OR REPLACE] TABLE … USING delta`, with columns, AS a query, LIKE or SHALLOW CLONE of another table."""
+    cursor = statement.cursor()
+    if cursor.takes("CREATE"):
+        cursor.takes("OR", "REPLACE")
+    elif not cursor.takes("REPLACE"):
+        return None
+    if not cursor.takes("TABLE"):
+        return None
+    given = creation_of(statement.cursor())
+    if not _is_delta(statement.spark, given):
+        return None
+    if given.refused is not None:
+        raise UnsupportedFeature(f"{given.table.text}: {given.refused} … is no part of a Delta table")
+    on_delta = statement.on_delta()
+    return _Creation(on_delta, creation_of(on_delta.cursor())).run()
+
+
+def _is_delta(spark: SparkSession, given: TableCreation) -> bool:
+    if given.provider is not None:
+        return given.provider == "delta"
+    if path_of(given.table.parts) is not None or lake_name_of(spark, given.table.parts) is not None:
+        return True
+    if given.clones is not None:
+        return True
+    if given.like is not None:
+        return named_table(spark, given.like.parts) is not None
+    return (spark.conf.get(_DEFAULT_SOURCE, None) or "").lower() == "delta" and given.refused is None
+
+
+class _Creation:
+    """One CREATE or REPLACE: where the table is to be, and what it is made of."""
+
+    def __init__(self, statement: Statement, given: TableCreation) -> None:
+        self._statement = statement
+        self._spark = statement.spark
+        self._given = given
+        self._path = path_of(given.table.parts)
+        self._in_lake = lake_name_of(self._spark, given.table.parts)
+        is_named = self._path is None and self._in_lake is None
+        self._entry = entry_of(self._spark, given.table.parts) if is_named else None
+        if self._entry is not None and self._entry.is_temporary:
+            self._entry = None
+
+    def run(self) -> DataFrame | None:
+        given = self._given
+        if self._in_lake is not None:
+            return self._in_a_lake(self._in_lake)
+        if self._entry is not None and given.mode == parsed.CREATE_IF_NOT_EXISTS:
+            return nothing(self._spark)
+        if self._entry is not None and given.mode == parsed.CREATE:
+            raise TableAlreadyExists(f"{given.table.text} is in the catalog already: REPLACE it, or DROP it first")
+        if self._entry is not None and not self._entry.is_delta:
+            raise InvalidArgument(
+                f"{given.table.text} is in the catalog as {self._entry.provider or 'a view'}: only a Delta table is "
+                "replaced by one"
+            )
+        if self._entry is None and self._path is None and given.mode == parsed.REPLACE:
+            raise TableNotFound(f"{given.table.text} is not in the catalog, so it cannot be replaced: CREATE it")
+        if self._path is not None or self._entry is not None:
+            return self._filled(self._path or str(self._entry and self._entry.location))
+        return self._newly_named()
+
+    def _newly_named(self) -> DataFrame:
+        """The entry comes first, so that nobody else takes the name; it goes again where the table does not come."""
+        location = self._given.location
+        is_there = location is not None and DeltaTable.isDeltaTable(self._spark, location)
+        if is_there and location is not None and self._given.query is None and self._given.clones is None:
+            return self._taken_in(location)
+        schema = self._shown_schema()
+        entry = put_down(self._spark, self._given.table.parts, schema, location, self._given.comment)
+        try:
+            return self._filled(str(entry.location))
+        except BaseException:
+            take_out(self._spark, entry)
+            raise
+
+    def _taken_in(self, location: str) -> DataFrame:
+        """A table that is there gets a name. Raises InvalidArgument for columns other than it has."""
+        table = DeltaTable.forPath(self._spark, location)
+        there = table._snapshot().schema
+        wanted = [column.name.parts[-1].lower() for column in self._given.columns]
+        if wanted and wanted != [name.lower() for name in there.names]:
+            raise InvalidArgument(
+                f"{location} is a Delta table with the columns {', '.join(there.names)}, and the statement names "
+                f"{', '.join(wanted)}: leave the columns out"
+            )
+        put_down(self._spark, self._given.table.parts, to_spark_schema(there), location, self._given.comment)
+        return nothing(self._spark)
+
+    def _filled(self, location: str) -> DataFrame:
+        """The table itself, at its place."""
+        given = self._given
+        if given.clones is not None:
+            return self._cloned(given.clones, location)
+        if given.query is not None:
+            self._written(self._statement.query(given.query), location)
+            return nothing(self._spark)
+        self._builder().location(location).execute()
+        return nothing(self._spark)
+
+    def _shown_schema(self) -> spark_types.StructType:
+        """The columns that the catalog is told."""
+        given = self._given
+        if given.query is not None:
+            return self._statement.query(given.query).schema
+        if given.clones is not None:
+            return clone_source(self._spark, given.clones.parts, given.clones_travel)[1]
+        return to_spark_schema(self._builder().schema)
+
+    def _builder(self) -> DeltaTableBuilder[DeltaTable]:
+        given = self._given
+        builder = DeltaTableBuilder(self._spark, _MODES[given.mode], DeltaTable)
+        if given.like is not None:
+            _like(builder, required_table(self._spark, given.like.parts))
+        for column in given.columns:
+            add_column(builder, column)
+        known = {column.name.parts[-1].lower() for column in given.columns}
+        for column in given.partitioned_by:
+            if column.type is not None and column.name.parts[-1].lower() not in known:
+                add_column(builder, column)
+        for key, value in {**_properties(given.options), **given.properties}.items():
+            builder.property(key, value)
+        if given.partitioned_by:
+            builder.partitionedBy(*_partition_names(given))
+        if given.clustered_by:
+            builder.clusterBy(*given.clustered_by)
+        return builder if given.comment is None else builder.comment(given.comment)
+
+    def _written(self, frame: DataFrame, location: str) -> None:
+        """AS a query: its rows, in a table that is new or takes another's place."""
+        given = self._given
+        if given.columns:
+            raise InvalidArgument(f"{given.table.text}: AS a query gives the columns: leave the others out")
+        replaces = given.mode in (parsed.REPLACE, parsed.CREATE_OR_REPLACE)
+        if given.mode == parsed.CREATE_IF_NOT_EXISTS and DeltaTable.isDeltaTable(self._spark, location):
+            return
+        writer = frame.write.format("delta").mode("overwrite" if replaces else "error")
+        if replaces and DeltaTable.isDeltaTable(self._spark, location):
+            writer = writer.option("overwriteSchema", "true")
+        for key, value in given.properties.items():
+            writer = writer.option(key, value)
+        if given.partitioned_by:
+            writer = writer.partitionBy(*_partition_names(given))
+        if given.clustered_by:
+            writer = writer.clusterBy(*given.clustered_by)
+        writer.save(location)
+        if given.comment is not None:
+            DeltaTable.forPath(self._spark, location)._set_description(given.comment)
+
+    def _cloned(self, source: SqlName, location: str) -> DataFrame:
+        given = self._given
+        replaces = given.mode in (parsed.REPLACE, parsed.CREATE_OR_REPLACE)
+        if given.mode == parsed.CREATE_IF_NOT_EXISTS and DeltaTable.isDeltaTable(self._spark, location):
+            return nothing(self._spark)
+        clone, _ = clone_source(self._spark, source.parts, given.clones_travel)
+        clone(location, replaces, given.properties)
+        return nothing(self._spark)
+
+    def _in_a_lake(self, name: LakeName) -> DataFrame:
+        given = self._given
+        if name.transaction is not None:
+            raise UnsupportedFeature(f"{given.table.text}: tables of a lake are created outside of transactions")
+        if given.mode in (parsed.REPLACE, parsed.CREATE_OR_REPLACE) and name.is_there:
+            raise UnsupportedFeature(
+                f"{given.table.text}: a table of a lake is not replaced: INSERT OVERWRITE its rows"
+            )
+        if given.clones is not None:
+            raise UnsupportedFeature(f"{given.table.text}: a lake is cloned as a whole: lake.clone(as_of, to)")
+        if name.is_there:
+            if given.mode == parsed.CREATE_IF_NOT_EXISTS:
+                return nothing(self._spark)
+            raise TableAlreadyExists(f"the lake {name.attached} has a table {name.name} already")
+        frame = None if given.query is None else self._statement.query(given.query)
+        builder = self._builder()
+        schema = builder.schema if frame is None else frame.schema
+        lake: Any = name.lake
+        lake.create_table(
+            name.name,
+            schema,
+            _partition_names(given),
+            given.clustered_by,
+            dict(builder.properties),
+            given.comment,
+            given.location,
+        )
+        if frame is not None:
+            lake.table(name.name)._write(frame, "append", {})
+        return nothing(self._spark)
+
+
+def add_column(builder: DeltaTableBuilder[Any], column: ColumnDefinition) -> None:
+    """Add a column as it is defined. Raises InvalidArgument, UnsupportedFeature."""
+    name = column.name.parts[-1]
+    if column.type is None:
+        raise InvalidArgument(f"the column {name} has no type")
+    always: str | IdentityGenerator | None = column.generated
+    by_default: IdentityGenerator | None = None
+    if column.identity is not None:
+        generator = IdentityGenerator(column.identity.start, column.identity.step)
+        always, by_default = (generator, None) if column.identity.always else (None, generator)
+    builder.addColumn(name, column.type, column.nullable, always, by_default, column.comment)
+    if column.default is not None:
+        builder.set_default(name, column.default)
+
+
+def _partition_names(given: TableCreation) -> tuple[str, ...]:
+    for column in given.partitioned_by:
+        if len(column.name.parts) != 1:
+            raise InvalidArgument(f"a table is partitioned by columns of the top level, found {column.name.text}")
+    return tuple(column.name.parts[0] for column in given.partitioned_by)
+
+
+def _properties(options: Mapping[str, str]) -> dict[str, str]:
+    """What OPTIONS says of the table: `delta.…` keys are properties, others of reading and writing."""
+    return {key: value for key, value in options.items() if key.lower().startswith("delta.")}
+
+
+def _like(builder: DeltaTableBuilder[Any], other: NamedTable) -> None:
+    """Columns, partitioning, clustering and properties of another table; not its rows."""
+    snapshot = other.table._snapshot()
+    builder.like(snapshot)
+
+
+def drop_table(statement: Statement) -> DataFrame | None:
+    """`DROP TABLE` of a table in a lake is refused by name; of the catalog, it is Spark's."""
+    cursor = statement.cursor()
+    if not cursor.takes("DROP", "TABLE"):
+        return None
+    cursor.takes("IF", "EXISTS")
+    name = name_at(cursor.tokens, cursor.at)
+    if name is None:
+        return None
+    in_lake = lake_name_of(statement.spark, name.parts)
+    if in_lake is not None and in_lake.is_there:
+        raise UnsupportedFeature(
+            f"{name.text}: a table of a lake is not dropped by SQL: lake.release({in_lake.name!r}) hands it back to "
+            "its path, where its directory can be deleted"
+        )
+    return None
+
+
+def create_view(statement: Statement) -> DataFrame | None:
+    """`CREATE TEMPORARY VIEW v AS …` over Delta tables: as they are now. Permanent ones are refused."""
+    cursor = statement.cursor()
+    cursor.expect("CREATE")
+    replaces = cursor.takes("OR", "REPLACE")
+    is_global = cursor.takes("GLOBAL")
+    is_temporary = cursor.takes_one("TEMP", "TEMPORARY") is not None
+    if not cursor.takes("VIEW"):
+        return None
+    found = rewritten(statement.spark, statement.text, statement.tokens)
+    if found is None or not found.views:
+        return None
+    if not is_temporary:
+        raise UnsupportedFeature(
+            "a permanent view over a Delta table: Spark keeps its text and cannot read the table by it; create a "
+            "temporary view, or write a table"
+        )
+    cursor.takes("IF", "NOT", "EXISTS")
+    name = cursor.name("the name of a view").parts[-1]
+    names = []
+    if cursor.sees("("):
+        names = [column.name.parts[-1] for column in parsed.columns_between(cursor, *cursor.group_places())]
+    if cursor.takes("COMMENT"):
+        cursor.literal()
+    cursor.expect("AS")
+    frame = statement.on_delta().query(cursor.rest())
+    frame = frame.toDF(*names) if names else frame
+    method = {
+        (False, False): frame.createTempView,
+        (False, True): frame.createOrReplaceTempView,
+        (True, False): frame.createGlobalTempView,
+        (True, True): frame.createOrReplaceGlobalTempView,
+    }[is_global, replaces]
+    method(name)
+    return nothing(statement.spark)

@@ -1,0 +1,104 @@
+"""`spark.sql` over frames that stand in a statement as views, in each mode."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.spark.catalog.session_catalog import plain_sql
+from slackwater.spark.session.modes import is_connect
+
+_PREFIX = "__slackwater_"
+_numbers = itertools.count(1)
+
+
+def new_view_name() -> str:
+    """A name for a view that no other has."""
+    return f"{_PREFIX}{next(_numbers)}"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What `spark.sql` was given besides the text: values of parameters, and frames that `{name}` stands for."""
+
+    args: Mapping[str, Any] | Sequence[Any] | None = None
+    frames: Mapping[str, Any] | None = None
+
+
+@contextmanager
+def with_frames(spark: SparkSession, text: str, given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, DataFrame]]]:
+    """`text` with names of views where it has `{name}`, and in Connect these views; in classic mode they are there.
+
+    As PySpark's own formatting does it.
+    """
+    if not given:
+        yield text, {}
+        return
+    if is_connect(spark):
+        from pyspark.sql.connect.sql_formatter import SQLStringFormatter as ConnectFormatter
+
+        connect: Any = ConnectFormatter(spark)  # type: ignore[arg-type]
+        found = connect.format(text, **given)
+        yield found, {name: frame for frame, name in connect._temp_views}
+        return
+    from pyspark.sql.sql_formatter import SQLStringFormatter
+
+    formatter: Any = SQLStringFormatter(spark)
+    try:
+        yield formatter.format(text, **given), {}
+    finally:
+        formatter.clear()
+
+
+def sql_over(spark: SparkSession, text: str, views: Mapping[str, DataFrame], args: Any = None) -> DataFrame:
+    """`spark.sql(text, args)` as Spark has it, where the names of `views` stand for these frames."""
+    if is_connect(spark):
+        return _connect_sql(spark, text, views, args)
+    with session_views(spark, views):
+        method: Any = type(spark).sql
+        frame: DataFrame = getattr(method, "__wrapped__", method)(spark, text, args)
+        return frame
+
+
+@contextmanager
+def session_views(spark: SparkSession, views: Mapping[str, DataFrame]) -> Iterator[None]:
+    """Within the block, temporary views of the session have these names and rows."""
+    try:
+        for name, frame in views.items():
+            frame.createOrReplaceTempView(name)
+        yield
+    finally:
+        for name in views:
+            _drop(spark, name)
+
+
+def _drop(spark: SparkSession, name: str) -> None:
+    if is_connect(spark):
+        plain_sql(spark, f"DROP VIEW IF EXISTS {name}")
+    else:
+        # Of the session's registry only: Spark's command would let go of what users cached of the same plan.
+        spark._jsparkSession.sessionState().catalog().dropTempView(name)
+
+
+def _connect_sql(spark: Any, text: str, views: Mapping[str, DataFrame], args: Any) -> DataFrame:
+    """As PySpark's `sql` does it, with views that travel with the plan: it is run as often as the frame is."""
+    from pyspark.sql.connect import functions
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+    from pyspark.sql.connect.plan import SQL, CachedRelation, SubqueryAlias
+
+    named = {key: functions.lit(value) for key, value in args.items()} if isinstance(args, Mapping) else {}
+    positional = [] if args is None or isinstance(args, Mapping) else [functions.lit(value) for value in args]
+    plans: list[tuple[Any, str]] = [(frame._plan, name) for name, frame in views.items()]
+    command: Any = SQL(text, positional, named, [SubqueryAlias(plan, name) for plan, name in plans])
+    _, properties, info = spark.client.execute_command(command.command(spark.client))
+    if "sql_command_result" not in properties:
+        return ConnectDataFrame(command, spark)
+    frame: Any = ConnectDataFrame(CachedRelation(properties["sql_command_result"]), spark)
+    frame._execution_info = info
+    result: DataFrame = frame
+    return result

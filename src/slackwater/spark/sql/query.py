@@ -1,0 +1,169 @@
+"""Queries over Delta tables: each table becomes a view in the statement, all else stays as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.errors import InvalidArgument
+from slackwater.predicate.predicate import columns_of, is_understood
+from slackwater.protocol.schema.schema import StructType
+from slackwater.spark.catalog.attached import SessionNames
+from slackwater.spark.catalog.resolve import parts_of
+from slackwater.spark.conditions.predicates import predicate_of
+from slackwater.spark.lake.transaction import TransactionTable
+from slackwater.spark.lake.transaction_time import TransactionTime
+from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.sql.frames import new_view_name, sql_over
+from slackwater.spark.sql.tables import NamedTable, frame_of, named_table, required_table
+from slackwater.sql.pushed import pushed_conditions
+from slackwater.sql.relations import Block, Relation, Replacement, as_view, blocks_of, replaced, without_database
+from slackwater.sql.tokens import Token, tokens_of
+
+_CHANGES, _CHANGES_BY_PATH = "table_changes", "table_changes_by_path"
+
+
+@dataclass
+class Rewritten:
+    """A statement whose Delta tables are views: its text, and the frames that the views are."""
+
+    text: str
+    views: dict[str, DataFrame] = field(default_factory=dict)
+
+
+def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = None) -> Rewritten | None:
+    """The statement with views in the place of its Delta tables; None where it names none."""
+    found = tokens_of(text) if tokens is None else tokens
+    if found is None:
+        return None
+    blocks = blocks_of(text, found)
+    tables = _tables(spark, blocks)
+    transaction = SessionNames.of(spark).open_transaction
+    if not tables and transaction is None:
+        return None
+    statement = Rewritten(text)
+    changes: list[Replacement] = []
+    qualified: dict[Relation, list[tuple[str, ...]]] = {}
+    for block in blocks:
+        frames = _frames(spark, block, tables)
+        for relation, frame in frames.items():
+            view = new_view_name()
+            statement.views[view] = frame
+            changes += as_view(relation, view)
+            qualified[relation] = tables[_key(relation)].qualified
+    changes += without_database(found, qualified)
+    statement.text = replaced(text, changes)
+    if transaction is not None:
+        # Whatever else the statement reads, there is one time in it.
+        statement.text = TransactionTime(transaction).in_text(statement.text, ())  # type: ignore[arg-type]
+    return statement
+
+
+def query_frame(
+    spark: SparkSession, text: str, views: Mapping[str, DataFrame] | None = None, args: Any = None
+) -> DataFrame:
+    """What a query gives, over Delta tables and all else that Spark knows; `views` are known in it besides."""
+    found = rewritten(spark, text) or Rewritten(text)
+    return sql_over(spark, found.text, {**(views or {}), **found.views}, args)
+
+
+def _tables(spark: SparkSession, blocks: Sequence[Block]) -> dict[tuple[str, ...], NamedTable]:
+    """The Delta tables among the relations, each name looked up once."""
+    tables: dict[tuple[str, ...], NamedTable | None] = {}
+    for block in blocks:
+        for relation in block.relations:
+            if relation.arguments is not None:
+                if _function(relation) is not None:
+                    tables[_key(relation)] = _of_changes(spark, relation)
+            elif _key(relation) not in tables:
+                tables[_key(relation)] = named_table(spark, relation.parts)
+    return {key: table for key, table in tables.items() if table is not None}
+
+
+def _key(relation: Relation) -> tuple[str, ...]:
+    return relation.parts if relation.arguments is None else ("", *relation.parts, *relation.arguments)
+
+
+def _function(relation: Relation) -> str | None:
+    name = relation.parts[-1].lower()
+    return name if name in (_CHANGES, _CHANGES_BY_PATH) and len(relation.parts) == 1 else None
+
+
+def _frames(
+    spark: SparkSession, block: Block, tables: Mapping[tuple[str, ...], NamedTable]
+) -> dict[Relation, DataFrame]:
+    """The frames of the block's Delta tables, with files left out that its WHERE has no use for."""
+    seen = {each: _seen(spark, each, tables[_key(each)]) for each in block.relations if _key(each) in tables}
+    if block.where is None:
+        return {relation: each.frame(()) for relation, each in seen.items()}
+    columns = {relation: frozenset(name.lower() for name in each.schema.names) for relation, each in seen.items()}
+    pushed = pushed_conditions(block, columns)
+    zone = session_zone(spark)
+    return {relation: each.frame(each.useful(pushed.get(relation, ()), zone)) for relation, each in seen.items()}
+
+
+def _seen(spark: SparkSession, relation: Relation, named: NamedTable) -> _Seen:
+    if relation.arguments is not None:
+        return _Seen(named, _changes_frame(spark, named, relation))
+    if not isinstance(named.table, TransactionTable):
+        return _Seen(named, frame_of(spark, named, relation.travel))
+    if relation.travel is not None:
+        raise InvalidArgument(
+            f"{named.place.shown}: a transaction reads one state of its tables: read other times outside of it"
+        )
+    return _Seen(named)
+
+
+@dataclass
+class _Seen:
+    """A table of a block; `whole` are its rows, None for one of a transaction, which reads no more than it must."""
+
+    named: NamedTable
+    whole: DataFrame | None = None
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The columns that a condition can name."""
+        if self.whole is None:
+            return self.named.table._snapshot().schema
+        return from_spark_schema(self.whole.schema)
+
+    def useful(self, conditions: Sequence[str], zone: str) -> list[str]:
+        """Those of the conditions that are understood to their end: what Spark asks again must be the same then."""
+        found = {each: predicate_of(each, self.schema, zone) for each in conditions}
+        return [each for each, predicate in found.items() if columns_of(predicate) and is_understood(predicate)]
+
+    def frame(self, conditions: Sequence[str]) -> DataFrame:
+        """The rows, without some for which not all conditions are true."""
+        if not conditions:
+            return self.named.table.toDF() if self.whole is None else self.whole
+        condition = " AND ".join(f"({each})" for each in conditions)
+        return self.named.table.where(condition) if self.whole is None else self.whole.where(condition)
+
+
+def _of_changes(spark: SparkSession, relation: Relation) -> NamedTable:
+    arguments = relation.arguments or ()
+    if not 2 <= len(arguments) <= 3:
+        raise InvalidArgument(f"{relation.parts[-1]} takes a table, a start and, if wanted, an end: {arguments}")
+    tokens = tokens_of(arguments[0]) or []
+    if len(tokens) != 1 or tokens[0].value == tokens[0].raw:
+        raise InvalidArgument(f"{relation.parts[-1]}: the table is a text in quotes, found {arguments[0]}")
+    parts = ("delta", tokens[0].value) if _function(relation) == _CHANGES_BY_PATH else parts_of(tokens[0].value)
+    return required_table(spark, parts)
+
+
+def _changes_frame(spark: SparkSession, named: NamedTable, relation: Relation) -> DataFrame:
+    arguments = relation.arguments or ()
+    options: dict[str, Any] = {"readChangeFeed": "true"}
+    for name, text in zip(("starting", "ending"), arguments[1:], strict=False):
+        row = sql_over(spark, f"SELECT {text} AS v, typeof({text}) AS t", {}).collect()[0]
+        if row.t in ("tinyint", "smallint", "int", "bigint"):
+            options[f"{name}Version"] = row.v
+        else:
+            options[f"{name}Timestamp"] = str(row.v)
+    return named.table.toDF(**options)

@@ -1,0 +1,53 @@
+"""One statement as it was given to `spark.sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.spark.catalog.attached import SessionNames
+from slackwater.spark.lake.transaction_time import TransactionTime
+from slackwater.spark.sql.query import query_frame
+from slackwater.sql.parameters import with_literals
+from slackwater.sql.tokens import Cursor, Token, tokens_of
+
+
+@dataclass
+class Statement:
+    """A statement: its text, the values of its parameters, and the frames that names in it stand for."""
+
+    spark: SparkSession
+    text: str
+    tokens: Sequence[Token]
+    args: Any = None
+    views: Mapping[str, DataFrame] | None = None
+
+    @property
+    def first(self) -> str:
+        """Its first word, in capitals."""
+        return self.tokens[0].upper
+
+    def cursor(self) -> Cursor:
+        """A cursor at its start."""
+        return Cursor(self.text, self.tokens)
+
+    def on_delta(self) -> Statement:
+        """The same with its parameters as literals: parts of it are used one by one.
+
+        In a transaction the time that it asks for is the transaction's. Raises InvalidArgument for a parameter that
+        is no plain value.
+        """
+        text = with_literals(self.text, self.args) if self.args else self.text
+        transaction = SessionNames.of(self.spark).open_transaction
+        if transaction is not None:
+            text = TransactionTime(transaction).in_text(text, ())  # type: ignore[arg-type]
+        if text == self.text:
+            return self
+        return Statement(self.spark, text, tokens_of(text) or [], None, self.views)
+
+    def query(self, text: str) -> DataFrame:
+        """What a query that is a part of it gives."""
+        return query_frame(self.spark, text, self.views)

@@ -1,0 +1,145 @@
+"""Tables of a statement as frames: of the version or time that is asked for, of no more files than are needed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument
+from slackwater.log.history import to_ms
+from slackwater.spark.catalog.resolve import LakeName, NamedPlace, path_of, require, resolve
+from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, plain_sql
+from slackwater.spark.history.system_time import SystemTime
+from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.options import split_path
+from slackwater.spark.session.stores import table_at
+from slackwater.spark.session.types import to_spark_schema
+from slackwater.spark.table.table import DeltaTable
+from slackwater.sql.travel import AT, BETWEEN, FROM_TO, SYSTEM_TIME, VERSION, Travel
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """A Delta table that a statement names."""
+
+    place: NamedPlace
+    table: DeltaTable
+
+    @property
+    def qualified(self) -> list[tuple[str, ...]]:
+        """The names of several parts that it goes by."""
+        found = [self.place.parts]
+        if self.place.entry is not None:
+            found += [self.place.entry.parts, (SPARK_CATALOG, *self.place.entry.parts)]
+        elif self.place.in_lake is not None:
+            found.append((self.place.in_lake.attached, *self.place.in_lake.name.split(".")))
+        return [name for name in found if len(name) > 1]
+
+    @property
+    def alias(self) -> str:
+        """By what its columns are qualified."""
+        return self.place.parts[-1]
+
+
+def named_table(spark: SparkSession, parts: Sequence[str]) -> NamedTable | None:
+    """The Delta table that the name stands for; None where it is none. Raises TableNotFound."""
+    place = resolve(spark, parts)
+    return None if place is None else NamedTable(place, table_of(spark, place))
+
+
+def required_table(spark: SparkSession, parts: Sequence[str]) -> NamedTable:
+    """As `named_table`. Raises TableNotFound also where the name is no Delta table's."""
+    place = require(spark, parts)
+    return NamedTable(place, table_of(spark, place))
+
+
+def table_of(spark: SparkSession, place: NamedPlace) -> DeltaTable:
+    """The table at a place, which is not looked at; what is done with the table raises TableNotFound where none is."""
+    if place.in_lake is not None:
+        table: DeltaTable = place.in_lake.table()
+        return table
+    return DeltaTable(spark, table_at(spark, place.location))
+
+
+def frame_of(spark: SparkSession, named: NamedTable, travel: Travel | None = None) -> DataFrame:
+    """The rows of the table as of `travel`; its `where` reads only what may match.
+
+    Raises InvalidArgument for a version or time that is none, and as every read does.
+    """
+    if travel is not None and travel.kind in (FROM_TO, BETWEEN):
+        return _between(spark, named, travel)
+    if travel is not None and travel.kind == SYSTEM_TIME and isinstance(named.place.in_lake, LakeName):
+        # The owner keeps to what was read: no transaction gets a time before that any more.
+        name = named.place.in_lake
+        frame: DataFrame = name.lake.as_of(moment(spark, travel.texts[0])).table(name.name).toDF()
+        return frame
+    if path_of(named.place.parts) is not None:
+        return _path_frame(spark, named.place, travel)
+    return named.table.toDF(**({} if travel is None else _options(spark, travel)))
+
+
+def _path_frame(spark: SparkSession, place: NamedPlace, travel: Travel | None) -> DataFrame:
+    """The table at a path, which may end in a version: ``delta.`/path@v3` ``."""
+    reader = spark.read.format("delta")
+    for key, value in ({} if travel is None else _options(spark, travel)).items():
+        reader = reader.option(key, value)
+    return reader.load(place.location)
+
+
+def _options(spark: SparkSession, travel: Travel) -> dict[str, Any]:
+    if travel.kind == AT:
+        _, named = split_path(f"x@{travel.texts[0]}", session_zone(spark))
+        if named.version is not None:
+            return {"versionAsOf": named.version}
+        return {"timestampAsOf": _utc(spark, f"timestamp_millis({named.timestamp_ms})")}
+    (text,) = travel.texts
+    if travel.kind == VERSION:
+        return {"versionAsOf": text.strip().strip("'\"")}
+    if travel.kind == SYSTEM_TIME:
+        return {"timestampAsOf": moment(spark, text), "allowAfterLastCommit": "true"}
+    return {"timestampAsOf": moment(spark, text)}
+
+
+def _between(spark: SparkSession, named: NamedTable, travel: Travel) -> DataFrame:
+    since, until = (moment(spark, text) for text in travel.texts)
+    versions: SystemTime = named.table.system_time()
+    return versions.from_to(since, until) if travel.kind == FROM_TO else versions.between(since, until)
+
+
+def moment(spark: SparkSession, text: str) -> str:
+    """The time that an SQL expression is, as text with its zone. Raises InvalidArgument for what is no time."""
+    return _utc(spark, f"CAST(({text}) AS TIMESTAMP)", text)
+
+
+def _utc(spark: SparkSession, expression: str, said: str = "") -> str:
+    micros = plain_sql(spark, f"SELECT unix_micros({expression})").collect()[0][0]
+    if micros is None:
+        raise InvalidArgument(f"{said or expression} is no time to travel to: it is NULL")
+    found = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=micros)
+    return found.isoformat()
+
+
+CloneTo: TypeAlias = Callable[[str, bool, Mapping[str, str]], object]
+"""Makes a shallow clone: its place, whether it replaces a table there, and its own properties."""
+
+
+def clone_source(
+    spark: SparkSession, parts: Sequence[str], travel: Travel | None
+) -> tuple[CloneTo, spark_types.StructType]:
+    """What clones the table that the name stands for, as of `travel`, and its columns. Raises TableNotFound."""
+    source = required_table(spark, parts).table
+    options = {} if travel is None else _options(spark, travel)
+    snapshot = source._snapshot_to_clone(
+        version=None if "versionAsOf" not in options else int(options["versionAsOf"]),
+        timestamp=None if "timestampAsOf" not in options else to_ms(options["timestampAsOf"]),
+    )
+
+    def clone_to(target: str, replace: bool, properties: Mapping[str, str]) -> object:
+        return source._cloned(snapshot, target, True, replace, properties)
+
+    return clone_to, to_spark_schema(snapshot.schema)

@@ -1,0 +1,171 @@
+"""BEGIN, COMMIT and ROLLBACK TRANSACTION, SET TRANSACTION, and `USE` of a lake."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.spark.catalog.attached import AttachedLake, SessionNames
+from slackwater.spark.catalog.resolve import lake_name_of
+from slackwater.spark.sql.results import nothing
+from slackwater.spark.sql.statement import Statement
+from slackwater.sql.tokens import Cursor
+
+_CONTROL = ("OPTIMISTIC", "LOCKING")
+_ENDED_BY_ERROR = "a statement of the transaction failed, and it was rolled back: nothing of it was committed"
+
+
+def use(statement: Statement) -> DataFrame | None:
+    """`USE [CATALOG] lake`: its tables are named without it from now on; `USE` of anything else is Spark's again."""
+    names = SessionNames.of(statement.spark)
+    if not names.lakes:
+        return None
+    cursor = statement.cursor()
+    cursor.expect("USE")
+    if cursor.ahead(1):
+        cursor.takes_one("CATALOG", "NAMESPACE", "DATABASE", "SCHEMA")
+    return _chosen(statement.spark, cursor.name("the name of a lake"))
+
+
+def set_catalog(statement: Statement) -> DataFrame | None:
+    """`SET CATALOG lake`, as `USE`."""
+    cursor = statement.cursor()
+    if not SessionNames.of(statement.spark).lakes or not cursor.takes("SET", "CATALOG"):
+        return None
+    return _chosen(statement.spark, cursor.name("the name of a lake"))
+
+
+def _chosen(spark: SparkSession, name: object) -> DataFrame | None:
+    parts = name.parts  # type: ignore[attr-defined]
+    names = SessionNames.of(spark)
+    if len(parts) == 1 and names.lake(parts[0]) is not None:
+        names.current = parts[0].lower()
+        return nothing(spark)
+    names.current = None
+    return None
+
+
+def begin(statement: Statement) -> DataFrame | None:
+    """`BEGIN TRANSACTION [ON lake]`: what the session does with tables of the lake until COMMIT is one transaction.
+
+    Without `ON`, of the lake that `USE` chose, or of the only one. Raises OperationNotAllowed for a second one.
+    """
+    cursor = statement.cursor()
+    cursor.expect("BEGIN")
+    if not cursor.takes_one("TRANSACTION", "WORK"):
+        # BEGIN … END is Spark's scripting.
+        return None
+    names = SessionNames.of(statement.spark)
+    if names.open_transaction is not None:
+        raise OperationNotAllowed("a transaction is open in this session already: COMMIT or ROLLBACK it first")
+    lake = _lake_of(names, cursor)
+    cursor.done()
+    settings, names.settings = dict(names.settings), {}
+    writes = settings.pop("writes", None)
+    begun = lake.transaction(  # type: ignore[attr-defined]
+        statement.spark, writes=None if writes is None else writes.split(","), **settings
+    )
+    begun.__enter__()
+    names.transaction, names.transaction_lake = begun, lake
+    return nothing(statement.spark)
+
+
+def _lake_of(names: SessionNames, cursor: Cursor) -> AttachedLake:
+    if cursor.takes("ON"):
+        name = cursor.name("the name of a lake").parts[0]
+        lake = names.lake(name)
+        if lake is None:
+            raise InvalidArgument(f"no lake is attached as {name}: lake.attach(spark, {name!r})")
+        return lake
+    if names.current_lake is not None:
+        return names.current_lake
+    if len(set(map(id, names.lakes.values()))) == 1:
+        return next(iter(names.lakes.values()))
+    raise InvalidArgument(
+        "a transaction is of one lake: attach it, lake.attach(spark, 'lake'), and choose it, USE lake, or say "
+        "BEGIN TRANSACTION ON lake"
+    )
+
+
+def commit(statement: Statement) -> DataFrame | None:
+    """`COMMIT [TRANSACTION]`. Raises as every commit of a transaction does."""
+    return _end(statement, "COMMIT")
+
+
+def rollback(statement: Statement) -> DataFrame | None:
+    """`ROLLBACK [TRANSACTION]`: nothing of the transaction is left."""
+    return _end(statement, "ROLLBACK")
+
+
+def _end(statement: Statement, word: str) -> DataFrame:
+    cursor = statement.cursor()
+    cursor.expect(word)
+    cursor.takes_one("TRANSACTION", "WORK")
+    cursor.done()
+    names = SessionNames.of(statement.spark)
+    ended = names.transaction
+    if ended is None or not ended.is_open:
+        reason = _ENDED_BY_ERROR if ended is not None else "BEGIN TRANSACTION starts one"
+        names.transaction = names.transaction_lake = None
+        if ended is not None and word == "ROLLBACK":
+            return nothing(statement.spark)
+        raise OperationNotAllowed(f"no transaction is open in this session: {reason}")
+    names.transaction = names.transaction_lake = None
+    if word == "COMMIT":
+        ended.commit()
+    else:
+        ended.rollback()
+    return nothing(statement.spark)
+
+
+def set_transaction(statement: Statement) -> DataFrame | None:
+    """`SET TRANSACTION [ISOLATION LEVEL SERIALIZABLE | SNAPSHOT] [CONTROL OPTIMISTIC | LOCKING] [WRITES (t, …)]`.
+
+    It is about the next transaction of the session.
+    """
+    cursor = statement.cursor()
+    if not cursor.takes("SET", "TRANSACTION"):
+        return None
+    names = SessionNames.of(statement.spark)
+    if not names.lakes:
+        raise InvalidArgument("SET TRANSACTION is about a lake's transactions: attach one, lake.attach(spark, 'lake')")
+    if names.open_transaction is not None:
+        raise OperationNotAllowed("a transaction is open: SET TRANSACTION goes before BEGIN TRANSACTION")
+    found: dict[str, str] = {}
+    while not cursor.is_done:
+        cursor.takes(",")
+        if cursor.takes("ISOLATION", "LEVEL"):
+            level = cursor.takes_one("SERIALIZABLE", "SNAPSHOT")
+            if level is None:
+                raise cursor.unexpected("SERIALIZABLE or SNAPSHOT")
+            found["isolation"] = level.lower()
+        elif cursor.takes("CONTROL"):
+            control = cursor.takes_one(*_CONTROL)
+            if control is None:
+                raise cursor.unexpected("OPTIMISTIC or LOCKING")
+            found["control"] = control.lower()
+        else:
+            cursor.expect("WRITES")
+            inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places())
+            tables = [_table_name(statement, inner)]
+            while inner.takes(","):
+                tables.append(_table_name(statement, inner))
+            found["writes"] = ",".join(tables)
+    names.settings |= found
+    return nothing(statement.spark)
+
+
+def _table_name(statement: Statement, cursor: Cursor) -> str:
+    parts = cursor.name().parts
+    found = lake_name_of(statement.spark, parts)
+    return ".".join(parts) if found is None else found.name
+
+
+def roll_back_after(spark: SparkSession, error: BaseException) -> None:
+    """End the session's transaction, of which a statement failed, and say so beside the error."""
+    names = SessionNames.of(spark)
+    if names.open_transaction is None:
+        return
+    names.open_transaction.rollback()
+    if hasattr(error, "add_note"):
+        error.add_note(_ENDED_BY_ERROR)
