@@ -85,7 +85,9 @@ def creation_of(cursor: Cursor) -> TableCreation:
         if travel is not None:
             found["clones_travel"], cursor.at = travel
     elif cursor.takes("DEEP", "CLONE"):
-        raise UnsupportedFeature("DEEP CLONE copies all files: use SHALLOW CLONE, or CREATE TABLE … AS SELECT")
+        found["clones"] = cursor.name()
+        found["refused"] = "DEEP CLONE: use SHALLOW CLONE, or CREATE TABLE … AS SELECT, for DEEP CLONE"
+        cursor.rest()
     while not cursor.is_done:
         _clause(cursor, found)
     return TableCreation(**found)  # type: ignore[arg-type]

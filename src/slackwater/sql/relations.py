@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slackwater.sql.tokens import Token, closing, name_at, quoted_name
 from slackwater.sql.travel import Travel, at_suffix, travel_at
@@ -54,6 +54,7 @@ class Relation:
     travel: Travel | None = None
     arguments: tuple[str, ...] | None = None
     is_nullable: bool = False
+    takes_alias: bool = True
 
     @property
     def shown(self) -> str:
@@ -129,7 +130,7 @@ class _Reader:
                 expects, nullable = True, False
                 at += 1
             elif upper == "TABLE" and before in ("", "(", *_SET_OPERATIONS, "ALL", "DISTINCT", "AS") and not in_from:
-                at = self._relation(at + 1, end, common, self.new_block(), False)
+                at = self._named(at + 1, end, common)
             elif upper == "WHERE" and in_from:
                 at, in_from = self._where(at, end, common, block), False
             elif upper == "(":
@@ -165,7 +166,7 @@ class _Reader:
             kinds.add(self.upper(at))
             at -= 1
         if kinds & {"RIGHT", "FULL"}:
-            block.relations[:] = [_nullable(relation) for relation in block.relations]
+            block.relations[:] = [_changed(relation, is_nullable=True) for relation in block.relations]
         return bool(kinds & {"LEFT", "FULL", "SEMI", "ANTI"})
 
     def _relation(self, at: int, end: int, common: frozenset[str], block: Block, nullable: bool) -> int:
@@ -205,6 +206,13 @@ class _Reader:
         alias, behind = self._alias(behind)
         relation = Relation(name.parts, name.start, place, alias, alias_at, travel, arguments, nullable)
         block.relations.append(relation)
+        return behind
+
+    def _named(self, at: int, end: int, common: frozenset[str]) -> int:
+        """Read the table behind TABLE, which takes no alias."""
+        block = self.new_block()
+        behind = self._relation(at, end, common, block, False)
+        block.relations[:] = [_changed(each, takes_alias=False) for each in block.relations]
         return behind
 
     def _alias(self, at: int) -> tuple[str | None, int]:
@@ -254,9 +262,9 @@ class _Reader:
             if self._opens_query(at + 1):
                 self.read(at + 1, inner, common, self.new_block())
             else:
-                self._relation(at + 1, inner, common, self.new_block(), False)
+                self._named(at + 1, inner, common)
             return inner + 1
-        return self._relation(at, stop, common, self.new_block(), False)
+        return self._named(at, stop, common)
 
     def _opens_query(self, at: int) -> bool:
         while self.upper(at) == "(":
@@ -298,9 +306,8 @@ class _Reader:
         return self.text[self.tokens[start].start : self.tokens[stop - 1].end] if stop > start else ""
 
 
-def _nullable(relation: Relation) -> Relation:
-    values = {name: getattr(relation, name) for name in Relation.__slots__}
-    return Relation(**{**values, "is_nullable": True})
+def _changed(relation: Relation, **changes: bool) -> Relation:
+    return replace(relation, **changes)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +331,7 @@ def replaced(text: str, replacements: Sequence[Replacement]) -> str:
 def as_view(relation: Relation, view: str) -> Iterator[Replacement]:
     """What lets the relation be `view`, known by the name that it had."""
     yield Replacement(relation.start, relation.end, view)
-    if relation.alias is None:
+    if relation.alias is None and relation.takes_alias:
         yield Replacement(relation.alias_at, relation.alias_at, f" AS {quoted_name(relation.shown)}")
 
 

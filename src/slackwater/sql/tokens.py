@@ -76,6 +76,16 @@ def tokens_of(text: str) -> list[Token] | None:
     return found
 
 
+def with_quoted_names(text: str, tokens: Sequence[Token]) -> str:
+    """`text` with `"a b"` as a name in backticks, as sessions with double-quoted identifiers read it."""
+    pieces, at = [], 0
+    for token in tokens:
+        if token.kind == TEXT and token.raw[0] == '"':
+            pieces += [text[at : token.start], quoted_name(token.raw[1:-1])]
+            at = token.end
+    return "".join([*pieces, text[at:]])
+
+
 def closing(tokens: Sequence[Token]) -> dict[int, int]:
     """For each `(` that is closed, the index of its `)`."""
     opened: list[int] = []

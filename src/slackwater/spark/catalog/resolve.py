@@ -73,8 +73,11 @@ def path_of(parts: Sequence[str]) -> str | None:
     return parts[1] if is_path else None
 
 
-def lake_name_of(spark: SparkSession, parts: Sequence[str]) -> LakeName | None:
-    """The name as one of an attached lake, whether or not there is such a table; None for others."""
+def lake_name_of(spark: SparkSession, parts: Sequence[str], is_new: bool = False) -> LakeName | None:
+    """The name as one of an attached lake, whether or not there is such a table; None for others.
+
+    A temporary view goes before it, but not where the name `is_new`, that of a table to create.
+    """
     names = SessionNames.of(spark)
     if not names.lakes or path_of(parts) is not None:
         return None
@@ -84,7 +87,7 @@ def lake_name_of(spark: SparkSession, parts: Sequence[str]) -> LakeName | None:
     elif current is None or names.current is None or parts[0].lower() == "spark_catalog":
         return None
     else:
-        entry = entry_of(spark, parts) if len(parts) == 1 else None
+        entry = None if is_new or len(parts) > 1 else entry_of(spark, parts)
         if entry is not None and entry.is_temporary:
             return None
         lake, attached, name = current, names.current, ".".join(parts)

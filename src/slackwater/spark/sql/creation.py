@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +49,13 @@ def create_table(statement: Statement) -> DataFrame | None:
         return None
     if not cursor.takes("TABLE"):
         return None
-    given = creation_of(statement.cursor())
+    try:
+        given = creation_of(statement.cursor())
+    except (InvalidArgument, UnsupportedFeature):
+        if not _says_delta(statement):
+            # What Spark makes of it is for Spark to say.
+            return None
+        raise
     if not _is_delta(statement.spark, given):
         return None
     if given.refused is not None:
@@ -57,10 +64,15 @@ def create_table(statement: Statement) -> DataFrame | None:
     return _Creation(on_delta, creation_of(on_delta.cursor())).run()
 
 
+def _says_delta(statement: Statement) -> bool:
+    words = [token.value.upper() for token in statement.tokens if token.is_name]
+    return ("USING", "DELTA") in pairwise(words)
+
+
 def _is_delta(spark: SparkSession, given: TableCreation) -> bool:
     if given.provider is not None:
         return given.provider == "delta"
-    if path_of(given.table.parts) is not None or lake_name_of(spark, given.table.parts) is not None:
+    if path_of(given.table.parts) is not None or lake_name_of(spark, given.table.parts, is_new=True) is not None:
         return True
     if given.clones is not None:
         return True
@@ -77,7 +89,7 @@ class _Creation:
         self._spark = statement.spark
         self._given = given
         self._path = path_of(given.table.parts)
-        self._in_lake = lake_name_of(self._spark, given.table.parts)
+        self._in_lake = lake_name_of(self._spark, given.table.parts, is_new=True)
         is_named = self._path is None and self._in_lake is None
         self._entry = entry_of(self._spark, given.table.parts) if is_named else None
         if self._entry is not None and self._entry.is_temporary:

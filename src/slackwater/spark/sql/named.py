@@ -68,7 +68,7 @@ def save_as_table(
     if path is not None:
         save(frame, path, mode, partition_by, options, cluster_by, assigns=True)
         return
-    in_lake = lake_name_of(spark, parts)
+    in_lake = lake_name_of(spark, parts, is_new=True)
     if in_lake is not None:
         _save_in_lake(frame, in_lake, mode, partition_by, options, cluster_by)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +12,9 @@ from slackwater.spark.sql import changes, creation, transactions
 from slackwater.spark.sql.frames import sql_over, with_frames
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.statement import Statement
-from slackwater.sql.tokens import Token, tokens_of
+from slackwater.sql.parameters import with_literals
+from slackwater.sql.relations import relations_of
+from slackwater.sql.tokens import TEXT, Token, tokens_of, with_quoted_names
 
 Handler: TypeAlias = Callable[[Statement], DataFrame | None]
 """Carries a statement out; None where it is none of Delta's, and Spark is to have it."""
@@ -36,6 +38,9 @@ _HANDLERS: dict[str, tuple[Handler, ...]] = {
 }
 
 
+_DOUBLE_QUOTED = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
+
+
 def run(
     original: Callable[..., DataFrame], spark: SparkSession, text: Any, args: Any, frames: Mapping[str, Any]
 ) -> Any:
@@ -50,7 +55,8 @@ def run(
     transaction = SessionNames.of(spark).open_transaction
     try:
         with with_frames(spark, text, frames) as (formatted, views):
-            found = _carried_out(spark, formatted, tokens if formatted is text else tokens_of(formatted), args, views)
+            known = tokens if formatted is text else tokens_of(formatted)
+            found = None if known is None else _carried_out(spark, formatted, known, args, views)
     except BaseException as error:
         if transaction is not None and transaction.is_open:
             transactions.roll_back_after(spark, error)
@@ -58,17 +64,37 @@ def run(
     return original(text, args, **frames) if found is None else found
 
 
+def _travels_by_parameter(text: str, tokens: Sequence[Token]) -> bool:
+    """Whether a parameter says which version is read: that is decided before Spark has the statement."""
+    relations = relations_of(text, tokens)
+    said = [
+        part for each in relations for part in ((each.travel.texts if each.travel else ()) + (each.arguments or ()))
+    ]
+    return any(":" in part or "?" in part for part in said)
+
+
+def _quotes_names(spark: SparkSession, tokens: Sequence[Token]) -> bool:
+    """Whether `"a"` is a name in this session, and there is one."""
+    if not any(token.kind == TEXT and token.raw[0] == '"' for token in tokens):
+        return False
+    return all(str(spark.conf.get(key, "false")).lower() == "true" for key in _DOUBLE_QUOTED)
+
+
 def _carried_out(
-    spark: SparkSession, text: str, tokens: list[Token] | None, args: Any, views: Mapping[str, DataFrame]
+    spark: SparkSession, text: str, tokens: list[Token], args: Any, views: Mapping[str, DataFrame]
 ) -> DataFrame | None:
     """The answer of a statement about Delta tables; None for others."""
-    if tokens is None:
-        return None
+    if _quotes_names(spark, tokens):
+        text = with_quoted_names(text, tokens)
+        tokens = tokens_of(text) or []
     statement = Statement(spark, text, tokens, args, views)
     for handler in _HANDLERS.get(tokens[0].upper, ()):
         found = handler(statement)
         if found is not None:
             return found
+    if args and _travels_by_parameter(text, tokens):
+        text, args = with_literals(text, args), None
+        tokens = tokens_of(text) or []
     changed = rewritten(spark, text, tokens)
     if changed is None or (not changed.views and changed.text == text):
         return None

@@ -93,7 +93,7 @@ def _path_frame(spark: SparkSession, place: NamedPlace, travel: Travel | None) -
 
 def _options(spark: SparkSession, travel: Travel) -> dict[str, Any]:
     if travel.kind == AT:
-        _, named = split_path(f"x@{travel.texts[0]}", session_zone(spark))
+        _, named = split_path(f"x@{travel.texts[0].lower()}", session_zone(spark))
         if named.version is not None:
             return {"versionAsOf": named.version}
         return {"timestampAsOf": _utc(spark, f"timestamp_millis({named.timestamp_ms})")}

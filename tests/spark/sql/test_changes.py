@@ -1,0 +1,211 @@
+"""INSERT, UPDATE, DELETE, MERGE and TRUNCATE by SQL, beside what the DataFrame API does to the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import slackwater
+from slackwater.errors import InvalidArgument, InvariantViolationException, UnsupportedFeature
+
+pytestmark = [pytest.mark.spark]
+
+Rows = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture(params=["false", "true"], ids=["rewritten", "vectors"])
+def table(request: pytest.FixtureRequest, spark: SparkSession, db: str) -> str:
+    """`t` with (0, 'a') to (5, 'f'), in two files, and the plain view `news` of ids 4 to 7."""
+    spark.sql(
+        f"CREATE TABLE t (id INT, v STRING) USING delta "
+        f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{request.param}')"
+    )
+    spark.sql("INSERT INTO t VALUES (0, 'a'), (1, 'b'), (2, 'c')")
+    spark.sql("INSERT INTO t VALUES (3, 'd'), (4, 'e'), (5, 'f')")
+    spark.sql("CREATE OR REPLACE TEMP VIEW news AS SELECT CAST(id AS INT) AS id, concat('n', id) AS v FROM range(4, 8)")
+    return "t"
+
+
+def ids(rows: Rows) -> list[int]:
+    return [row[0] for row in rows("SELECT id FROM t")]
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ("id = 1", [0, 2, 3, 4, 5]),
+        ("id IN (SELECT id FROM news)", [0, 1, 2, 3]),
+        ("id NOT IN (SELECT id FROM news)", [4, 5]),
+        ("EXISTS (SELECT 1 FROM news n WHERE n.id = t.id + 2)", [0, 1]),
+        ("NOT EXISTS (SELECT * FROM news n WHERE n.id = t.id)", [4, 5]),
+        ("id > (SELECT min(id) FROM news)", [0, 1, 2, 3, 4]),
+        ("id IN (SELECT max(id) FROM t) OR v = 'a'", [1, 2, 3, 4]),
+        ("id IN (SELECT id FROM t VERSION AS OF 1) AND v <> 'b'", [1, 3, 4, 5]),
+        ("(id, v) IN (SELECT id, 'e' FROM news)", [0, 1, 2, 3, 5]),
+        ("id IN (WITH w AS (SELECT 3 AS x) SELECT x FROM w)", [0, 1, 2, 4, 5]),
+    ],
+)
+def test_delete_with_and_without_sub_queries(
+    spark: SparkSession, rows: Rows, table: str, condition: str, left: list[int]
+) -> None:
+    answer = spark.sql(f"DELETE FROM t WHERE {condition}").collect()
+    assert [tuple(row) for row in answer] == [(6 - len(left),)]
+    assert ids(rows) == left
+
+
+def test_delete_takes_an_alias_and_parameters(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql("DELETE FROM t AS x WHERE x.id = :id OR x.v = :v", {"id": 1, "v": "c'"})
+    spark.sql("DELETE FROM t x WHERE x.id = ?", [2])
+    spark.sql("DELETE FROM t WHERE id IN (SELECT id FROM {gone})", gone=spark.range(1))
+    assert ids(rows) == [3, 4, 5]
+    spark.sql("DELETE FROM t;")
+    assert ids(rows) == []
+
+
+def test_methods_of_tables_take_sub_queries_too(spark: SparkSession, rows: Rows, table: str) -> None:
+    found = slackwater.DeltaTable.forName(spark, "t").alias("x")
+    found.delete("id IN (SELECT id FROM news WHERE news.id = x.id)")
+    found.update("EXISTS (SELECT 1 FROM news WHERE news.id = x.id + 3)", {"v": "'moved'"})
+    assert rows("SELECT * FROM t") == [(0, "a"), (1, "moved"), (2, "moved"), (3, "moved")]
+
+
+@pytest.mark.parametrize("condition", ["id IN (SELECT nope FROM news)", "id IN (SELECT id FROM nowhere)"])
+def test_a_sub_query_that_is_none_changes_nothing(spark: SparkSession, rows: Rows, table: str, condition: str) -> None:
+    with pytest.raises(InvalidArgument, match="condition of DELETE"):
+        spark.sql(f"DELETE FROM t WHERE {condition}")
+    assert ids(rows) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("UPDATE t SET v = upper(v), id = id + 10 WHERE id = 1", [(11, "B")]),
+        ("UPDATE t AS x SET x.v = concat(x.v, x.id) WHERE x.id IN (SELECT id FROM news)", [(4, "e4"), (5, "f5")]),
+        ("UPDATE t SET v = CASE WHEN id = 0 THEN 'where' ELSE 'set' END WHERE id < 2", [(0, "where"), (1, "set")]),
+    ],
+)
+def test_update(spark: SparkSession, rows: Rows, table: str, text: str, expected: list[Any]) -> None:
+    before = rows("SELECT * FROM t")
+    answer = spark.sql(text).collect()
+    assert [tuple(row) for row in answer] == [(len(expected),)]
+    after = rows("SELECT * FROM t")
+    assert set(expected) <= set(after)
+    assert len(set(after) - set(before)) == len(expected)
+
+
+def test_merge_in_all_its_clauses(spark: SparkSession, rows: Rows, table: str) -> None:
+    answer = spark.sql(
+        """MERGE INTO t AS target USING (SELECT id, v FROM news WHERE id < 7) s ON target.id = s.id
+        WHEN MATCHED AND s.id = 5 THEN DELETE
+        WHEN MATCHED THEN UPDATE SET target.v = concat(target.v, s.v)
+        WHEN NOT MATCHED AND s.id > 5 THEN INSERT (id, v) VALUES (s.id, CASE WHEN s.id = 6 THEN 'six' END)
+        WHEN NOT MATCHED BY SOURCE AND target.id = 0 THEN UPDATE SET v = 'left'
+        WHEN NOT MATCHED BY SOURCE AND target.id = 1 THEN DELETE;"""
+    )
+    assert [tuple(row) for row in answer.collect()] == [(5, 2, 2, 1)]
+    assert answer.columns == ["num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows"]
+    assert rows("SELECT * FROM t") == [(0, "left"), (2, "c"), (3, "d"), (4, "en4"), (6, "six")]
+
+
+def test_merge_by_stars_from_a_delta_table(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql("CREATE TABLE s USING delta AS SELECT * FROM news WHERE id IN (5, 6)")
+    text = "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    spark.sql(text)
+    assert rows("SELECT * FROM t WHERE id > 4") == [(5, "n5"), (6, "n6")]
+    spark.sql("MERGE INTO t USING s VERSION AS OF 0 AS o ON t.id = o.id WHEN MATCHED THEN DELETE")
+    assert ids(rows) == [0, 1, 2, 3, 4]
+
+
+def test_merge_lets_the_schema_grow(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql(
+        "MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT 9 AS id, 'z' AS v, 1.5D AS more) s ON t.id = s.id "
+        "WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert rows("SELECT * FROM t WHERE id = 9") == [(9, "z", 1.5)]
+
+
+def test_insert_in_all_its_forms(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql("TRUNCATE TABLE t")
+    spark.sql("INSERT INTO t VALUES (1, 'a'), (2, DEFAULT)")
+    spark.sql("INSERT INTO TABLE t (v, id) SELECT 'b', 3")
+    spark.sql("INSERT INTO t BY NAME SELECT 'c' AS v, 4 AS id")
+    spark.sql("INSERT INTO t (id) VALUES (5)")
+    spark.sql("WITH w AS (SELECT 6 AS x, 'd' AS y) INSERT INTO t SELECT * FROM w")
+    spark.sql("INSERT INTO t SELECT id + 10, v FROM t WHERE id = 1")
+    spark.sql("INSERT INTO t TABLE news")
+    spark.sql("INSERT INTO t VALUES (:id, :v)", {"id": 12, "v": "it's"})
+    expected = [(1, "a"), (11, "a"), (12, "it's"), (2, None), (3, "b"), (4, "c"), (4, "n4"), (5, "n5"), (5, None)]
+    assert rows("SELECT * FROM t") == sorted([*expected, (6, "d"), (6, "n6"), (7, "n7")], key=str)
+    spark.sql("INSERT INTO t REPLACE WHERE id > 3 SELECT 99, 'new'")
+    assert ids(rows) == sorted([1, 2, 3, 99], key=str)
+    spark.sql("INSERT OVERWRITE t SELECT 0, 'zero'")
+    assert rows("SELECT * FROM t") == [(0, "zero")]
+    spark.sql("INSERT WITH SCHEMA EVOLUTION INTO t BY NAME SELECT 1 AS id, 'x' AS v, true AS more")
+    assert rows("SELECT * FROM t") == [(0, "zero", None), (1, "x", True)]
+
+
+def test_partitions_are_named_in_an_insert(spark: SparkSession, rows: Rows, db: str) -> None:
+    spark.sql("CREATE TABLE p (id INT, day STRING, hour INT) USING delta PARTITIONED BY (day, hour)")
+    spark.sql("INSERT INTO p PARTITION (day = 'mon', hour) SELECT 1, 7")
+    spark.sql("INSERT INTO p PARTITION (day = 'tue', hour = 8) VALUES (2)")
+    assert rows("SELECT * FROM p") == [(1, "mon", 7), (2, "tue", 8)]
+    spark.sql("INSERT OVERWRITE p PARTITION (day = 'tue', hour = 8) VALUES (3)")
+    assert rows("SELECT * FROM p") == [(1, "mon", 7), (3, "tue", 8)]
+    with pytest.raises(InvalidArgument, match="partitioned by"):
+        spark.sql("INSERT INTO p PARTITION (id = 1) VALUES (2)")
+
+
+def test_defaults_generated_and_identity_columns(spark: SparkSession, rows: Rows, db: str) -> None:
+    spark.sql(
+        "CREATE TABLE g (k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY 10), ts DATE, "
+        "y INT GENERATED ALWAYS AS (year(ts)), v STRING DEFAULT 'none') USING delta"
+    )
+    spark.sql("INSERT INTO g (ts) VALUES (DATE'2026-01-01')")
+    spark.sql("INSERT INTO g (ts, v) VALUES (DATE'2025-01-01', DEFAULT)")
+    spark.sql("INSERT INTO g VALUES (DATE'2024-01-01', 'x')")
+    found = rows("SELECT y, v FROM g")
+    assert found == [(2024, "x"), (2025, "none"), (2026, "none")]
+    assert sorted({row[0] % 10 for row in rows("SELECT k FROM g")}) == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("INSERT INTO t VALUES (1)", InvalidArgument, "1 columns"),
+        ("INSERT INTO t (id, nope) VALUES (1, 2)", InvalidArgument, "nope"),
+        ("INSERT INTO t REPLACE USING (id) SELECT 1, 'a'", UnsupportedFeature, "REPLACE USING"),
+        ("UPDATE t SET nope = 1", InvalidArgument, "nope"),
+        ("UPDATE t SET id", InvalidArgument, "line 1, column"),
+        ("DELETE FROM t WHERE", InvalidArgument, "a condition"),
+        ("MERGE INTO t USING news ON t.id = news.id", InvalidArgument, "WHEN"),
+        ("MERGE INTO t USING news ON t.id = news.id WHEN MATCHED THEN INSERT *", InvalidArgument, "UPDATE or DELETE"),
+        ("DELETE FROM t WHERE id = :x", InvalidArgument, "no value"),
+    ],
+)
+def test_mistakes_are_named_and_change_nothing(
+    spark: SparkSession, rows: Rows, table: str, text: str, error: type[Exception], says: str
+) -> None:
+    before = rows("SELECT * FROM t")
+    with pytest.raises(error, match=says):
+        spark.sql(text, {"y": 1}) if ":x" in text else spark.sql(text)
+    assert rows("SELECT * FROM t") == before
+
+
+def test_values_are_assigned_as_the_session_says(
+    spark: SparkSession, rows: Rows, table: str, conf: Callable[[str, str], None]
+) -> None:
+    conf("spark.sql.storeAssignmentPolicy", "ANSI")
+    with pytest.raises(Exception, match=r"(?i)cast|assign|type"):
+        spark.sql("INSERT INTO t VALUES ('no number', 'x')")
+    spark.sql("INSERT INTO t VALUES (CAST(7 AS BIGINT), 'seven')")
+    assert ids(rows) == [0, 1, 2, 3, 4, 5, 7]
+
+
+def test_a_rule_holds_for_statements(spark: SparkSession, rows: Rows, db: str) -> None:
+    spark.sql("CREATE TABLE n (id INT NOT NULL) USING delta")
+    with pytest.raises(InvariantViolationException):
+        spark.sql("INSERT INTO n VALUES (NULL)")
+    assert rows("SELECT * FROM n") == []

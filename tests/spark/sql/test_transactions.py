@@ -1,0 +1,187 @@
+"""Lakes by name, and transactions between BEGIN and COMMIT: one timestamp, which is the time in every statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import slackwater
+from slackwater.errors import InvalidArgument, OperationNotAllowed, TableNotFound, UnsupportedFeature
+
+pytestmark = [pytest.mark.spark]
+
+Rows = Callable[..., list[tuple[Any, ...]]]
+
+
+def elsewhere(work: Callable[[], Any]) -> Any:
+    """What another thread finds, which is in no transaction of this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def counted(lake: slackwater.Lake, name: str) -> int:
+    """How many rows others see."""
+    number: int = elsewhere(lambda: lake.table(name).toDF().count())
+    return number
+
+
+def test_tables_of_a_lake_are_named_by_it(spark: SparkSession, rows: Rows, lake: slackwater.Lake) -> None:
+    spark.sql("INSERT INTO lake.stock (sku, qty) VALUES ('a', 1), ('b', 2)")
+    assert rows("SELECT sku, lake.stock.qty FROM LAKE.stock WHERE stock.qty > 1") == [("b", 2)]
+    spark.sql("USE lake")
+    spark.sql("UPDATE stock SET qty = 5 WHERE sku = 'a'")
+    assert spark.table("stock").where("qty = 5").count() == 1
+    spark.sql("CREATE TABLE sums AS SELECT sum(qty) AS q FROM stock")
+    assert rows("SELECT * FROM sums") == [(7,)]
+    spark.range(2).write.format("delta").saveAsTable("numbers")
+    assert lake.table("numbers").toDF().count() == 2
+    with pytest.raises(TableNotFound, match="SHOW TABLES IN lake"):
+        spark.sql("SELECT * FROM missing")
+
+
+def test_use_of_something_else_leaves_the_lake(spark: SparkSession, rows: Rows, lake: slackwater.Lake, db: str) -> None:
+    spark.sql("CREATE TABLE stock USING delta AS SELECT 'here' AS v")
+    spark.sql("USE lake")
+    assert "sku" in spark.table("stock").columns
+    assert rows(f"SELECT v FROM {db}.stock") == [("here",)]
+    spark.sql(f"USE {db}")
+    assert rows("SELECT v FROM stock") == [("here",)]
+
+
+def test_a_transaction_is_all_or_nothing(spark: SparkSession, rows: Rows, lake: slackwater.Lake) -> None:
+    spark.sql("USE lake")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO stock VALUES ('a', 1, current_timestamp())")
+    spark.sql("INSERT INTO orders VALUES (1, 'a')")
+    assert rows("SELECT sku, qty FROM stock") == [("a", 1)]
+    assert spark.table("lake.orders").count() == 1
+    assert counted(lake, "stock") == 0
+    spark.sql("COMMIT")
+    assert (counted(lake, "stock"), counted(lake, "orders")) == (1, 1)
+    spark.sql("BEGIN TRANSACTION ON lake")
+    spark.sql("DELETE FROM stock")
+    spark.sql("MERGE INTO orders USING stock ON orders.sku = stock.sku WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    assert rows("SELECT count(*) FROM orders") == [(0,)]
+    spark.sql("ROLLBACK TRANSACTION")
+    assert (counted(lake, "stock"), counted(lake, "orders")) == (1, 1)
+
+
+def test_there_is_one_time_in_a_transaction(spark: SparkSession, rows: Rows, lake: slackwater.Lake) -> None:
+    spark.sql("USE lake")
+    spark.sql("INSERT INTO stock VALUES ('old', 1, NULL)")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO stock VALUES ('a', 1, current_timestamp())")
+    spark.sql("UPDATE stock SET at = now() WHERE sku = 'old'")
+    asked = rows("SELECT CAST(current_timestamp() AS STRING), CAST(current_date AS STRING) FROM range(1)")
+    spark.sql("COMMIT")
+    (committed,) = rows("SELECT CAST(max(at) AS STRING), CAST(to_date(min(at)) AS STRING) FROM stock")
+    assert asked == [committed]
+    stamped = {row.timestamp for name in ("stock",) for row in lake.table(name).history(1).collect()}
+    assert stamped == {row.at for row in lake.table("stock").toDF().collect()}
+    moment = committed[0]
+    assert rows(f"SELECT count(*) FROM stock FOR SYSTEM_TIME AS OF TIMESTAMP '{moment}'") == [(2,)]
+    assert rows(f"SELECT count(*) FROM stock TIMESTAMP AS OF TIMESTAMP '{moment}' - INTERVAL 1 MILLISECOND") == [(1,)]
+
+
+def test_an_error_rolls_back_and_says_so(spark: SparkSession, rows: Rows, lake: slackwater.Lake) -> None:
+    spark.sql("USE lake")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO orders VALUES (1, 'a')")
+    with pytest.raises(Exception, match="nope") as raised:
+        spark.sql("SELECT nope FROM orders")
+    notes = getattr(raised.value, "__notes__", [""])
+    assert "rolled back" in notes[-1]
+    with pytest.raises(OperationNotAllowed, match="rolled back"):
+        spark.sql("COMMIT")
+    assert counted(lake, "orders") == 0
+    spark.sql("INSERT INTO orders VALUES (2, 'b')")
+    assert counted(lake, "orders") == 1
+
+
+def test_transactions_are_not_nested(spark: SparkSession, lake: slackwater.Lake) -> None:
+    with pytest.raises(OperationNotAllowed, match="no transaction is open"):
+        spark.sql("COMMIT")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO lake.orders VALUES (1, 'a')")
+    with pytest.raises(OperationNotAllowed, match="open in this session already"):
+        spark.sql("BEGIN TRANSACTION")
+    with pytest.raises(OperationNotAllowed):
+        spark.sql("COMMIT")
+    assert counted(lake, "orders") == 0
+
+
+def test_settings_of_the_next_transaction(spark: SparkSession, lake: slackwater.Lake) -> None:
+    spark.sql("SET TRANSACTION ISOLATION LEVEL SNAPSHOT, CONTROL LOCKING WRITES (lake.stock, orders)")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO lake.stock VALUES ('a', 1, NULL)")
+    spark.sql("COMMIT TRANSACTION")
+    assert counted(lake, "stock") == 1
+    with pytest.raises(InvalidArgument, match="SERIALIZABLE or SNAPSHOT"):
+        spark.sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+
+def test_another_session_is_not_inside(spark: SparkSession, rows: Rows, lake: slackwater.Lake) -> None:
+    other = slackwater.enable(spark.newSession())
+    with pytest.raises(Exception, match=r"(?i)lake"):
+        other.sql("SELECT * FROM lake.stock").collect()
+    lake.attach(other, "their")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO lake.stock VALUES ('a', 1, NULL)")
+    assert counted(lake, "stock") == 0
+    assert elsewhere(lambda: other.sql("SELECT * FROM their.stock").count()) == 0
+    with pytest.raises(OperationNotAllowed, match="no transaction"):
+        other.sql("COMMIT")
+    spark.sql("COMMIT")
+    assert counted(lake, "stock") == 1
+    lake.detach(other)
+
+
+def test_a_query_of_a_transaction_reads_no_more_than_it_must(
+    spark: SparkSession, rows: Rows, lake: slackwater.Lake
+) -> None:
+    spark.sql("USE lake")
+    lake.create_table("parts", "id INT, p INT", partition_by=["p"])
+    spark.sql("INSERT INTO parts VALUES (1, 1), (2, 2)")
+    spark.sql("BEGIN TRANSACTION")
+    assert rows("SELECT id FROM parts WHERE p = 1") == [(1,)]
+    spark.sql("INSERT INTO orders VALUES (1, 'a')")
+    # Another writer changes what was not read: both may count.
+    lake_again = slackwater.enable(spark.newSession())
+    lake.attach(lake_again, "their")
+    elsewhere(lambda: lake_again.sql("DELETE FROM their.parts WHERE p = 2"))
+    spark.sql("COMMIT")
+    assert counted(lake, "orders") == 1
+    lake.detach(lake_again)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("DROP TABLE lake.stock", UnsupportedFeature, "release"),
+        ("CREATE OR REPLACE TABLE lake.stock (id INT)", UnsupportedFeature, "not replaced"),
+        ("BEGIN TRANSACTION ON nowhere", InvalidArgument, "attached as nowhere"),
+    ],
+)
+def test_what_a_lake_does_not_do_by_sql(
+    spark: SparkSession, lake: slackwater.Lake, text: str, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        spark.sql(text)
+
+
+def test_a_lake_has_one_name_at_a_time(spark: SparkSession, lake: slackwater.Lake, tmp_path: Any) -> None:
+    with slackwater.Lake.open(tmp_path / "other", spark=spark) as other:
+        with pytest.raises(InvalidArgument, match="another lake is attached"):
+            other.attach(spark)
+        with pytest.raises(InvalidArgument, match="spark_catalog"):
+            other.attach(spark, "spark_catalog")
+        with pytest.raises(InvalidArgument, match="dots"):
+            other.attach(spark, "a.b")
+    spark.sql("BEGIN TRANSACTION")
+    with pytest.raises(OperationNotAllowed, match="COMMIT or ROLLBACK"):
+        lake.detach(spark)
+    spark.sql("ROLLBACK")
