@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.tokens import Cursor, SqlName
+from slackwater.sql.tokens import BEFORE_OPERANDS, Cursor, SqlName, is_behind_dot
 
 UPDATE, DELETE, INSERT = "update", "delete", "insert"
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
+_QUERY = ("SELECT", "VALUES", "TABLE", "FROM", "WITH")
+_COMPARISONS = ("=", "==", "<=>", "<", "<=", ">", ">=", "<>", "!=", "IS", "IN")
 _ALIAS_ENDS = ("WHERE", "SET", "USING", "ON", "WHEN")
 
 
@@ -57,7 +59,8 @@ class Merge:
 class Insert:
     """INSERT: `columns` None where none are named, `replaces` the condition or columns of a REPLACE.
 
-    `query` is everything that gives the rows, common tables before INSERT included.
+    `query` is everything that gives the rows, common tables before INSERT included. `alias` and `query_alias` are the
+    names of the table and the rows in `replace_on`.
     """
 
     table: SqlName
@@ -70,6 +73,8 @@ class Insert:
     replace_using: tuple[str, ...] | None
     replace_on: str | None
     query: str
+    alias: str | None = None
+    query_alias: str | None = None
 
 
 def delete_of(cursor: Cursor) -> Delete:
@@ -99,9 +104,9 @@ def merge_of(cursor: Cursor) -> Merge:
     cursor.expect("INTO")
     table, alias = cursor.name(), _alias(cursor)
     cursor.expect("USING")
-    source = cursor.until("ON")
+    source = _some(cursor, "a table or a query in parentheses", "ON")
     cursor.expect("ON")
-    condition = cursor.until("WHEN")
+    condition = _some(cursor, "a condition", "WHEN")
     clauses = []
     while cursor.takes("WHEN"):
         clauses.append(_clause(cursor))
@@ -122,10 +127,11 @@ def insert_of(cursor: Cursor) -> Insert:
     cursor.takes("TABLE")
     table = cursor.name()
     partition = cursor.group() if cursor.takes("PARTITION") else None
-    if cursor.sees("IF"):
+    if cursor.sees("IF", "NOT", "EXISTS"):
         raise cursor.unexpected("rows: IF NOT EXISTS is of other formats")
     by_name = cursor.takes("BY", "NAME")
     columns = None
+    alias = _insert_alias(cursor)
     if cursor.sees("(") and not _opens_query(cursor):
         start, stop = cursor.group_places()
         columns = tuple(_names(cursor, start, stop))
@@ -138,23 +144,62 @@ def insert_of(cursor: Cursor) -> Insert:
         using = tuple(_names(cursor, *cursor.group_places()))
     elif cursor.takes("REPLACE", "ON"):
         on = _until_query(cursor)
-    query = cursor.rest()
+    query, query_alias = _rows(cursor, common, is_named=on is not None)
+    return Insert(table, overwrites, columns, by_name, evolves, partition, where, using, on, query, alias, query_alias)
+
+
+def _rows(cursor: Cursor, common: str, is_named: bool) -> tuple[str, str | None]:
+    """The query at the cursor, with the common tables before INSERT, and the alias behind it, if it `is_named`."""
+    opens_with, alias = cursor.sees("WITH"), None
+    if is_named and cursor.sees("("):
+        start = cursor.at
+        cursor.group_places()
+        query = cursor.between(start, cursor.at)
+        alias = _alias(cursor)
+        cursor.done()
+    else:
+        query = cursor.rest()
     if not query:
         raise cursor.unexpected("rows: VALUES or a query")
-    return Insert(
-        table, overwrites, columns, by_name, evolves, partition, where, using, on, f"{common} {query}".strip()
-    )
+    # Of two WITH the inner one knows what the outer one defines.
+    return (f"{common} ({query})" if common and opens_with else f"{common} {query}".strip()), alias
+
+
+def _insert_alias(cursor: Cursor) -> str | None:
+    """The alias of the table, which only goes with REPLACE ON."""
+    if cursor.sees("AS"):
+        return _alias(cursor)
+    is_alias = not cursor.is_done and cursor.tokens[cursor.at].is_name and cursor.ahead(1) == "REPLACE"
+    return _alias(cursor) if is_alias and not cursor.sees("REPLACE", "ON") else None
 
 
 def _until_query(cursor: Cursor) -> str:
-    return cursor.until("SELECT", "VALUES", "TABLE", "FROM", "WITH")
+    """The condition before a query, which may begin with a parenthesis too; steps to it."""
+    start = cursor.at
+    while not cursor.is_done and not (cursor.at > start and _begins_rows(cursor)):
+        if cursor.sees("("):
+            cursor.group_places()
+        else:
+            cursor.at += 1
+    if cursor.at == start:
+        raise cursor.unexpected("a condition")
+    return cursor.between(start, cursor.at)
+
+
+def _begins_rows(cursor: Cursor) -> bool:
+    """Whether the rows begin at the cursor: not where a condition must go on, nor in IS DISTINCT FROM."""
+    before = cursor.ahead(-1)
+    if before in BEFORE_OPERANDS or before in ("IN", "EXISTS", "DISTINCT") or is_behind_dot(cursor.tokens, cursor.at):
+        return False
+    return _opens_query(cursor)
 
 
 def _opens_query(cursor: Cursor) -> bool:
     offset = 0
     while cursor.ahead(offset) == "(":
         offset += 1
-    return cursor.ahead(offset) in ("SELECT", "VALUES", "TABLE", "FROM", "WITH")
+    # A column may have such a name.
+    return cursor.ahead(offset) in _QUERY and cursor.ahead(offset + 1) not in (",", ")", ".", *_COMPARISONS)
 
 
 def _names(cursor: Cursor, start: int, stop: int) -> list[str]:
@@ -191,9 +236,7 @@ def _assignments(cursor: Cursor, ends: tuple[str, ...]) -> dict[str, str]:
         column = cursor.name("a column").text
         if not cursor.takes("=") and not cursor.takes("=="):
             raise cursor.unexpected("=")
-        value = cursor.until(",", *ends)
-        if not value:
-            raise cursor.unexpected("a value")
+        value = _some(cursor, "a value", ",", *ends)
         if column in values:
             raise InvalidArgument(f"the column {column} is assigned more than once")
         values[column] = value
@@ -207,10 +250,11 @@ def _clause(cursor: Cursor) -> Clause:
     else:
         cursor.expect("NOT", "MATCHED")
         kind = NOT_MATCHED_BY_SOURCE if cursor.takes("BY", "SOURCE") else NOT_MATCHED
-        cursor.takes("BY", "TARGET")
+        if kind == NOT_MATCHED:
+            cursor.takes("BY", "TARGET")
     condition = None
     if cursor.takes("AND"):
-        condition = cursor.until("THEN")
+        condition = _some(cursor, "a condition", "THEN")
     cursor.expect("THEN")
     action = cursor.takes_one("UPDATE", "DELETE", "INSERT")
     if action is None or (action == "INSERT") != (kind == NOT_MATCHED):
@@ -219,7 +263,7 @@ def _clause(cursor: Cursor) -> Clause:
         return Clause(kind, DELETE, condition, None)
     if action == "UPDATE":
         cursor.expect("SET")
-        if cursor.takes("*"):
+        if kind == MATCHED and cursor.takes("*"):
             return Clause(kind, UPDATE, condition, None)
         return Clause(kind, UPDATE, condition, _assignments(cursor, ("WHEN",)))
     if cursor.takes("*"):
@@ -238,7 +282,15 @@ def _clause(cursor: Cursor) -> Clause:
 def split_values(cursor: Cursor, start: int, stop: int) -> list[str]:
     """The expressions that commas join, of the tokens between two indexes."""
     inner = Cursor(cursor.text, cursor.tokens, start, stop)
-    found = [inner.until(",")]
+    found = [_some(inner, "a value", ",")]
     while inner.takes(","):
-        found.append(inner.until(","))
+        found.append(_some(inner, "a value", ","))
+    return found
+
+
+def _some(cursor: Cursor, what: str, *ends: str) -> str:
+    """The text up to the next of `ends`, which is not empty."""
+    found = cursor.until(*ends)
+    if not found:
+        raise cursor.unexpected(what)
     return found

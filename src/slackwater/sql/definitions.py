@@ -14,7 +14,10 @@ CREATE, CREATE_IF_NOT_EXISTS, REPLACE, CREATE_OR_REPLACE = (
     "replace",
     "create or replace",
 )
-_COLUMN_WORDS = ("NOT", "NULL", "GENERATED", "DEFAULT", "COMMENT", "FIRST", "AFTER", ",")
+_CONSTRAINTS = ("PRIMARY", "FOREIGN", "UNIQUE", "CHECK", "REFERENCES")
+_TABLE_CONSTRAINTS = (("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("UNIQUE", "("), ("CHECK", "("))
+_COLUMN_WORDS = ("NOT", "NULL", "GENERATED", "DEFAULT", "COMMENT", "FIRST", "AFTER", "CONSTRAINT", *_CONSTRAINTS, ",")
+_QUERY = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "(")
 
 
 @dataclass(frozen=True)
@@ -114,10 +117,9 @@ def _clause(cursor: Cursor, found: dict[str, object]) -> None:
         cursor.rest()
     else:
         cursor.takes("AS")
-        query = cursor.rest()
-        if not query:
+        if cursor.ahead() not in _QUERY:
             raise cursor.unexpected("a query behind AS")
-        found["query"] = query
+        found["query"] = cursor.rest()
 
 
 def _paths(cursor: Cursor) -> tuple[str, ...]:
@@ -151,10 +153,10 @@ def columns_between(cursor: Cursor, start: int, stop: int) -> tuple[ColumnDefini
 
 def column_of(cursor: Cursor) -> ColumnDefinition:
     """The definition of the column that comes next."""
-    if cursor.ahead() in ("CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE") or cursor.sees("CHECK", "("):
-        raise UnsupportedFeature(
-            "constraints in CREATE TABLE: create the table, and use ALTER TABLE … ADD CONSTRAINT name CHECK (…)"
-        )
+    if any(cursor.sees(*words) for words in _TABLE_CONSTRAINTS) or (
+        cursor.sees("CONSTRAINT") and cursor.ahead(2) in _CONSTRAINTS
+    ):
+        raise _constraint()
     name = cursor.name("a column")
     found: dict[str, object] = {"name": name, "type": _type(cursor)}
     while not cursor.is_done and cursor.ahead() != ",":
@@ -163,16 +165,38 @@ def column_of(cursor: Cursor) -> ColumnDefinition:
         elif cursor.takes("NULL"):
             found["nullable"] = True
         elif cursor.takes("DEFAULT"):
-            found["default"] = cursor.until("COMMENT", "NOT", "GENERATED", "FIRST", "AFTER", ",")
+            found["default"] = _default(cursor)
         elif cursor.takes("COMMENT"):
             found["comment"] = cursor.literal()
         elif cursor.takes("FIRST"):
             found["first"] = True
         elif cursor.takes("AFTER"):
             found["after"] = cursor.name("a column").parts[-1]
+        elif cursor.ahead() in ("CONSTRAINT", *_CONSTRAINTS):
+            raise _constraint()
         else:
             _generation(cursor, found)
     return ColumnDefinition(**found)  # type: ignore[arg-type]
+
+
+def _constraint() -> UnsupportedFeature:
+    return UnsupportedFeature(
+        "constraints in CREATE TABLE: create the table, and use ALTER TABLE … ADD CONSTRAINT name CHECK (…)"
+    )
+
+
+def _default(cursor: Cursor) -> str:
+    """The expression behind DEFAULT; NOT and NULL may be in it, NOT NULL behind an operand ends it."""
+    start = cursor.at
+    while True:
+        cursor.at = cursor.place_of("COMMENT", "NOT", "GENERATED", "FIRST", "AFTER", ",")
+        goes_on = cursor.sees("NOT") and (cursor.ahead(1) != "NULL" or cursor.ahead(-1) == "IS" or cursor.at == start)
+        if not goes_on:
+            break
+        cursor.at += 1
+    if cursor.at == start:
+        raise cursor.unexpected("a value")
+    return cursor.between(start, cursor.at)
 
 
 def _generation(cursor: Cursor, found: dict[str, object]) -> None:
@@ -209,13 +233,21 @@ def _identity(cursor: Cursor, always: bool) -> Identity:
         inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places())
         while not inner.is_done:
             if inner.takes("START", "WITH"):
-                start = int(inner.number())
+                start = _whole(inner)
             elif inner.takes("INCREMENT", "BY"):
-                step = int(inner.number())
+                step = _whole(inner)
             else:
                 raise inner.unexpected("START WITH or INCREMENT BY")
             inner.takes(",")
     return Identity(always, start, step)
+
+
+def _whole(cursor: Cursor) -> int:
+    found = cursor.number("a whole number")
+    try:
+        return int(found)
+    except ValueError:
+        raise InvalidArgument(f"a whole number was expected in IDENTITY, found {found}") from None
 
 
 def properties_of(cursor: Cursor) -> dict[str, str]:
@@ -227,12 +259,13 @@ def properties_of(cursor: Cursor) -> dict[str, str]:
         inner.takes("=") or inner.takes("==")
         if inner.is_done or inner.ahead() == ",":
             raise inner.unexpected(f"a value of {key}")
-        if inner.sees_literal():
-            found[key] = inner.literal()
-        else:
-            found[key] = inner.until(",")
+        if key in found:
+            raise InvalidArgument(f"the property {key} is given more than once")
+        found[key] = inner.literal() if inner.sees_literal() else inner.until(",")
         if not inner.takes(","):
             inner.done()
+        elif inner.is_done:
+            raise inner.unexpected("a key")
     return found
 
 
@@ -248,4 +281,4 @@ def property_keys(cursor: Cursor) -> list[str]:
 
 def property_key(cursor: Cursor) -> str:
     """The key of a property that comes next, in quotes or as a name."""
-    return cursor.literal() if cursor.sees_literal() else ".".join(cursor.name("a key").parts)
+    return cursor.one_literal() if cursor.sees_literal() else ".".join(cursor.name("a key").parts)

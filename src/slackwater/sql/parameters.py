@@ -10,7 +10,7 @@ from typing import Any
 
 from slackwater.errors import InvalidArgument
 from slackwater.sql.relations import Replacement, replaced
-from slackwater.sql.tokens import tokens_of
+from slackwater.sql.tokens import BEFORE_OPERANDS, SIGN, WORD, Token, tokens_of
 
 
 def with_literals(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
@@ -26,21 +26,63 @@ def with_literals(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
             follows = tokens[at + 1] if tokens is not None and at + 1 < len(tokens) else None
             if token.upper != ":" or follows is None or not follows.is_name or follows.start != token.end:
                 continue
-            # `a:b` is a path into a variant; a parameter stands by itself.
-            if at and tokens is not None and tokens[at - 1].end == token.start and tokens[at - 1].upper not in _OPENING:
+            # `a:b` is a path into a variant, or the type of a field; a parameter stands by itself.
+            before = tokens[at - 1] if tokens is not None and at else None
+            if before is not None and before.end == token.start and _ends_operand(before):
                 continue
             if follows.value not in args:
-                raise InvalidArgument(f"the parameter :{follows.value} has no value in args: {sorted(args)}")
-            found.append(Replacement(token.start, follows.end, sql_literal(args[follows.value])))
+                known = ", ".join(map(str, args))
+                raise InvalidArgument(f"the parameter :{follows.value} has no value in args: {known}")
+            found.append(_replacement(text, token.start, follows.end, args[follows.value]))
         elif token.upper == "?":
             if count >= len(args):
                 raise InvalidArgument(f"args has {len(args)} values, and the statement more ? than that")
-            found.append(Replacement(token.start, token.end, sql_literal(args[count])))
+            found.append(_replacement(text, token.start, token.end, args[count]))
             count += 1
     return replaced(text, found)
 
 
-_OPENING = frozenset({"(", ",", "=", "<", ">", "+", "-", "*", "/", "<=", ">=", "<>", "!=", "==", "<=>", "||", "["})
+# Words behind which a parameter may stand without a space.
+_BEFORE_PARAMETERS = BEFORE_OPERANDS | {
+    "ALL",
+    "DISTINCT",
+    "WHERE",
+    "HAVING",
+    "ON",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "CASE",
+    "BY",
+}
+_BEFORE_PARAMETERS |= {
+    "LIMIT",
+    "OFFSET",
+    "IN",
+    "IS",
+    "OF",
+    "FROM",
+    "TO",
+    "VALUES",
+    "INTERVAL",
+    "ESCAPE",
+    "DEFAULT",
+    "AS",
+}
+
+
+def _ends_operand(token: Token) -> bool:
+    if token.kind == WORD:
+        return token.upper not in _BEFORE_PARAMETERS
+    return token.kind != SIGN or token.upper in (")", "]")
+
+
+def _replacement(text: str, start: int, end: int, value: Any) -> Replacement:
+    """The value in place of a parameter, as a token of its own: `--1` would begin a comment, `r'a'` be another text."""
+    before, behind, literal = text[max(start - 1, 0) : start], text[end : end + 1], sql_literal(value)
+    glued = before.isalnum() or before == "_" or before == literal[:1]
+    is_open = behind.isalnum() or behind == "_" or behind == literal[-1:]
+    return Replacement(start, end, f"{' ' * glued}{literal}{' ' * is_open}")
 
 
 def sql_literal(value: Any) -> str:
@@ -50,10 +92,12 @@ def sql_literal(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            return sql_literal(Decimal(value))
         return f"{value}L" if not -(2**31) <= value < 2**31 else str(value)
     if isinstance(value, float):
         return f"{value!r}D" if math.isfinite(value) else f"double('{value}')"
-    if isinstance(value, Decimal):
+    if isinstance(value, Decimal) and value.is_finite():
         return f"{value}BD"
     if isinstance(value, str):
         return text_literal(value)

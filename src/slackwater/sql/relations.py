@@ -5,45 +5,46 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slackwater.sql.tokens import Token, closing, name_at, quoted_name
+from slackwater.errors import InvalidArgument
+from slackwater.sql.tokens import BEFORE_OPERANDS, TEXT, Token, closing, is_behind_dot, name_at, quoted_name, tokens_of
 from slackwater.sql.travel import Travel, at_suffix, travel_at
 
+# What opens a query; TABLE and VALUES only where a name, or rows, are behind them.
 _QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
-# What ends the list of relations of a block, at its depth.
-_ENDS_FROM = frozenset(
-    {
-        "WHERE",
-        "GROUP",
-        "HAVING",
-        "ORDER",
-        "SORT",
-        "CLUSTER",
-        "DISTRIBUTE",
-        "LIMIT",
-        "OFFSET",
-        "WINDOW",
-        "UNION",
-        "EXCEPT",
-    }
-    | {"MINUS", "INTERSECT", "SELECT", "QUALIFY", "SET", "WHEN", "|>", "INSERT", "PIVOT", "UNPIVOT", ";"}
+# These open a new query behind the one before them.
+_SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "MINUS", "SETMINUS", "INTERSECT"})
+# What ends WHERE, at its depth.
+_ENDS_WHERE = frozenset(
+    {"GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW", "SELECT", "QUALIFY"}
+    | {"INSERT", "|>", ";"}
+    | _SET_OPERATIONS
 )
-_ENDS_WHERE = frozenset(_ENDS_FROM - {"WHERE", "SET", "WHEN"})
+# What ends the list of relations of a block.
+_ENDS_FROM = frozenset({"WHERE", "SET", "WHEN"} | _ENDS_WHERE)
 _JOIN_KINDS = frozenset({"INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL"})
 _NO_ALIAS = frozenset(
     {"ON", "USING", "JOIN", "LATERAL", "TABLESAMPLE", "WATERMARK", "WITH", "AS", "FOR", "DO", "THEN", "END", "ELSE"}
+    | {"PIVOT", "UNPIVOT"}
     | _ENDS_FROM
     | _JOIN_KINDS
 )
-# These open a new query behind the one before them.
-_SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT"})
+# Behind these TABLE is the kind of what a command is about, not a query.
+_BEFORE_KIND = frozenset(
+    {"CREATE", "REPLACE", "EXTERNAL", "TEMPORARY", "TEMP", "GLOBAL", "DROP", "ALTER", "TRUNCATE", "REPAIR", "REFRESH"}
+    | {"CACHE", "LAZY", "UNCACHE", "ANALYZE", "DESC", "DESCRIBE", "SHOW", "INTO", "OVERWRITE", "ON", "LOCK", "UNLOCK"}
+    | {"EXPORT", "IMPORT", "RESTORE", "REORG", "FOR", "OPTIMIZE", "VACUUM", "TO", "RETURNS", "STREAMING", "."}
+)
+_ENDS_QUERY = frozenset({"", ")"}) | _ENDS_FROM
+# Behind a word that is a column, not the begin of a query.
+_BEHIND_COLUMNS = frozenset({"", ")", ",", "."})
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
     """A table in FROM, JOIN or TABLE: its name, where it stands (`start`, `end`, travel included), its alias.
 
-    Without an alias, `alias_at` is where one can be written. `function_end` is set for a function of tables, `f(…)`:
-    the place behind its arguments, which are `arguments`.
+    Without an alias, `alias_at` is where one can be written, if it `takes_alias`. `arguments` are those of a function
+    of tables, `f(…)`; `end` is behind them. Of `IDENTIFIER('a.b')` the parts are those of the name in it.
     """
 
     parts: tuple[str, ...]
@@ -79,16 +80,37 @@ def blocks_of(text: str, tokens: Sequence[Token], start: int = 0, end: int | Non
     """The blocks of all queries in `tokens[start:end]`, sub-queries and common tables included.
 
     Names of common tables are no relations. What only looks like a query gives relations that nobody may know.
-    Raises InvalidArgument for a time travel that does not go on as it must.
+    Raises InvalidArgument for a time travel that does not go on as it must, and for too many queries within queries.
     """
     reader = _Reader(text, tokens)
-    reader.read(start, len(tokens) if end is None else end, frozenset(), reader.new_block())
+    try:
+        reader.read(start, len(tokens) if end is None else end, frozenset())
+    except RecursionError:
+        raise InvalidArgument("the statement has too many queries within queries to be read") from None
     return [block for block in reader.blocks if block.relations]
 
 
 def relations_of(text: str, tokens: Sequence[Token]) -> list[Relation]:
     """The relations of all blocks."""
     return [relation for block in blocks_of(text, tokens) for relation in block.relations]
+
+
+@dataclass(slots=True)
+class _Query:
+    """How far one query is read: what comes next, which common tables are known, what the relations are part of."""
+
+    at: int
+    end: int
+    common: frozenset[str]
+    block: Block
+    # Within the list of relations; before a relation; before one that may be all NULL.
+    in_from: bool = False
+    expects: bool = False
+    nullable: bool = False
+    # Behind the word that opens the query.
+    is_open: bool = False
+    cases: int = 0
+    before: str = ""
 
 
 class _Reader:
@@ -105,58 +127,107 @@ class _Reader:
     def upper(self, at: int) -> str:
         return self.tokens[at].upper if 0 <= at < len(self.tokens) else ""
 
-    def read(self, at: int, end: int, common: frozenset[str], block: Block, in_from: bool = False) -> None:
+    def read(self, at: int, end: int, common: frozenset[str], in_from: bool = False) -> None:
         """Read one query, or the inner of parentheses among relations, which are `in_from` from the start."""
-        expects, nullable, before = in_from, False, ""
-        while at < end:
-            upper = self.upper(at)
-            if self.upper(at - 1) == "." and upper not in ("(", ")"):
-                at += 1
-            elif upper == "WITH" and not in_from:
-                at, common = self._common_tables(at, end, common)
-            elif expects and upper not in ("LATERAL", "STREAM"):
-                at, expects = self._relation(at, end, common, block, nullable), False
-                in_from = True
-            elif upper == "FROM" and self._is_clause(at):
-                if block.relations or block.where is not None:
-                    block = self.new_block()
-                expects, in_from, nullable = True, True, False
-                at += 1
-            elif upper == "JOIN":
-                nullable = self._joined(block, at)
-                expects = True
-                at += 1
-            elif upper == "," and in_from:
-                expects, nullable = True, False
-                at += 1
-            elif upper == "TABLE" and before in ("", "(", *_SET_OPERATIONS, "ALL", "DISTINCT", "AS") and not in_from:
-                at = self._named(at + 1, end, common)
-            elif upper == "WHERE" and in_from:
-                at, in_from = self._where(at, end, common, block), False
-            elif upper == "(":
-                at = self._parentheses(at, common)
-            else:
-                block, goes_on = self._word(at, block)
-                in_from = in_from and goes_on
-                at += 1
-            before = upper
+        query = _Query(at, end, common, self.new_block(), in_from, in_from, is_open=in_from)
+        while query.at < end:
+            word = self.upper(query.at)
+            if is_behind_dot(self.tokens, query.at) and word not in ("(", ")"):
+                query.at += 1
+            elif query.expects and word != "LATERAL" and not self._is_stream(query.at):
+                query.at = self._relation(query.at, end, query.common, query.block, query.nullable)
+                query.expects, query.in_from, query.is_open = False, True, True
+            elif word == "(":
+                query.at = self._parentheses(query.at, query.common)
+            elif not query.expects and self.upper(query.at - 1) in BEFORE_OPERANDS and query.at > at:
+                query.cases += word == "CASE"
+                query.at += 1
+            elif self._is_target(query, word):
+                query.at = self._behind_target(query.at)
+                query.is_open = query.in_from = False
+                word = ""
+            elif not self._relations(query, word):
+                self._word(query, word)
+                if word == ";":
+                    query.common = common
+            query.before = word
 
-    def _word(self, at: int, block: Block) -> tuple[Block, bool]:
-        """Step over a word that names no relation; the block that goes on, and whether its relations do."""
-        upper = self.upper(at)
-        goes_on = upper not in _ENDS_FROM
-        if upper == "LATERAL" and self.upper(at + 1) == "VIEW":
-            block.others += 1
-            goes_on = False
-        elif upper in ("PIVOT", "UNPIVOT", "|>", "TABLESAMPLE"):
-            block.is_plain = False
-        if upper in ("SELECT", "|>") and (block.relations or block.where is not None):
-            block = self.new_block()
-        return block, goes_on
+    def _relations(self, query: _Query, word: str) -> bool:
+        """Read what is about relations, if it is that."""
+        if word == "WITH" and not query.in_from and self._opens_common_tables(query.at + 1):
+            query.at, query.common = self._common_tables(query.at, query.end, query.common)
+        elif word == "FROM" and self._is_clause(query.at):
+            self._renew(query)
+            query.expects, query.in_from, query.is_open, query.nullable = True, True, True, False
+            query.at += 1
+        elif word == "JOIN":
+            query.nullable = self._joined(query.block, query.at)
+            query.expects = True
+            query.at += 1
+        elif word == "," and query.in_from:
+            query.expects, query.nullable = True, False
+            query.at += 1
+        elif self._is_table_query(query, word):
+            query.at = self._relation(query.at + 1, query.end, query.common, self.new_block(), takes_alias=False)
+            query.is_open = True
+        elif word == "WHERE" and query.in_from:
+            query.at, query.in_from = self._where(query.at, query.end, query.common, query.block), False
+        else:
+            return False
+        return True
+
+    def _word(self, query: _Query, word: str) -> None:
+        """Step over a word that names no relation."""
+        if word == "CASE":
+            query.cases += 1
+        elif word == "END" and query.cases:
+            query.cases -= 1
+        elif word == "LATERAL" and self.upper(query.at + 1) == "VIEW":
+            query.block.others += 1
+            query.in_from = query.expects = False
+        elif word in ("PIVOT", "UNPIVOT", "|>", "TABLESAMPLE"):
+            query.block.is_plain = False
+        if word in _ENDS_FROM and not (word == "WHEN" and query.cases):
+            query.in_from = False
+        if word in _SET_OPERATIONS or word == ";":
+            query.is_open = False
+        elif word in ("SELECT", "VALUES"):
+            query.is_open = True
+        if word in ("SELECT", "|>", ";"):
+            self._renew(query)
+        query.at += 1
+
+    def _renew(self, query: _Query) -> None:
+        if query.block.relations or query.block.others or query.block.where is not None:
+            query.block = self.new_block()
+
+    def _is_stream(self, at: int) -> bool:
+        """Whether STREAM is the word before a relation, not a table of that name."""
+        if self.upper(at) != "STREAM" or at + 1 >= len(self.tokens):
+            return False
+        behind = self.tokens[at + 1]
+        return behind.upper == "(" or (behind.is_name and behind.upper not in _NO_ALIAS)
 
     def _is_clause(self, at: int) -> bool:
-        """Whether FROM begins a clause: not so in IS DISTINCT FROM, which parentheses of functions are asked first."""
-        return not (self.upper(at - 1) == "DISTINCT" and self.upper(at - 2) in ("IS", "NOT"))
+        """Whether FROM begins a clause: not in IS DISTINCT FROM, nor where another FROM comes next."""
+        if self.upper(at - 1) == "DISTINCT" and self.upper(at - 2) in ("IS", "NOT"):
+            return False
+        is_all = self.upper(at - 1) == "*" and self.upper(at - 2) in ("SELECT", "DISTINCT", "ALL", ",", ".")
+        return is_all or self.upper(at + 1) != "FROM" or self.upper(at + 2) in _ENDS_QUERY
+
+    def _is_table_query(self, query: _Query, word: str) -> bool:
+        if word != "TABLE" or query.is_open or query.before in _BEFORE_KIND or query.at + 1 >= query.end:
+            return False
+        return self.tokens[query.at + 1].is_name
+
+    def _is_target(self, query: _Query, word: str) -> bool:
+        return word in ("INTO", "OVERWRITE") and query.before in ("INSERT", "EVOLUTION")
+
+    def _behind_target(self, at: int) -> int:
+        """The index behind the table that INSERT names, which no query reads."""
+        at += 1 + (self.upper(at + 1) == "TABLE")
+        name = name_at(self.tokens, at)
+        return name.next if name is not None else at
 
     def _joined(self, block: Block, at: int) -> bool:
         """What a JOIN makes of the relations before it; whether the one behind it may be all NULL, or unseen."""
@@ -166,54 +237,76 @@ class _Reader:
             kinds.add(self.upper(at))
             at -= 1
         if kinds & {"RIGHT", "FULL"}:
-            block.relations[:] = [_changed(relation, is_nullable=True) for relation in block.relations]
+            block.relations[:] = [replace(relation, is_nullable=True) for relation in block.relations]
         return bool(kinds & {"LEFT", "FULL", "SEMI", "ANTI"})
 
-    def _relation(self, at: int, end: int, common: frozenset[str], block: Block, nullable: bool) -> int:
+    def _relation(
+        self,
+        at: int,
+        end: int,
+        common: frozenset[str],
+        block: Block,
+        nullable: bool = False,
+        takes_alias: bool = True,
+    ) -> int:
         """Read one relation; the index behind it and its alias."""
-        upper = self.upper(at)
-        if upper == "(":
-            stop = self.closes.get(at, end)
-            if self._opens_query(at + 1):
-                self.read(at + 1, stop, common, self.new_block())
-            else:
-                # Tables within parentheses are joined before the others; their rows keep no order of their own.
-                self.read(at + 1, stop, common, self.new_block(), in_from=True)
+        if self.upper(at) == "(" and at in self.closes:
+            # Tables within parentheses are joined before the others; their rows keep no order of their own.
+            stop = self.closes[at]
+            self.read(at + 1, stop, common, in_from=not self._opens_query(at + 1))
             block.others += 1
-            return stop + 1
-        name = name_at(self.tokens, at) if upper not in ("VALUES", "SELECT", "TABLE") else None
-        if name is None or name.next > end:
+            return self._behind(stop + 1, block)[1]
+        if self.upper(at) == "VALUES" and self._has_rows(at + 1):
             block.others += 1
-            return at + 1 if upper == "TABLE" else at if upper in ("VALUES", "SELECT") else at + 1
-        behind, arguments, travel = name.next, None, None
-        if self.upper(behind) == "(":
-            stop = self.closes.get(behind, end)
+            return self._behind(self._rows(at + 1, end, common), block)[1]
+        named = self._named(at)
+        if named is None or named[1] > end:
+            block.others += 1
+            return at + 1
+        parts, behind = named
+        arguments, travel = None, None
+        if self.upper(behind) == "(" and behind in self.closes:
+            stop = self.closes[behind]
             arguments = self._arguments(behind + 1, stop)
             self._parentheses(behind, common)
             behind = stop + 1
-        elif len(name.parts) == 1 and name.parts[0].lower() in common:
+        elif len(parts) == 1 and parts[0].lower() in common:
             block.others += 1
-            return self._alias(behind)[1]
+            return self._behind(behind, block)[1] if takes_alias else behind
         else:
             found = at_suffix(self.tokens, behind) or travel_at(self.text, self.tokens, behind)
             if found is not None:
                 travel, behind = found
-        place = self.tokens[behind - 1].end
-        while self.upper(behind) in ("TABLESAMPLE", "REPEATABLE") and self.upper(behind + 1) == "(":
-            block.is_plain = False
-            behind = self.closes.get(behind + 1, end) + 1
-        alias_at = self.tokens[behind - 1].end
-        alias, behind = self._alias(behind)
-        relation = Relation(name.parts, name.start, place, alias, alias_at, travel, arguments, nullable)
-        block.relations.append(relation)
+        place = alias_at = self.tokens[behind - 1].end
+        alias = None
+        if takes_alias:
+            alias_at, behind, alias = self._behind(behind, block)
+        start = self.tokens[at].start
+        block.relations.append(Relation(parts, start, place, alias, alias_at, travel, arguments, nullable, takes_alias))
         return behind
 
-    def _named(self, at: int, end: int, common: frozenset[str]) -> int:
-        """Read the table behind TABLE, which takes no alias."""
-        block = self.new_block()
-        behind = self._relation(at, end, common, block, False)
-        block.relations[:] = [_changed(each, takes_alias=False) for each in block.relations]
-        return behind
+    def _named(self, at: int) -> tuple[tuple[str, ...], int] | None:
+        """The parts of the name at an index, or of the one in `IDENTIFIER('…')`, and the index behind."""
+        if self.upper(at) == "IDENTIFIER" and self.upper(at + 1) == "(" and self.closes.get(at + 1) == at + 3:
+            inner = self.tokens[at + 2]
+            named = tokens_of(inner.value) if inner.kind == TEXT else None
+            name = name_at(named, 0) if named else None
+            if named and name is not None and name.next == len(named):
+                rest = name_at(self.tokens, at + 5) if self.upper(at + 4) == "." else None
+                return (name.parts + rest.parts, rest.next) if rest is not None else (name.parts, at + 4)
+        name = name_at(self.tokens, at)
+        if name is None or self.tokens[at].raw.isdigit():
+            return None
+        return name.parts, name.next
+
+    def _behind(self, at: int, block: Block) -> tuple[int, int, str | None]:
+        """Step over options, samples and an alias: where an alias can be written, the index behind, the alias."""
+        while self.upper(at) in ("WITH", "TABLESAMPLE", "REPEATABLE") and at + 1 in self.closes:
+            block.is_plain = block.is_plain and self.upper(at) == "WITH"
+            at = self.closes[at + 1] + 1
+        alias_at = self.tokens[at - 1].end
+        alias, at = self._alias(at)
+        return alias_at, at, alias
 
     def _alias(self, at: int) -> tuple[str | None, int]:
         if self.upper(at) == "AS":
@@ -225,6 +318,31 @@ class _Reader:
         alias = self.tokens[at].value
         at += 1
         return alias, self.closes[at] + 1 if self.upper(at) == "(" and at in self.closes else at
+
+    def _has_rows(self, at: int) -> bool:
+        """Whether VALUES, before this index, has rows, and is no table of that name."""
+        if at >= len(self.tokens):
+            return False
+        token = self.tokens[at]
+        follows = self.tokens[at + 1] if at + 1 < len(self.tokens) else None
+        if token.upper in ("(", "-", "+", ":", "?") or token.kind == TEXT or token.raw[:1].isdigit():
+            return True
+        return token.is_name and follows is not None and (follows.upper in ("(", ",") or follows.kind == TEXT)
+
+    def _rows(self, at: int, end: int, common: frozenset[str]) -> int:
+        """The index behind the rows that begin at an index: there is their alias, or what follows the relation."""
+        start = at
+        while at < end:
+            token = self.tokens[at]
+            if token.upper == "(":
+                at = self._parentheses(at, common)
+                continue
+            before = self.tokens[at - 1]
+            behind_operand = at > start and (before.upper == ")" or before.kind == TEXT or before.raw.isdigit())
+            if token.upper in _NO_ALIAS or token.upper == ")" or (token.is_name and behind_operand):
+                return at
+            at += 1
+        return at
 
     def _arguments(self, at: int, stop: int) -> tuple[str, ...]:
         found, start = [], at
@@ -241,53 +359,73 @@ class _Reader:
     def _parentheses(self, at: int, common: frozenset[str]) -> int:
         """Read what stands in parentheses that are no relation: a sub-query, or arguments, which may hold some."""
         stop = self.closes.get(at, len(self.tokens))
-        if self._opens_query(at + 1) and not (
-            self.upper(at + 1) in ("MAP", "TABLE", "VALUES") and self.upper(at + 2) == "("
-        ):
-            self.read(at + 1, stop, common, self.new_block())
-            return stop + 1
-        inner = at + 1
+        inner = at
         while inner < stop:
-            if self.upper(inner) == "TABLE" and self.upper(inner - 1) in ("(", ",", "=>"):
-                inner = self._table_argument(inner + 1, stop, common)
-            elif self.upper(inner) == "(":
-                inner = self._parentheses(inner, common)
-            else:
-                inner += 1
+            if self.upper(inner) == "(" and self._opens_query(inner + 1):
+                close = self.closes.get(inner, stop)
+                self.read(inner + 1, close, common)
+                inner = close
+            elif self.upper(inner) == "TABLE" and self.upper(inner - 1) in ("(", ",", "=>"):
+                inner = self._table_argument(inner + 1, stop, common) - 1
+            inner += 1
         return stop + 1
 
     def _table_argument(self, at: int, stop: int, common: frozenset[str]) -> int:
-        if self.upper(at) == "(":
-            inner = self.closes.get(at, stop)
-            if self._opens_query(at + 1):
-                self.read(at + 1, inner, common, self.new_block())
-            else:
-                self._named(at + 1, inner, common)
-            return inner + 1
-        return self._named(at, stop, common)
+        """Read `(t)`, `t` or `(query)` behind TABLE in the arguments of a function; the index behind."""
+        if self.upper(at) != "(":
+            is_table = at < stop and self.tokens[at].is_name and self.upper(at - 2) in ("(", ",", "=>")
+            return self._relation(at, stop, common, self.new_block(), takes_alias=False) if is_table else at
+        inner = self.closes.get(at, stop)
+        if self._opens_query(at + 1):
+            self.read(at + 1, inner, common)
+        elif at + 1 < inner:
+            self._relation(at + 1, inner, common, self.new_block(), takes_alias=False)
+        return inner + 1
 
     def _opens_query(self, at: int) -> bool:
+        """Whether a query begins here, within parentheses of its own or not: TABLE and others may be columns too."""
         while self.upper(at) == "(":
             at += 1
-        return self.upper(at) in _QUERY
+        word = self.upper(at)
+        if word in ("SELECT", "WITH", "FROM"):
+            return self.upper(at + 1) not in _BEHIND_COLUMNS
+        if word not in _QUERY or at + 1 >= len(self.tokens):
+            return False
+        follows = self.tokens[at + 1]
+        if word == "TABLE":
+            return follows.is_name
+        return follows.upper == "(" if word in ("MAP", "REDUCE") else self._has_rows(at + 1)
+
+    def _opens_common_tables(self, at: int) -> bool:
+        """Whether `a AS (`, `a (x, y) AS (` or `a (SELECT` begins here, behind WITH."""
+        at += self._is_recursive(at)
+        if at >= len(self.tokens) or not self.tokens[at].is_name:
+            return False
+        return self.upper(self._behind_columns(at + 1)) == "("
+
+    def _is_recursive(self, at: int) -> bool:
+        return self.upper(at) == "RECURSIVE" and self.upper(at + 1) not in ("AS", "(")
+
+    def _behind_columns(self, at: int) -> int:
+        """The index of the parenthesis of a common table, behind the columns, the limit and AS that may be before."""
+        if self.upper(at) == "(" and not self._opens_query(at + 1):
+            at = self.closes.get(at, len(self.tokens)) + 1
+        if self.upper(at) == "MAX" and self.upper(at + 1) == "RECURSION":
+            at += 4
+        return at + (self.upper(at) == "AS")
 
     def _common_tables(self, at: int, end: int, common: frozenset[str]) -> tuple[int, frozenset[str]]:
         """Read `WITH a AS (…), b AS (…)`; the index behind, and the names that are known from there on."""
         at += 1
-        is_recursive = self.upper(at) == "RECURSIVE"
+        is_recursive = self._is_recursive(at)
         at += is_recursive
         while at < end and self.tokens[at].is_name:
             name = self.tokens[at].value.lower()
-            at += 1
-            if self.upper(at) == "(":
-                at = self.closes.get(at, end) + 1
-            while at < end and self.upper(at) not in ("AS", "("):
-                at += 1
-            at += self.upper(at) == "AS"
+            at = self._behind_columns(at + 1)
             if self.upper(at) != "(":
                 return at, common
             stop = self.closes.get(at, end)
-            self.read(at + 1, stop, common | {name} if is_recursive else common, self.new_block())
+            self.read(at + 1, stop, common | {name} if is_recursive else common)
             common |= {name}
             at = stop + 1
             if self.upper(at) != ",":
@@ -297,17 +435,19 @@ class _Reader:
 
     def _where(self, at: int, end: int, common: frozenset[str], block: Block) -> int:
         start, at = at + 1, at + 1
-        while at < end and (self.upper(at) not in _ENDS_WHERE or self.upper(at - 1) == "."):
+        while at < end and not self._ends_where(at):
             at = self._parentheses(at, common) if self.upper(at) == "(" else at + 1
-        block.where = self._text(start, at)
+        block.where = self._text(start, min(at, end))
         return at
+
+    def _ends_where(self, at: int) -> bool:
+        """Whether the condition ends here: not at a column of such a name, which is behind a dot or an operator."""
+        if self.upper(at) not in _ENDS_WHERE or is_behind_dot(self.tokens, at):
+            return False
+        return self.upper(at) in (";", "|>") or self.upper(at - 1) not in BEFORE_OPERANDS
 
     def _text(self, start: int, stop: int) -> str:
         return self.text[self.tokens[start].start : self.tokens[stop - 1].end] if stop > start else ""
-
-
-def _changed(relation: Relation, **changes: bool) -> Relation:
-    return replace(relation, **changes)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

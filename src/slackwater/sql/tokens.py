@@ -15,14 +15,24 @@ WORD, NAME, TEXT, SIGN = "word", "name", "text", "sign"
 _LEXER = re.compile(
     r"(?P<gap>\s+|--(?:\\\r?\n|[^\r\n])*)"
     r"|(?P<comment>/\*)"
-    r"|(?P<text>[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+    r"|(?P<text>[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\")"
     r"|(?P<name>`(?:[^`]|``)*`)"
     r"|(?P<word>\w+)"
     r"|(?P<sign>\|>|<=>|<=|>=|<>|!=|==|=>|->|\|\||::|[^'\"`\w\s])",
     re.DOTALL,
 )
+# Behind these stands an operand, whatever word it is.
+BEFORE_OPERANDS = frozenset(
+    {"SELECT", ",", "AND", "OR", "NOT", "=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "/", "%", "||"}
+    | {"|", "&", "^", "~", "LIKE", "ILIKE", "RLIKE", "BETWEEN", "DIV"}
+)
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
-_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+# A quote that does not end the text is doubled; the other kind of quote is not.
+_ESCAPES = {
+    quote: re.compile(rf"\\(u[0-9A-Fa-f]{{4}}|U[0-9A-Fa-f]{{8}}|[01][0-7]{{2}}|.)|{quote}({quote})", re.DOTALL)
+    for quote in "'\""
+}
+_SURROGATES = re.compile("[\ud800-\udfff]+")
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
@@ -44,7 +54,7 @@ class Token:
         if self.kind == TEXT:
             if self.raw[0] in "rR":
                 return self.raw[2:-1]
-            return _ESCAPE.sub(_unescaped, self.raw[1:-1])
+            return _SURROGATES.sub(_paired, _ESCAPES[self.raw[0]].sub(_unescaped, self.raw[1:-1]))
         return self.raw
 
     @property
@@ -96,6 +106,14 @@ def closing(tokens: Sequence[Token]) -> dict[int, int]:
         elif token.upper == ")" and opened:
             found[opened.pop()] = at
     return found
+
+
+def is_behind_dot(tokens: Sequence[Token], at: int) -> bool:
+    """Whether the token at this index goes on a name, behind a dot that is not the one of `1.`."""
+    if at < 1 or tokens[at - 1].upper != ".":
+        return False
+    ends_number = at > 1 and tokens[at - 2].raw.isdigit() and tokens[at - 2].end == tokens[at - 1].start
+    return not ends_number or tokens[at].start == tokens[at - 1].end
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +204,15 @@ class Cursor:
         return found
 
     def literal(self, what: str = "a text in quotes") -> str:
-        """The value of the text that comes next."""
-        if self.is_done or self.tokens[self.at].kind != TEXT:
+        """The value of the text that comes next; of all that follow one another, as Spark joins them."""
+        found = [self.one_literal(what)]
+        while self.sees_literal():
+            found.append(self.one_literal(what))
+        return "".join(found)
+
+    def one_literal(self, what: str = "a text in quotes") -> str:
+        """The value of the text that comes next, and of no other."""
+        if not self.sees_literal():
             raise self.unexpected(what)
         self.at += 1
         return self.tokens[self.at - 1].value
@@ -233,7 +258,7 @@ class Cursor:
         closes, at, cases = closing(self.tokens[: self.end]), self.at, 0
         while at < self.end:
             upper = self.tokens[at].upper
-            is_word = at == 0 or self.tokens[at - 1].upper != "."
+            is_word = not is_behind_dot(self.tokens, at)
             if upper == "(":
                 at = closes.get(at, self.end - 1)
             elif upper == "CASE" and is_word:
@@ -284,8 +309,13 @@ def _comment_end(text: str, at: int) -> int | None:
     return None
 
 
+def _paired(match: re.Match[str]) -> str:
+    """Two halves of one character, that were escaped one by one, as that character."""
+    return match[0].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _unescaped(match: re.Match[str]) -> str:
-    code = match[1]
+    code = match[1] or match[2]
     if len(code) > 1:
         number = int(code[1:], 16) if code[0] in "uU" else int(code, 8)
         return chr(number) if number <= 0x10FFFF else "\ufffd"

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.tokens import TEXT, WORD, Token, closing
+from slackwater.sql.tokens import TEXT, WORD, Token, closing, is_behind_dot, name_at
 
 VERSION, TIMESTAMP, SYSTEM_TIME = "version", "timestamp", "system time"
 FROM_TO, BETWEEN, AT = "from to", "between", "at"
 _VERSIONS, _TIMES = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
 _UNITS = re.compile(r"(?i)(?:year|quarter|month|week|day|hour|minute|second|millisecond|microsecond|nanosecond)s?\Z")
-_OPERATORS = ("+", "-", "*", "/", "||")
+_OPERATORS = ("+", "-", "*", "/", "%", "||", "&", "|", "^", "DIV")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def at_suffix(tokens: Sequence[Token], at: int) -> tuple[Travel, int] | None:
 
 def _text(text: str, tokens: Sequence[Token], start: int, stop: int) -> str:
     if stop <= start:
-        raise InvalidArgument(f"a time or a version is missing behind AS OF, in: {text.strip()[:200]}")
+        raise InvalidArgument(f"a time or a version is missing in the time travel of: {text.strip()[:200]}")
     return text[tokens[start].start : tokens[stop - 1].end]
 
 
@@ -77,8 +77,8 @@ def _expression_end(tokens: Sequence[Token], at: int) -> int:
     """The index behind the expression that begins at `at`: operands that signs join, not what follows them."""
     while True:
         behind = _operand_end(tokens, at)
-        while behind + 1 < len(tokens) and tokens[behind].upper == "::":
-            behind += 2
+        while behind + 1 < len(tokens) and tokens[behind].upper in ("::", ".", "["):
+            behind = _postfix_end(tokens, behind)
         if behind == at or behind >= len(tokens) or tokens[behind].upper not in _OPERATORS:
             return behind
         at = behind + 1
@@ -87,27 +87,60 @@ def _expression_end(tokens: Sequence[Token], at: int) -> int:
 def _operand_end(tokens: Sequence[Token], at: int) -> int:
     if at >= len(tokens):
         return at
+    while at + 1 < len(tokens) and tokens[at].upper in ("-", "+", "~", ":"):
+        at += 1
     token = tokens[at]
-    if token.upper in ("-", "+", ":"):
-        return _operand_end(tokens, at + 1)
     if token.upper == "?":
         return at + 1
     if token.upper == "(":
-        return closing(tokens).get(at, len(tokens) - 1) + 1
+        return _group_end(tokens, at)
     if token.upper == "INTERVAL":
         return _interval_end(tokens, at + 1)
+    if token.upper == "CASE":
+        return _case_end(tokens, at + 1)
     if token.kind == TEXT:
-        return at + 1
+        return _texts_end(tokens, at)
     if not token.is_name:
         return at
-    follows = tokens[at + 1] if at + 1 < len(tokens) else None
-    if follows is not None and follows.kind == TEXT:
-        return at + 2
-    if follows is not None and follows.upper == "(":
-        return closing(tokens).get(at + 1, len(tokens) - 1) + 1
-    if follows is not None and follows.upper == "." and token.raw.isdigit():
-        return at + 3
-    return at + 1
+    if token.raw.isdigit() and at + 1 < len(tokens) and tokens[at + 1].upper == ".":
+        return at + 3 if at + 2 < len(tokens) and is_behind_dot(tokens, at + 2) else at + 2
+    name = name_at(tokens, at)
+    behind = at + 1 if name is None else name.next
+    if behind < len(tokens) and tokens[behind].upper == "(":
+        return _group_end(tokens, behind)
+    return _texts_end(tokens, behind)
+
+
+def _group_end(tokens: Sequence[Token], at: int) -> int:
+    return closing(tokens).get(at, len(tokens) - 1) + 1
+
+
+def _texts_end(tokens: Sequence[Token], at: int) -> int:
+    """Behind texts that follow one another: they are one."""
+    while at < len(tokens) and tokens[at].kind == TEXT:
+        at += 1
+    return at
+
+
+def _postfix_end(tokens: Sequence[Token], at: int) -> int:
+    """Behind `::decimal(3, 1)`, `.field` or `[0]`."""
+    if tokens[at].upper == "[":
+        while at < len(tokens) and tokens[at].upper != "]":
+            at += 1
+        return min(at + 1, len(tokens))
+    is_cast = tokens[at].upper == "::"
+    at += 2
+    return _group_end(tokens, at) if is_cast and at < len(tokens) and tokens[at].upper == "(" else at
+
+
+def _case_end(tokens: Sequence[Token], at: int) -> int:
+    """Behind the END of the CASE in which this index is."""
+    depth = 1
+    while at < len(tokens) and depth:
+        if not is_behind_dot(tokens, at):
+            depth += (tokens[at].upper == "CASE") - (tokens[at].upper == "END")
+        at += 1
+    return at
 
 
 def _interval_end(tokens: Sequence[Token], at: int) -> int:
