@@ -150,6 +150,8 @@ def insert_of(cursor: Cursor) -> Insert:
 
 def _rows(cursor: Cursor, common: str, is_named: bool) -> tuple[str, str | None]:
     """The query at the cursor, with the common tables before INSERT, and the alias behind it, if it `is_named`."""
+    if cursor.ahead() not in ("(", "MAP", "REDUCE", *_QUERY):
+        raise cursor.unexpected("rows: VALUES or a query")
     opens_with, alias = cursor.sees("WITH"), None
     if is_named and cursor.sees("("):
         start = cursor.at
@@ -159,8 +161,6 @@ def _rows(cursor: Cursor, common: str, is_named: bool) -> tuple[str, str | None]
         cursor.done()
     else:
         query = cursor.rest()
-    if not query:
-        raise cursor.unexpected("rows: VALUES or a query")
     # Of two WITH the inner one knows what the outer one defines.
     return (f"{common} ({query})" if common and opens_with else f"{common} {query}".strip()), alias
 

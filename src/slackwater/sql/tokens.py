@@ -192,8 +192,9 @@ class Cursor:
 
     def expect(self, *words: str) -> None:
         """Step over these words, which must come next."""
-        if not self.takes(*words):
-            raise self.unexpected(" ".join(words))
+        for place, word in enumerate(words):
+            if not self.takes(word):
+                raise self.unexpected(" ".join(words[place:]))
 
     def name(self, what: str = "the name of a table") -> SqlName:
         """The name that comes next."""
