@@ -5,7 +5,7 @@ text of what is stored (null for NULL), or by `refused` (before any job) or `fai
 own Python, which starts it again by itself.
 """
 
-# ruff: noqa: S608  (statements are put together of what stands in this file)
+
 
 from __future__ import annotations
 

@@ -272,4 +272,4 @@ def _row_ids(spark: SparkSession, path: str) -> Rows:
 
 def _their_row_ids(delta_spark: DeltaSpark, path: str) -> Rows:
     tracked = "_metadata.row_id, _metadata.row_commit_version"
-    return rows_of(delta_spark.sql(f"SELECT *, {tracked} FROM delta.`{path}`").rows)  # noqa: S608
+    return rows_of(delta_spark.sql(f"SELECT *, {tracked} FROM delta.`{path}`").rows)

@@ -103,7 +103,7 @@ def test_delta_spark_changes_our_table_and_we_go_on(
     assert rows_of(ours.read.format("delta").load(path).toArrow()) == rows_of(everything)
     assert everything.num_rows == changed.num_rows + len(feature.batches[2].holds)
     if "rowTracking" in feature.table_features:
-        ids = delta_spark.sql(f"SELECT _metadata.row_id AS id FROM delta.`{path}`").rows["id"]  # noqa: S608
+        ids = delta_spark.sql(f"SELECT _metadata.row_id AS id FROM delta.`{path}`").rows["id"]
         assert ids.null_count == 0
         assert len(ids.unique()) == len(ids)
 
@@ -132,7 +132,7 @@ def test_a_log_that_we_compacted_is_read_by_all(ours: SparkSession, delta_spark:
     delta_spark.run(f"CREATE TABLE delta.`{path}` (id BIGINT) USING delta")
     for number in range(4):
         ours.sql(f"SELECT {number}L AS id").write.format("delta").mode("append").save(path)
-    delta_spark.run(f"DELETE FROM delta.`{path}` WHERE id = 1")  # noqa: S608
+    delta_spark.run(f"DELETE FROM delta.`{path}` WHERE id = 1")
     compact_log(open_store(path), 1, 4)
     delta_spark.forget()
     expected = expected_rows(["id"], [[0], [2], [3]])

@@ -181,7 +181,7 @@ def _table(factory: pytest.TempPathFactory, files: list[Path], schema: StructTyp
 
 
 def _query(table: str, condition: str) -> str:
-    return f"SELECT id FROM {table} WHERE {condition}"  # noqa: S608  (the conditions are those above)
+    return f"SELECT id FROM {table} WHERE {condition}"
 
 
 def _datafusion(root: Path, condition: str) -> list[int]:

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
 
 def values(spark: SparkSession, text: str, names: str) -> DataFrame:
-    return spark.sql(f"select * from values {text} as ({names})")  # noqa: S608  (fixed text of these tests)
+    return spark.sql(f"select * from values {text} as ({names})")
 
 
 # Clauses.
