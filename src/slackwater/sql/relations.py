@@ -34,9 +34,9 @@ _BEFORE_KIND = frozenset(
     | {"CACHE", "LAZY", "UNCACHE", "ANALYZE", "DESC", "DESCRIBE", "SHOW", "INTO", "OVERWRITE", "ON", "LOCK", "UNLOCK"}
     | {"EXPORT", "IMPORT", "RESTORE", "REORG", "FOR", "OPTIMIZE", "VACUUM", "TO", "RETURNS", "STREAMING", "."}
 )
-_ENDS_QUERY = frozenset({"", ")"}) | _ENDS_FROM
+_ENDS_QUERY = frozenset({")"}) | _ENDS_FROM
 # Behind a word that is a column, not the begin of a query.
-_BEHIND_COLUMNS = frozenset({"", ")", ",", "."})
+_BEHIND_COLUMNS = frozenset({")", ",", "."})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,10 @@ class _Reader:
     def upper(self, at: int) -> str:
         return self.tokens[at].upper if 0 <= at < len(self.tokens) else ""
 
+    def _is(self, at: int, words: frozenset[str]) -> bool:
+        """Whether one of the words stands here, or the statement ends."""
+        return at >= len(self.tokens) or self.tokens[at].upper in words
+
     def read(self, at: int, end: int, common: frozenset[str], in_from: bool = False) -> None:
         """Read one query, or the inner of parentheses among relations, which are `in_from` from the start."""
         query = _Query(at, end, common, self.new_block(), in_from, in_from, is_open=in_from)
@@ -213,7 +217,7 @@ class _Reader:
         if self.upper(at - 1) == "DISTINCT" and self.upper(at - 2) in ("IS", "NOT"):
             return False
         is_all = self.upper(at - 1) == "*" and self.upper(at - 2) in ("SELECT", "DISTINCT", "ALL", ",", ".")
-        return is_all or self.upper(at + 1) != "FROM" or self.upper(at + 2) in _ENDS_QUERY
+        return is_all or self.upper(at + 1) != "FROM" or self._is(at + 2, _ENDS_QUERY)
 
     def _is_table_query(self, query: _Query, word: str) -> bool:
         if word != "TABLE" or query.is_open or query.before in _BEFORE_KIND or query.at + 1 >= query.end:
@@ -388,7 +392,7 @@ class _Reader:
             at += 1
         word = self.upper(at)
         if word in ("SELECT", "WITH", "FROM"):
-            return self.upper(at + 1) not in _BEHIND_COLUMNS
+            return not self._is(at + 1, _BEHIND_COLUMNS)
         if word not in _QUERY or at + 1 >= len(self.tokens):
             return False
         follows = self.tokens[at + 1]
