@@ -5,8 +5,6 @@ text of what is stored (null for NULL), or by `refused` (before any job) or `fai
 own Python, which starts it again by itself.
 """
 
-
-
 from __future__ import annotations
 
 import json

@@ -1,4 +1,4 @@
-"""`enable(spark)`: `format("delta")` of readers and writers is answered by this package.
+"""`enable(spark)`: `format("delta")`, names of Delta tables and SQL on them are answered by this package.
 
 PySpark's classes are extended once per process, in each mode. From then on every session of the process is answered
 for, but those that have `spark.slackwater.enabled` = false.
@@ -15,6 +15,7 @@ from typing import Any, overload
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument
+from slackwater.spark.lake.lake import Lake
 from slackwater.spark.read.load import load
 from slackwater.spark.session.modes import frame_of_writer, is_connect
 from slackwater.spark.session.sessions import (
@@ -37,19 +38,20 @@ _extending = threading.RLock()
 
 
 @overload
-def enable(spark: SparkSession) -> SparkSession: ...
+def enable(spark: SparkSession, lake: Lake | None = None) -> SparkSession: ...
 @overload
 def enable(spark: SparkSession.Builder) -> SparkSession.Builder: ...
 @overload
-def enable(spark: None = None) -> SparkSession | None: ...
-def enable(spark: Any = None) -> Any:
-    """Make `spark.read.format("delta")` and `df.write.format("delta")` work in every session of this process.
+def enable(spark: None = None, lake: Lake | None = None) -> SparkSession | None: ...
+def enable(spark: Any = None, lake: Lake | None = None) -> Any:
+    """Make `format("delta")`, names of Delta tables and SQL on them work in every session of this process.
 
     Classic and Connect sessions; nothing is installed or downloaded. `spark` is a session, or the builder of one, and
     is given back; without it, the active session is, or None where there is none. A session with
     `spark.slackwater.enabled` = false is left alone. Calling it again does nothing. Where a session names
-    delta-spark's catalog and Spark cannot load that, the setting is taken back, with a warning. Raises InvalidArgument
-    for a session that opts out, and for what is neither a session nor a builder.
+    delta-spark's catalog and Spark cannot load that, the setting is taken back, with a warning. A `lake` is attached to
+    the session as `lake`. Raises InvalidArgument for a session that opts out, for what is neither a session nor a
+    builder, and for a lake without a session.
 
     >>> slackwater.enable(spark) is spark
     True
@@ -60,6 +62,8 @@ def enable(spark: Any = None) -> Any:
     if spark is not None and (isinstance(spark, type) or not (_is_builder(spark) or hasattr(spark, "newSession"))):
         raise InvalidArgument(f"enable takes a Spark session, the builder of one, or nothing, found {type(spark)}")
     if _is_builder(spark):
+        if lake is not None:
+            raise InvalidArgument("a lake is attached to a session: enable(builder.getOrCreate(), lake=lake)")
         _extend_process()
         return spark
     if spark is not None and opts_out(spark):
@@ -70,6 +74,10 @@ def enable(spark: Any = None) -> Any:
     session = SparkSession.getActiveSession() if spark is None else spark
     if session is not None:
         _attend(session)
+    if lake is not None:
+        if session is None:
+            raise InvalidArgument("a lake is attached to a session: give one, enable(spark, lake=lake)")
+        lake.attach(session)
     return session
 
 

@@ -159,7 +159,7 @@ class _Creation:
             return self._statement.query(given.query).schema
         if given.clones is not None:
             return clone_source(self._spark, given.clones.parts, given.clones_travel)[1]
-        return to_spark_schema(self._builder().schema)
+        return to_spark_schema(self._builder()._schema)
 
     def _builder(self) -> DeltaTableBuilder[DeltaTable]:
         given = self._given
@@ -226,14 +226,14 @@ class _Creation:
             raise TableAlreadyExists(f"the lake {name.attached} has a table {name.name} already")
         frame = None if given.query is None else self._statement.query(given.query)
         builder = self._builder()
-        schema = builder.schema if frame is None else frame.schema
+        schema = builder._schema if frame is None else frame.schema
         lake: Any = name.lake
         lake.create_table(
             name.name,
             schema,
             _partition_names(given),
             given.clustered_by,
-            dict(builder.properties),
+            dict(builder._properties),
             given.comment,
             given.location,
         )
@@ -254,7 +254,7 @@ def add_column(builder: DeltaTableBuilder[Any], column: ColumnDefinition) -> Non
         always, by_default = (generator, None) if column.identity.always else (None, generator)
     builder.addColumn(name, column.type, column.nullable, always, by_default, column.comment)
     if column.default is not None:
-        builder.set_default(name, column.default)
+        builder._set_default(name, column.default)
 
 
 def _partition_names(given: TableCreation) -> tuple[str, ...]:
@@ -272,7 +272,7 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
 def _like(builder: DeltaTableBuilder[Any], other: NamedTable) -> None:
     """Columns, partitioning, clustering and properties of another table; not its rows."""
     snapshot = other.table._snapshot()
-    builder.like(snapshot)
+    builder._like(snapshot)
 
 
 def drop_table(statement: Statement) -> DataFrame | None:

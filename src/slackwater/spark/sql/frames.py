@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from slackwater.spark.catalog.attached import session_key
 from slackwater.spark.catalog.session_catalog import plain_sql
 from slackwater.spark.session.modes import is_connect
 
@@ -70,11 +71,22 @@ def session_views(spark: SparkSession, views: Mapping[str, DataFrame]) -> Iterat
     """Within the block, temporary views of the session have these names and rows."""
     try:
         for name, frame in views.items():
-            frame.createOrReplaceTempView(name)
+            _of_session(spark, frame).createOrReplaceTempView(name)
         yield
     finally:
         for name in views:
             _drop(spark, name)
+
+
+def _of_session(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """The frame as one of this session: a view is known to no other, and a lake makes frames of its own."""
+    if frame.sparkSession is spark or is_connect(spark) or session_key(frame.sparkSession) == session_key(spark):
+        return frame
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    jvm: Any = spark._jvm
+    plan = frame._jdf.queryExecution().analyzed()
+    return ClassicDataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
 
 
 def _drop(spark: SparkSession, name: str) -> None:

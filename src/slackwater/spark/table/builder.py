@@ -123,16 +123,11 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     @property
-    def schema(self) -> StructType:
+    def _schema(self) -> StructType:
         """The columns so far."""
         return StructType(tuple(self._columns))
 
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """The table properties so far."""
-        return dict(self._properties)
-
-    def set_default(self, column: str, expression: str) -> None:
+    def _set_default(self, column: str, expression: str) -> None:
         """Give the column that was added as `column` the SQL text `expression` as its default value.
 
         The table gets the feature that it takes.
@@ -142,7 +137,7 @@ class DeltaTableBuilder(Generic[T]):
         self._columns[at] = replace(there, metadata={**there.metadata, CURRENT_DEFAULT: expression})
         self._properties.setdefault("delta.feature.allowColumnDefaults", "supported")
 
-    def like(self, other: Snapshot) -> None:
+    def _like(self, other: Snapshot) -> None:
         """Take over columns, partitioning, clustering, description and properties of another table."""
         metadata = other.metadata
         self._columns = list(_as_of_nobody(other.schema))
@@ -235,7 +230,7 @@ class DeltaTableBuilder(Generic[T]):
             return self._executed(entry.location)
         if self._mode.if_missing == "error":
             raise TableNotFound(f"{'.'.join(name)} is not in the catalog, so it cannot be replaced: create it")
-        entry = put_down(self._spark, name, to_spark_schema(self.schema), self._path, self._comment)
+        entry = put_down(self._spark, name, to_spark_schema(self._schema), self._path, self._comment)
         try:
             return self._executed(str(entry.location))
         except BaseException:
@@ -256,7 +251,7 @@ class DeltaTableBuilder(Generic[T]):
         return self._table(self._spark, table)
 
     def _commit(self, table: Table, existing: Snapshot | None) -> None:
-        schema = self.schema
+        schema = self._schema
         settings = SessionSettings.of(self._spark)
         properties = {**settings.properties_beside(self._properties), **self._properties}
         definition = TableDefinition.of(schema, self._partition_by, self._cluster_by, properties, self._comment)
