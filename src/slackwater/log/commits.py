@@ -8,15 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from slackwater.errors import ObjectNotFound
+from slackwater.log.bulk_actions import Action, BulkActions
 from slackwater.log.segment import CommitFile
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import LOG, commit_name
 from slackwater.storage.store import ObjectStore
-
-Action = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +51,14 @@ def parsed_commit(store: ObjectStore, version: int, data: bytes, file: CommitFil
         file = CommitFile(version, version, commit_path(version), time.time_ns() // 1_000_000, len(data))
     where = f"{store.root_url}/{file.path}"
     return ParsedCommit(file, where, parse_commit(data, where))
+
+
+def written_commit(store: ObjectStore, version: int, data: bytes, actions: Sequence[Action]) -> ParsedCommit:
+    """The commit of `version`, whose bytes `data` were made of `actions`, as it is read back."""
+    if not isinstance(actions, BulkActions):
+        return parsed_commit(store, version, data)
+    file = CommitFile(version, version, commit_path(version), time.time_ns() // 1_000_000, len(data))
+    return ParsedCommit(file, f"{store.root_url}/{file.path}", actions.read_back())
 
 
 def commits_after(store: ObjectStore, version: int) -> list[ParsedCommit]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptLog
+from slackwater.log.bulk_actions import BulkActions
 from slackwater.protocol.actions.paths import canonical_paths
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
@@ -76,6 +77,16 @@ def file_actions(commits: Iterable[tuple[int, str, Sequence[Mapping[str, Any]]]]
 
     Raises CorruptLog, naming the commit, for an action without a path or with a value of a wrong type.
     """
+    commits = list(commits)
+    if any(isinstance(actions, BulkActions) for _, _, actions in commits):
+        return pa.concat_tables(
+            [
+                actions.files.add_column(0, ACTION_SCHEMA.field(0), pa.repeat(version, len(actions.files)))
+                if isinstance(actions, BulkActions)
+                else file_actions([(version, where, actions)])
+                for version, where, actions in commits
+            ]
+        )
     versions: list[int] = []
     places: list[str] = []
     kinds: list[bool] = []

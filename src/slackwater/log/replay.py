@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
+from slackwater.log.bulk_actions import BulkActions, small_actions
 from slackwater.log.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import (
@@ -92,7 +93,7 @@ _MOST_CHUNKS = 64
 # The actions of which a checkpoint has one for each name, and what the name is called; `` where there is one at all.
 _SMALL = {"protocol": "", "metaData": "", "txn": "appId", "domainMetadata": "domain"}
 
-_Commits = Sequence[tuple[int, str, list[Mapping[str, Any]]]]
+_Commits = Sequence[tuple[int, str, Sequence[Mapping[str, Any]]]]
 
 
 def replay(segment: LogSegment, store: ObjectStore) -> tuple[LogSegment, LogState]:
@@ -111,7 +112,7 @@ def replay(segment: LogSegment, store: ObjectStore) -> tuple[LogSegment, LogStat
     if unreadable is not None:
         raise unreadable
     _apply(draft, commits)
-    state = _finish(draft, store, segment.version, checkpoint, newest_per_file(_file_actions(commits)))
+    state = _finish(draft, store, segment.version, checkpoint, _newest_per_file(commits))
     return replace(segment, commits=files), state
 
 
@@ -129,16 +130,16 @@ def advance(state: LogState, commits: Sequence[CommitFile], store: ObjectStore) 
 
 def replay_first(commit: ParsedCommit, store: ObjectStore) -> LogState:
     """The state that the first commit of a table, read already, makes. Raises as `replay` does."""
-    read = [(commit.version, commit.where, list(commit.actions))]
+    read = [(commit.version, commit.where, commit.actions)]
     _pass_gate(read, store)
     draft = _Draft()
     _apply(draft, read)
-    return _finish(draft, store, commit.version, None, newest_per_file(_file_actions(read)))
+    return _finish(draft, store, commit.version, None, _newest_per_file(read))
 
 
 def advance_by(state: LogState, commits: Sequence[ParsedCommit], store: ObjectStore) -> LogState:
     """As `advance`, by commits that are read already."""
-    read = [(commit.version, commit.where, list(commit.actions)) for commit in commits]
+    read = [(commit.version, commit.where, commit.actions) for commit in commits]
     _pass_gate(read, store)
     return _advance(state, read, store)
 
@@ -148,7 +149,7 @@ def _advance(state: LogState, commits: _Commits, store: ObjectStore) -> LogState
         state.protocol, state.metadata, dict(state.transactions), dict(state.domains), state.last_commit_info
     )
     _apply(draft, commits)
-    fresh = newest_per_file(_file_actions(commits))
+    fresh = _newest_per_file(commits)
     newest = pa.concat_tables([select_rows(state.newest, not_among(state.newest, fresh)), fresh])
     if newest["path"].num_chunks > _MOST_CHUNKS:
         newest = newest.combine_chunks()
@@ -171,7 +172,7 @@ def _read_commits(
             # A cleanup takes compactions first.
             return _read_commits(store, single)
         raise CorruptLog(f"{store.root_url}: a commit that was listed is gone: {error}") from error
-    commits: list[tuple[int, str, list[Mapping[str, Any]]]] = []
+    commits: list[tuple[int, str, Sequence[Mapping[str, Any]]]] = []
     used: list[CommitFile] = []
     unreadable: CorruptLog | None = None
     for file, data in zip(files, contents, strict=True):
@@ -258,20 +259,24 @@ def _validate_agreement(actions: Sequence[Mapping[str, Any]], where: str) -> Non
 
 def _newest_protocol(commits: _Commits) -> Protocol | None:
     for _, where, actions in reversed(commits):
-        for action in reversed(actions):
+        for action in reversed(small_actions(actions)):
             if action.get("protocol") is not None:
                 return Protocol.from_json(action["protocol"], where)
     return None
 
 
-def _file_actions(commits: _Commits) -> pa.Table:
-    return file_actions(commits) if commits else ACTION_SCHEMA.empty_table()
+def _newest_per_file(commits: _Commits) -> pa.Table:
+    if not commits:
+        return ACTION_SCHEMA.empty_table()
+    found = file_actions(commits)
+    names_each_once = len(commits) == 1 and isinstance(commits[0][2], BulkActions)
+    return found if names_each_once else newest_per_file(found)
 
 
 def _apply(draft: _Draft, commits: _Commits) -> None:
     for _, where, actions in commits:
         draft.last_commit_info = None
-        for action in actions:
+        for action in small_actions(actions):
             if action.get("add") is not None or action.get("remove") is not None:
                 continue
             if action.get("protocol") is not None:

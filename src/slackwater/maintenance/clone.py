@@ -7,17 +7,20 @@ Schema" (`p`), "Row Tracking"; delta-spark's CLONE (names of parameters, metrics
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists
-from slackwater.log.file_actions import ADD_SCHEMA, total_size
+from slackwater.log.file_actions import ADD_SCHEMA, DELETION_VECTOR, file_keys, one_array, total_size
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.deletion_vectors import INLINE, ON_DISK_ABSOLUTE, DeletionVectorDescriptor
 from slackwater.protocol.actions.file_names import LOG
-from slackwater.protocol.actions.files import AddFile, RemoveFile
-from slackwater.protocol.actions.paths import canonical_path, encode_path, is_absolute
+from slackwater.protocol.actions.paths import are_plain_texts, encode_path, is_absolute
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.protocol.features.managed_commits import keeping_owner, kept_properties, without_owner
@@ -32,7 +35,6 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.gate import file_places, vector_place
 from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.rows.recommit import as_adds, as_removes
 from slackwater.transaction.table.definition import TableActions
 from slackwater.transaction.transaction import TableTransaction
 
@@ -99,17 +101,15 @@ def commit_clone(
     gone = None if replaced is None else replaced.live_files(ADD_SCHEMA.names)
     if gone is not None:
         transaction.read_whole_table()
-    adds = _elsewhere(source.table, as_adds(files, data_change=True))
-    removes = [] if gone is None else as_removes(gone, transaction.clock.now_ms())
-    # What a clone of before has already stays: one commit cannot both add and remove a file.
-    there = {_key(remove) for remove in removes}
-    stays = {key for add in adds if (key := _key(add)) in there} if there else set()
-    went = [remove for remove in removes if _key(remove) not in stays]
-    transaction.add([add for add in adds if _key(add) not in stays] if stays else adds)
-    transaction.remove(went)
-    transaction.staged.known_files = True
-    removed_bytes = sum(remove.size or 0 for remove in went)
-    result = CloneResult(total_size(files), files.num_rows, len(went), 0, removed_bytes, 0)
+    adds = _elsewhere(source.table, files)
+    went = ADD_SCHEMA.empty_table()
+    if gone is not None:
+        # What a clone of before has already stays: one commit cannot both add and remove a file.
+        added, there = one_array(file_keys(adds)), one_array(file_keys(gone))
+        adds = adds.filter(pc.invert(pc.is_in(added, value_set=there)))
+        went = gone.filter(pc.invert(pc.is_in(there, value_set=added)))
+    transaction.exchange(adds, went)
+    result = CloneResult(total_size(files), files.num_rows, went.num_rows, 0, total_size(went), 0)
     parameters = {
         "source": f"delta.`{source.table.location}`",
         "sourceVersion": str(source.version),
@@ -189,33 +189,37 @@ def _counts(path: str) -> bool:
     return not path.startswith((".", f"{LOG}/"))
 
 
-def _elsewhere(table: Table, adds: Sequence[AddFile]) -> list[AddFile]:
-    """`adds` of `table`, as any other table can name them.
+def _elsewhere(table: Table, files: pa.Table) -> pa.Table:
+    """`files` of `table`, as any other table can name them.
 
     Raises PathNotAllowed for files outside its root that are not to be followed: a clone of it is trusted.
     """
     store, outside = table.store, table.follows_outside
     # As Hadoop spells it: delta-spark compares paths as texts with those that Spark tells.
     root = store.root_url.replace("file:///", "file:/", 1)
-    places = file_places(store, [add.path for add in adds], outside)
-    return [
-        replace(
-            add,
-            path=add.path if is_absolute(add.path) else f"{root}/{encode_path(place)}",
-            deletion_vector=None if add.deletion_vector is None else _vector(table, root, add.deletion_vector),
-        )
-        for add, place in zip(adds, places, strict=True)
-    ]
+    if are_plain_texts(files["path"]):
+        named = pc.binary_join_element_wise(f"{root}/", files["path"], "")
+    else:
+        paths = files["path"].to_pylist()
+        places = file_places(store, paths, outside)
+        spelled = [p if is_absolute(p) else f"{root}/{encode_path(at)}" for p, at in zip(paths, places, strict=True)]
+        named = pa.array(spelled, pa.string())
+    moved = _with(files, "path", named)
+    if files["deletionVector"].null_count == files.num_rows:
+        return moved
+    vectors = [None if node is None else _vector(table, root, node) for node in files["deletionVector"].to_pylist()]
+    return _with(moved, "deletionVector", pa.array(vectors, DELETION_VECTOR))
 
 
-def _vector(table: Table, root: str, vector: DeletionVectorDescriptor) -> DeletionVectorDescriptor:
+def _with(files: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    return files.set_column(files.schema.get_field_index(name), ADD_SCHEMA.field(name), values)
+
+
+def _vector(table: Table, root: str, node: Mapping[str, Any]) -> Mapping[str, Any]:
+    vector = DeletionVectorDescriptor.from_json(node)
     if vector.storage_type == INLINE:
-        return vector
+        return node
     place = vector_place(table.store, vector, table.follows_outside)
     if vector.relative_path is None:
-        return vector
-    return replace(vector, storage_type=ON_DISK_ABSOLUTE, path_or_inline_dv=f"{root}/{encode_path(place)}")
-
-
-def _key(action: AddFile | RemoveFile) -> tuple[str, str | None]:
-    return canonical_path(action.path), action.deletion_vector_id
+        return node
+    return {**node, "storageType": ON_DISK_ABSOLUTE, "pathOrInlineDv": f"{root}/{encode_path(place)}"}

@@ -5,6 +5,8 @@ Source: delta-protocol.md "Data Files", "Deletion Vector File Storage Format".
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -46,7 +48,11 @@ def vector_places(store: ObjectStore, files: pa.Table) -> Iterator[str]:
 def missing_places(store: ObjectStore, places: Sequence[str]) -> list[str]:
     """Those of `places`, relative to the store's root or absolute, at which there is no file."""
     below = [place for place in places if not is_absolute(place)]
-    if len(below) > _FEW:
+    if store.local_root is not None:
+        # A listing would look at each file too, and at all others.
+        root = store.local_root
+        missing = [place for place in below if not _is_file(store, place, f"{root}/{place}")]
+    elif len(below) > _FEW:
         present = {meta.path for meta in store.list_from("", recursive=True)}
         missing = [place for place in below if place not in present]
     else:
@@ -68,6 +74,15 @@ def require_present(table: Table, files: pa.Table, what: str) -> None:
             f"{store.root_url}: {what} needs {len(missing)} files that are gone ({named}): they were vacuumed, or "
             "deleted by hand; nothing was changed. Choose a newer version, or say that missing files may be ignored"
         )
+
+
+def _is_file(store: ObjectStore, place: str, on_disk: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(on_disk).st_mode)  # noqa: PTH116  (for many files pathlib costs more than this)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return store.head(place) is not None
 
 
 def _missing_one_by_one(store: ObjectStore, places: Sequence[str]) -> list[str]:

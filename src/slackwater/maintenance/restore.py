@@ -35,7 +35,6 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.preparation import validate_not_append_only
-from slackwater.transaction.rows.recommit import as_adds, as_removes
 from slackwater.transaction.transaction import TableTransaction
 
 OPERATION = "RESTORE"
@@ -118,9 +117,7 @@ def _staged(
         require_present(newest.table, back, f"restoring version {then.version}")
     transaction = begin(newest, clock=clock)
     transaction.read_whole_table()
-    transaction.remove(as_removes(gone, clock.now_ms()))
-    transaction.add(as_adds(back, data_change=True))
-    transaction.staged.known_files = True
+    transaction.exchange(back, gone)
     configuration = restored_configuration(newest.configuration, then.configuration)
     if configuration.metadata != newest.metadata:
         transaction.set_metadata(configuration.metadata)

@@ -29,7 +29,7 @@ from slackwater.transaction.staged import StagedActions
 
 def assemble(
     staged: StagedActions, before: Snapshot | None, info: CommitInfo, clock_ms: int, rows_preserved: bool = True
-) -> list[Mapping[str, Any]]:
+) -> Sequence[Mapping[str, Any]]:
     """The actions of the commit that follows `before` (None: the first of a table), `commitInfo` first.
 
     `clock_ms` is the time of the attempt. Raises InvalidArgument for a file without a number of records where row
@@ -90,12 +90,14 @@ def _in_order(
     staged: StagedActions,
     domains: Mapping[str, DomainMetadata],
     adds: Sequence[AddFile],
-) -> list[Mapping[str, Any]]:
+) -> Sequence[Mapping[str, Any]]:
     small: list[Protocol | Metadata | SetTransaction | DomainMetadata] = [
         *([staged.protocol] if staged.protocol else ()),
         *([metadata] if metadata else ()),
         *staged.transactions.values(),
         *domains.values(),
     ]
+    if staged.exchange is not None:
+        return staged.exchange.actions([info.to_json(), *(a.to_json() for a in small)])
     files: list[FileAction] = [*staged.removes, *adds, *staged.change_files]
     return [info.to_json(), *(a.to_json() for a in small), *(f.to_json() for f in files)]

@@ -47,6 +47,7 @@ def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> Non
     staged.validate_single_entry()
     _complete_metadata(staged, before, clock)
     table = _table_after(staged, before)
+    _validate_exchange(staged, table, before)
     validate_writable(table.protocol, where)
     validate_parquet(table.metadata, where)
     _ = table.schema  # a schema that makes no sense is in the way before all else
@@ -54,6 +55,15 @@ def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> Non
     _validate_table(staged, table, before)
     if staged.has_file_actions:
         _validate_files(staged, table, before)
+
+
+def _validate_exchange(staged: StagedActions, table: TableConfiguration, before: Snapshot | None) -> None:
+    """Leave files in bulk where nothing has to be said of each of them."""
+    if staged.exchange is None:
+        return
+    if staged.adds or staged.removes or staged.change_files or not staged.exchange.is_plain(table, before):
+        staged.unpack()
+        staged.validate_single_entry()
 
 
 def validate_not_append_only(table: TableConfiguration) -> None:
@@ -153,7 +163,7 @@ def _validate_earlier_stats(staged: StagedActions, table: TableConfiguration, be
 
 def _keeps_files(staged: StagedActions, before: Snapshot | None) -> bool:
     """Whether files of the version before are still there afterwards."""
-    return before is not None and before.live_files(["path"]).num_rows > len(staged.removes)
+    return before is not None and before.live_files(["path"]).num_rows > staged.num_removed_files
 
 
 def _all_names(table: TableConfiguration) -> set[str]:

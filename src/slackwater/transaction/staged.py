@@ -15,6 +15,7 @@ from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.transaction.conflicts.row_reads import Reading, RowsRead
+from slackwater.transaction.rows.exchange import FileExchange
 from slackwater.transaction.rows.row_deletion import FileDeletion
 
 
@@ -23,10 +24,11 @@ class StagedActions:
     """The actions of one commit but for `commitInfo`; at most one protocol and metadata, one per app id and domain.
 
     `row_deletions` are the deletions by deletion vectors, by canonical path: their actions are among `removes` and
-    `adds`. `fresh_adds` says that every other added file is newly named, so no earlier action of the log speaks of it;
-    `restates` that a file which is live in the version that was read is added again as it is; `known_files` that
-    the added files and their deletion vectors were there before this work, so that they stay where it fails;
-    `changes_owner` that the table comes into the hands of a commit owner with this commit, or leaves them.
+    `adds`. `exchange`: files that come and go beside these, in bulk. `fresh_adds` says that every other added file is
+    newly named, so no earlier action of the log speaks of it; `restates` that a file which is live in the version that
+    was read is added again as it is; `known_files` that the added files and their deletion vectors were there before
+    this work, so that they stay where it fails; `changes_owner` that the table comes into the hands of a commit owner
+    with this commit, or leaves them.
     """
 
     protocol: Protocol | None = None
@@ -37,6 +39,7 @@ class StagedActions:
     transactions: dict[str, SetTransaction] = field(default_factory=dict)
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
     row_deletions: dict[str, FileDeletion] = field(default_factory=dict)
+    exchange: FileExchange | None = None
     fresh_adds: bool = True
     restates: bool = False
     known_files: bool = False
@@ -65,12 +68,33 @@ class StagedActions:
     @property
     def has_file_actions(self) -> bool:
         """Whether any action speaks of a file."""
-        return bool(self.adds or self.removes or self.change_files)
+        return bool(self.adds or self.removes or self.change_files or self.exchange)
+
+    @property
+    def num_removed_files(self) -> int:
+        """How many files are removed."""
+        return len(self.removes) + (self.exchange.removes.num_rows if self.exchange else 0)
+
+    @property
+    def has_adds(self) -> bool:
+        """Whether any file is added."""
+        return bool(self.adds) or (self.exchange is not None and self.exchange.adds.num_rows > 0)
 
     @property
     def changes_data(self) -> bool:
         """Whether a file action adds or removes rows, rather than rearranging them."""
+        if self.exchange is not None:
+            return True
         return any(a.data_change for a in self.adds) or any(r.data_change for r in self.removes)
+
+    def unpack(self) -> None:
+        """Make single actions of those that are staged in bulk."""
+        if self.exchange is not None:
+            adds = self.exchange.add_files
+            self.adds += adds
+            self.removes += self.exchange.remove_files
+            self.fresh_adds = self.fresh_adds and not adds
+            self.exchange = None
 
     def stage_row_deletions(self, deletions: Mapping[str, FileDeletion], deletion_timestamp_ms: int) -> None:
         """Stage the actions of `deletions`, by canonical path, in the place of those that these files had before.

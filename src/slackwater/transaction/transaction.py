@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from slackwater.errors import CommitUnknown, InvalidArgument, SlackwaterError
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.conflicts.isolation import IsolationLevel, isolation_level
 from slackwater.transaction.conflicts.race import CommitRace
 from slackwater.transaction.preparation import prepare
@@ -65,6 +66,9 @@ class TableTransaction(TableWork):
         """The commit, ready to be tried; once. `isolation` by default as the table asks. Raises as `commit` does."""
         if self._done:
             raise InvalidArgument("this transaction was committed before: begin another one")
+        if not isinstance(self.committer, FilesystemCommitter):
+            # Others hand the actions on, one by one.
+            self.staged.unpack()
         prepare(self.staged, self.read_snapshot, self.clock)
         isolation = self._isolation() if isolation is None else isolation
         self._done = True

@@ -25,6 +25,7 @@ from slackwater.transaction.committer import Committer
 from slackwater.transaction.conflicts.row_reads import RowsRead
 from slackwater.transaction.post_commit import PostCommit
 from slackwater.transaction.preparation import validate_not_append_only, validate_vectors_enabled
+from slackwater.transaction.rows.exchange import FileExchange
 from slackwater.transaction.rows.row_deletion import FileDeletion, RowDeletion, file_deletions, summary
 from slackwater.transaction.rows.vector_files import delete_vector_files, write_deletion_vectors
 from slackwater.transaction.staged import ReadSet, StagedActions
@@ -85,6 +86,14 @@ class TableWork:
     def remove(self, files: RemoveFile | Iterable[RemoveFile]) -> None:
         """Stage files to remove; each is a live file of the snapshot."""
         self.staged.removes += [files] if isinstance(files, RemoveFile) else list(files)
+
+    def exchange(self, adds: pa.Table, removes: pa.Table) -> None:
+        """Stage files that were there before this work, once: `adds` come as they are, `removes` go.
+
+        Both have the columns of ADD_SCHEMA; what goes is live in the snapshot. Nobody may commit meanwhile.
+        """
+        self.staged.exchange = FileExchange(adds, removes, self.clock.now_ms())
+        self.staged.known_files = True
 
     def delete_rows(self, files: pa.Table, rows: Mapping[str, BitMap64]) -> RowDeletion:
         """Stage the deletion of `rows` (by `path`, physical indexes) of live `files` (columns of ADD_SCHEMA).
@@ -154,8 +163,8 @@ class TableWork:
     def is_blind_append(self) -> bool:
         """Whether nothing was read and only files are added: such a commit moves behind any other append."""
         staged = self.staged
-        blind = not self.reads.readings and not staged.removes and not staged.change_files
-        return blind and bool(staged.adds) and staged.metadata is None and staged.protocol is None
+        blind = not self.reads.readings and not staged.num_removed_files and not staged.change_files
+        return blind and staged.has_adds and staged.metadata is None and staged.protocol is None
 
     def keep_vectors(self) -> None:
         """Leave the deletion vectors that were written where they are: a commit may refer to them."""
@@ -175,7 +184,7 @@ class TableWork:
     @property
     def preserves_rows(self) -> bool:
         """Whether rows that were rewritten kept their ids; they had none where another has only now given them some."""
-        if self.read_snapshot is None or not self.staged.removes:
+        if self.read_snapshot is None or not self.staged.num_removed_files:
             return self.rows_preserved
         return self.rows_preserved and row_tracking.is_enabled(self.read_snapshot.configuration)
 

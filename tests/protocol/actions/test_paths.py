@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from slackwater.errors import PathNotAllowed
 from slackwater.protocol.actions.paths import (
+    are_plain,
+    are_plain_texts,
     canonical_path,
     canonical_paths,
     checked_data_path,
@@ -44,12 +46,34 @@ def test_spellings_of_one_file_have_one_canonical_path(path: str, canonical: str
     assert canonical_path(path) == canonical
 
 
-@given(st.lists(_NAMES | st.sampled_from(["file:///a b", "./x", "/x", "s3://b/x", "..", "a//b", "file:x", ".//x"])))
+@given(
+    st.lists(
+        _NAMES | st.sampled_from(["file:///a b", "./x", "/x", "s3://b/x", "..", "a//b", "file:x", "file:./x", ".//x"])
+    )
+)
 def test_many_paths_at_once_are_what_each_is_alone(paths: list[str]) -> None:
     for spelled in (paths, [quote(path) for path in paths], [f"file:///{path}" for path in paths]):
         expected = [canonical_path(path) for path in spelled]
         assert canonical_paths(pa.array(spelled, pa.string())).to_pylist() == expected
         assert canonical_paths(pa.chunked_array([spelled[:1], spelled[1:]], pa.string())).to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    "odd", ["a", "", "/a", "a/", ".a", "a/.b", "a//b", "..", "a b", "a%20b", "file:a", "ü", "a\0b"]
+)
+@pytest.mark.parametrize("at", range(3))
+def test_a_column_is_plain_where_each_of_its_paths_is(odd: str, at: int) -> None:
+    paths = ["a/b", "p=1/a.b", "Z9_-"]
+    paths.insert(at, odd)
+    whole = pa.chunked_array([paths], pa.string())
+    for texts in (whole, pa.chunked_array([paths[:1], paths[1:]], pa.string())):
+        assert are_plain_texts(texts) == are_plain(paths) == (odd == "a")
+    for first in range(4):
+        assert are_plain_texts(whole.slice(first, 1)) == are_plain(paths[first : first + 1])
+
+
+def test_a_column_with_a_null_is_not_plain() -> None:
+    assert not are_plain_texts(pa.chunked_array([["a", None]]))
 
 
 def test_paths_that_need_no_care_are_not_copied() -> None:

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptLog, InvalidArgument
-from slackwater.log.file_actions import file_actions, file_keys, not_among
+from slackwater.log.bulk_actions import BulkActions, small_actions
+from slackwater.log.file_actions import file_actions, file_keys, not_among, total_size
 from slackwater.log.files.version_checksum import VersionChecksum, is_size, text_or_none
 from slackwater.log.reconciliation import Action, file_key
 from slackwater.log.snapshot import LogSnapshot
@@ -66,7 +67,8 @@ def next_checksum(
     files, hence give None. With `before`, the snapshot of the version of `previous`, that is looked up. Sizes that are
     missing give None. Raises InvalidArgument for a `before` of another version, CorruptLog, CorruptCheckpoint.
     """
-    actions = list(actions)
+    if before is not None or not isinstance(actions, BulkActions):
+        actions = list(actions)
     if before is not None and before.version != previous.version:
         raise InvalidArgument(f"expected the snapshot of version {previous.version}, found {before.version}")
     where = f"the commit of version {previous.version + 1}"
@@ -77,7 +79,7 @@ def next_checksum(
     configuration = previous.configuration
     transactions = {t.app_id: t for t in previous.transactions or ()}
     domains = {d.domain: d for d in previous.domains or ()}
-    for action in actions:
+    for action in small_actions(actions):
         if action.get("protocol") is not None:
             configuration = configuration.changed(Protocol.from_json(action["protocol"], where))
         elif action.get("metaData") is not None:
@@ -109,6 +111,12 @@ def _totals_after(
     previous: VersionChecksum, actions: Sequence[Action], before: LogSnapshot | None, where: str
 ) -> tuple[int, int] | None:
     """Bytes and logical files after `actions`."""
+    if isinstance(actions, BulkActions):
+        added, removed = actions.adds["size"], actions.removes["size"]
+        if added.null_count or removed.null_count:
+            return None
+        num_bytes = previous.table_size_bytes + total_size(actions.adds) - total_size(actions.removes)
+        return _totals(num_bytes, previous.num_files + len(added) - len(removed))
     nodes = {kind: [a[kind] for a in actions if a.get(kind) is not None] for kind in ("add", "remove")}
     try:
         adds, removes = ({file_key(node): node.get("size") for node in nodes[kind]} for kind in ("add", "remove"))
@@ -125,7 +133,10 @@ def _totals_after(
     if not all(is_size(size) for size in (*adds.values(), *removes.values())):
         return None
     num_bytes = previous.table_size_bytes + sum(adds.values()) - sum(removes.values())
-    num_files = previous.num_files + len(adds) - len(removes)
+    return _totals(num_bytes, previous.num_files + len(adds) - len(removes))
+
+
+def _totals(num_bytes: int, num_files: int) -> tuple[int, int] | None:
     return (num_bytes, num_files) if num_bytes >= 0 and num_files >= 0 else None
 
 

@@ -22,6 +22,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
 # Some systems take a backslash for a slash.
 _SEPARATOR = re.compile(r"[/\\]")
 _PLAIN = re.compile(r"[A-Za-z0-9_.=/\-\0]*")
+_PLAIN_BYTES = bytes(code for code in range(1, 128) if _PLAIN.fullmatch(chr(code)))
 # Of paths between NULs: one that begins or ends as none of a file below the root does, or has an odd part.
 _ODD = ("\0/", "/\0", "\0\0", "//", "\0.", "/.")
 
@@ -42,9 +43,12 @@ def canonical_paths(paths: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.A
     chunks = paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths]
     if not any(_may_need_care(chunk) for chunk in chunks):
         return paths
-    care = pc.or_(pc.match_substring(paths, "%"), pc.or_(pc.starts_with(paths, "file:"), pc.starts_with(paths, "./")))
-    if not pc.any(care).as_py():
-        return paths
+    is_encoded, is_url = pc.match_substring(paths, "%"), pc.starts_with(paths, "file:")
+    if not pc.any(pc.or_(is_encoded, pc.starts_with(paths, "file://"))).as_py():
+        without_scheme = pc.if_else(is_url, pc.utf8_slice_codeunits(paths, len("file:")), paths)
+        is_dotted = pc.starts_with(paths, "./")
+        return pc.if_else(is_dotted, pc.utf8_slice_codeunits(paths, len("./")), without_scheme)
+    care = pc.or_(is_encoded, pc.or_(is_url, pc.starts_with(paths, "./")))
     return pa.array(
         [canonical_path(p) if c else p for p, c in zip(paths.to_pylist(), care.to_pylist(), strict=True)],
         pa.string(),
@@ -87,6 +91,25 @@ def are_plain(paths: Sequence[str]) -> bool:
     if text.count("\0") != len(paths) + 1 or _PLAIN.fullmatch(text) is None:
         return False
     return not paths or not any(odd in text for odd in _ODD)
+
+
+def are_plain_texts(paths: pa.ChunkedArray) -> bool:
+    """As `are_plain`, of the texts of a column."""
+    return all(_are_plain(chunk) for chunk in paths.chunks if len(chunk))
+
+
+def _are_plain(chunk: pa.Array) -> bool:
+    if chunk.null_count or not pa.types.is_string(chunk.type):
+        return False
+    _, offset_buffer, data = chunk.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+    if data is None or not np.diff(offsets).all():
+        return False
+    whole = bytes(memoryview(data)[offsets[0] : offsets[-1]])
+    if whole.translate(None, _PLAIN_BYTES) or b"//" in whole or b"/." in whole:
+        return False
+    text, starts, ends = np.frombuffer(whole, np.uint8), offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - 1
+    return not (np.isin(text[starts], list(b"/.")).any() or (text[ends] == ord("/")).any())
 
 
 def is_absolute(path: str) -> bool:

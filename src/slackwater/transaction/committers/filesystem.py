@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import orjson
-
 from slackwater.errors import CommitFailed, CommitUnknown, ObjectExists, StorageError, StorageRefused
-from slackwater.log.commits import ParsedCommit, commit_path, commits_after, parsed_commit
+from slackwater.log.bulk_actions import commit_data
+from slackwater.log.commits import ParsedCommit, commit_path, commits_after, written_commit
 from slackwater.log.segment import list_log
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committed, Conflict
@@ -55,7 +54,7 @@ class FilesystemCommitter:
 
         Raises ConcurrentWriteException for a version that the log has forgotten.
         """
-        data = b"".join(orjson.dumps(action) + b"\n" for action in actions)
+        data = commit_data(actions)
         try:
             require_next(self._store, version)
         except StorageError as error:
@@ -102,7 +101,7 @@ class FilesystemCommitter:
         """The commit whose file is there, where that makes it a version of the table; else the file is taken away."""
         remembered = self._remembered(version, actions)
         if remembered:
-            return Committed(parsed_commit(self._store, version, data))
+            return Committed(written_commit(self._store, version, data, actions))
         if remembered is None:
             raise CommitUnknown(
                 f"{self._store.root_url}/{commit_path(version)}: while it was written others committed, and the log "

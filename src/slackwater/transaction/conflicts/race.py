@@ -53,7 +53,7 @@ class CommitRace:
         """The version that is wanted: the one after the newest that is known."""
         return 0 if self.before is None else self.before.version + 1
 
-    def actions(self) -> list[Mapping[str, Any]]:
+    def actions(self) -> Sequence[Mapping[str, Any]]:
         """The actions of the next attempt."""
         transaction = self.transaction
         return assemble(

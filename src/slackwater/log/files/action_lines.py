@@ -1,0 +1,143 @@
+"""File actions of an Arrow table as lines of JSON, a column at a time: what a commit of very many files is made of.
+
+The lines are those of `AddFile.to_json` and `RemoveFile.to_json`, byte for byte.
+Source: delta-protocol.md "Add File and Remove File".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
+
+# What is worked on at a time should fit a processor's cache.
+_ROWS = 8_192
+_FIRST_PRINTABLE = 0x20
+_MOST_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """An action: its fields that are always there, null or not, and those that are left out where they are null."""
+
+    name: str
+    fields: Sequence[str]
+    optional: Sequence[str]
+
+
+_ADD = _Kind(
+    "add",
+    ("path", "partitionValues", "size", "modificationTime", "dataChange"),
+    ("stats", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider"),
+)
+_REMOVE = _Kind(
+    "remove",
+    ("path", "deletionTimestamp", "dataChange", "extendedFileMetadata"),
+    ("partitionValues", "size", "stats", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion"),
+)
+
+
+def add_lines(files: pa.Table) -> Iterator[memoryview]:
+    """The `add` of each of `files` (columns of ADD_SCHEMA) as a line of JSON, in their order; many lines a piece."""
+    return _pieces(_ADD, files)
+
+
+def remove_lines(files: pa.Table) -> Iterator[memoryview]:
+    """The `remove` of each of `files` (columns of REMOVE_SCHEMA, `stats` and `tags`), as `add_lines`."""
+    return _pieces(_REMOVE, files)
+
+
+def _pieces(kind: _Kind, files: pa.Table) -> Iterator[memoryview]:
+    batches = files.select([*kind.fields, *kind.optional]).to_batches(max_chunksize=_ROWS)
+    # The kernels of Arrow let other threads run.
+    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+        yield from pool.map(partial(_piece, kind), batches)
+
+
+def _piece(kind: _Kind, files: pa.RecordBatch) -> memoryview:
+    parts: list[str | pa.Array] = [f'{{"{kind.name}":{{']
+    for number, name in enumerate(kind.fields):
+        parts += [f'{"," if number else ""}"{name}":', *_parts(files.column(name))]
+    for name in kind.optional:
+        column = files.column(name)
+        if column.null_count == 0:
+            parts += [f',"{name}":', *_parts(column)]
+        elif column.null_count < len(column):
+            parts.append(_joined(f',"{name}":', *_parts(column, keeps_nulls=True)))
+    lines = pc.binary_join_element_wise(*parts, "}}\n", "", null_handling="replace", null_replacement="")
+    return _bytes_of(lines)
+
+
+def _parts(column: pa.Array, keeps_nulls: bool = False) -> list[str | pa.Array]:
+    """Texts that make the values' JSON one behind the other; null for null, or the text `null`."""
+    if not pa.types.is_string(column.type):
+        return [_or_null(_json_of(column), keeps_nulls)]
+    if column.null_count == 0:
+        return ['"', _escaped(column), '"']
+    return [_or_null(_joined('"', _escaped(column), '"'), keeps_nulls)]
+
+
+def _or_null(texts: pa.Array, keeps_nulls: bool) -> pa.Array:
+    return texts if keeps_nulls or texts.null_count == 0 else texts.fill_null("null")
+
+
+def _json_of(column: pa.Array) -> pa.Array:
+    """Values other than texts as JSON; null for null."""
+    if pa.types.is_struct(column.type):
+        return _one_by_one(column, lambda node: DeletionVectorDescriptor.from_json(node).to_json())
+    if not pa.types.is_map(column.type):
+        return column.cast(pa.string())
+    if column.null_count:
+        return _one_by_one(column, dict)
+    offsets = column.offsets.to_numpy()
+    first, last = int(offsets[0]), int(offsets[-1])
+    keys, values = column.keys[first:last], column.items[first:last]
+    entries = _joined('"', _escaped(keys), '":', _or_null(_joined('"', _escaped(values), '"'), keeps_nulls=False))
+    if len(entries) != len(column) or not (np.diff(offsets) == 1).all():
+        entries = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets - first), entries), ",")
+    return _joined("{", entries, "}")
+
+
+def _one_by_one(column: pa.Array, node_of: Callable[[Any], Any]) -> pa.Array:
+    texts = [None if value is None else orjson.dumps(node_of(value)).decode() for value in column.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
+def _joined(*parts: str | pa.Array) -> pa.Array:
+    """The parts of each row in one text; null where one of them is."""
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _escaped(texts: pa.Array) -> pa.Array:
+    """Texts as they are between the quotes of JSON; null for null."""
+    data = _bytes_of(texts)
+    if not len(data):
+        return texts
+    if np.frombuffer(data, np.uint8).min() < _FIRST_PRINTABLE:
+        return pa.array(
+            [None if text is None else orjson.dumps(text)[1:-1].decode() for text in texts.to_pylist()], pa.string()
+        )
+    whole = bytes(data)
+    for sign in ("\\", '"'):
+        if sign.encode() in whole:
+            texts = pc.replace_substring(texts, sign, f"\\{sign}")
+    return texts
+
+
+def _bytes_of(texts: pa.Array) -> memoryview:
+    """The bytes of all texts, one behind the other."""
+    _, offset_buffer, data = texts.buffers()
+    if data is None or not len(texts):
+        return memoryview(b"")
+    offsets = np.frombuffer(offset_buffer, np.int32)
+    return memoryview(data)[offsets[texts.offset] : offsets[texts.offset + len(texts)]]
