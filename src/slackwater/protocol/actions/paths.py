@@ -43,12 +43,12 @@ def canonical_paths(paths: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.A
     chunks = paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths]
     if not any(_may_need_care(chunk) for chunk in chunks):
         return paths
-    is_encoded, is_url = pc.match_substring(paths, "%"), pc.starts_with(paths, "file:")
-    if not pc.any(pc.or_(is_encoded, pc.starts_with(paths, "file://"))).as_py():
+    is_url = pc.starts_with(paths, "file:")
+    if not any(map(_may_be_encoded, chunks)) and not pc.any(pc.starts_with(paths, "file://")).as_py():
         without_scheme = pc.if_else(is_url, pc.utf8_slice_codeunits(paths, len("file:")), paths)
         is_dotted = pc.starts_with(paths, "./")
         return pc.if_else(is_dotted, pc.utf8_slice_codeunits(paths, len("./")), without_scheme)
-    care = pc.or_(is_encoded, pc.or_(is_url, pc.starts_with(paths, "./")))
+    care = pc.or_(pc.match_substring(paths, "%"), pc.or_(is_url, pc.starts_with(paths, "./")))
     return pa.array(
         [canonical_path(p) if c else p for p, c in zip(paths.to_pylist(), care.to_pylist(), strict=True)],
         pa.string(),
@@ -60,18 +60,32 @@ def _may_need_care(chunk: pa.Array) -> bool:
 
     A text kernel looks at each path by itself; this looks at the bytes of all of them at once.
     """
-    if not pa.types.is_string(chunk.type) or not len(chunk):
+    if not len(chunk) or _may_be_encoded(chunk):
         return len(chunk) > 0
-    _, offset_buffer, data = chunk.buffers()
+    offsets, data = _text_buffers(chunk)
     if data is None:
         return False
-    offsets = np.frombuffer(offset_buffer, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-    whole = memoryview(data)[offsets[0] : offsets[-1]]
-    if any(b"%" in bytes(whole[start : start + _BLOCK_BYTES]) for start in range(0, len(whole), _BLOCK_BYTES)):
-        return True
     starts = offsets[:-1][np.diff(offsets) > 1]
     text = np.frombuffer(data, np.uint8)
     return bool(_begin_with(b"./", starts, text) or _begin_with(b"file:", starts, text))
+
+
+def _may_be_encoded(chunk: pa.Array) -> bool:
+    if not pa.types.is_string(chunk.type):
+        return len(chunk) > 0
+    offsets, data = _text_buffers(chunk)
+    if data is None:
+        return False
+    whole = memoryview(data)[offsets[0] : offsets[-1]]
+    return any(b"%" in bytes(whole[start : start + _BLOCK_BYTES]) for start in range(0, len(whole), _BLOCK_BYTES))
+
+
+def _text_buffers(texts: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Buffer | None]:
+    """Where each text begins in the bytes of all, and where the last one ends; and these bytes, None for none."""
+    if not len(texts):
+        return np.zeros(1, np.int32), None
+    _, offset_buffer, data = texts.buffers()
+    return np.frombuffer(offset_buffer, np.int32)[texts.offset : texts.offset + len(texts) + 1], data
 
 
 def _begin_with(prefix: bytes, starts: npt.NDArray[np.int32], text: npt.NDArray[np.uint8]) -> bool:
@@ -101,8 +115,7 @@ def are_plain_texts(paths: pa.ChunkedArray) -> bool:
 def _are_plain(chunk: pa.Array) -> bool:
     if chunk.null_count or not pa.types.is_string(chunk.type):
         return False
-    _, offset_buffer, data = chunk.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+    offsets, data = _text_buffers(chunk)
     if data is None or not np.diff(offsets).all():
         return False
     whole = bytes(memoryview(data)[offsets[0] : offsets[-1]])
