@@ -31,6 +31,7 @@ SPARK_CASES = (
     "scan", "scan-partitioned", "deletion-vectors", "deletion-vector-bound", "many-files",
     "append", "append-partitioned", "append-small",
     "delete", "merge-upsert", "merge-insert", "merge-narrow", "update-feed",
+    "sql-nothing", "sql-plan", "sql-merge", "sql-select",
     "compact", "z-order",
     "store-scan", "store-append",
 )  # fmt: skip

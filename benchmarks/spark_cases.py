@@ -18,6 +18,7 @@ from benchmarks.scales import Scale
 from benchmarks.services.layout import LAYOUT, measure_layout
 from benchmarks.spark_reading import READING, measure_reading
 from benchmarks.spark_writing import WRITING, measure_writing
+from benchmarks.sql.statements import SQL, measure_sql
 from benchmarks.stores.cases import CONNECTOR, STORES, measure_stores
 
 _MASTER = "local[2]"
@@ -39,6 +40,7 @@ def measure_spark(cases: Sequence[str], data: Path, scale: Scale, connect: bool)
         rows += measure_dml(
             spark, [name for name in DML if name in cases], data, scale, {"spark.master": _MASTER, **_SETTINGS}
         )
+        rows += measure_sql(spark, [name for name in SQL if name in cases], data, scale)
         rows += measure_layout(spark, [name for name in LAYOUT if name in cases], data, scale)
         return rows + measure_stores(spark, [name for name in STORES if name in cases], data, scale)
 

@@ -73,10 +73,6 @@ CONDITIONS = [
     ("no_such_function(id)", "no_such_function"),
     ("rand() > 0.5", "it must have one value for one row"),
     ("uuid() = v", "it must have one value for one row"),
-    ("id in (select 1)", SUBQUERY),
-    ("exists (select 1)", SUBQUERY),
-    ("id = (select max(id) from range(3))", SUBQUERY),
-    ("id = 1 or not id in (select id from range(3))", SUBQUERY),
     ("max(id) = 1", ROW),
     ("row_number() over (order by id) = 1", "a value must be of one row|window functions"),
     ("explode(l) = 1", "a value must be of one row|generator"),
@@ -95,6 +91,41 @@ def test_what_is_no_condition_is_refused_before_anything_is_read(
     _refused(on.execute, f"(?s)the ON condition of MERGE.*{says}")
     clause = table.merge(source, "id = k").whenMatchedDelete(condition)
     _refused(clause.execute, f"(?s)the condition of MERGE WHEN MATCHED THEN DELETE.*{says}")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "id in (select 1)",
+        "exists (select 1)",
+        "id = (select max(id) from range(3))",
+        "id = 1 or not id in (select id from range(3))",
+    ],
+)
+def test_a_merge_takes_no_sub_query(spark: SparkSession, shared: str, condition: str) -> None:
+    table = DeltaTable.forPath(spark, shared)
+    source = spark.range(3).toDF("k")
+    _refused(table.merge(source, condition).whenMatchedDelete().execute, SUBQUERY)
+    _refused(table.merge(source, "id = k").whenMatchedDelete(condition).execute, SUBQUERY)
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("id in (select nope from range(3))", "nope"),
+        ("nope in (select id from range(3))", "nope"),
+        ("id in (select id from nowhere)", "nowhere"),
+        ("id in (select id, id from range(3))", "[Cc]olumn|MISMATCH"),
+        ("(select id from range(3))", "[Cc]ondition|BOOLEAN|type"),
+        ("exists (select", "[Ss]yntax"),
+    ],
+)
+def test_a_sub_query_that_spark_does_not_understand_is_refused(
+    spark: SparkSession, shared: str, condition: str, says: str
+) -> None:
+    table = DeltaTable.forPath(spark, shared)
+    _refused(lambda: table.delete(condition), f"(?s)the condition of DELETE.*{says}")
+    _refused(lambda: table.update(condition, {"v": "'y'"}), f"(?s)the condition of UPDATE.*{says}")
 
 
 def test_conditions_as_columns_are_refused_as_text_is(spark: SparkSession, shared: str) -> None:

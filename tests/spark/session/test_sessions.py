@@ -90,8 +90,9 @@ def test_delta_as_the_default_source_is_meant_where_no_format_is_named(another: 
     assert rows(another.read.load(path)) == [(0,), (1,)]
     assert rows(another.read.option("versionAsOf", 0).load(path)) == [(0,)]
     another.range(2, 3).write.mode("append").saveAsTable(f"delta.`{path}`")
-    with pytest.raises(errors.UnsupportedFeature, match="tables are written by path"):
-        another.range(1).write.saveAsTable("named")
+    another.range(1).write.option("path", path + "_named").saveAsTable("named")
+    assert rows(another.read.format("delta").load(path + "_named")) == [(0,)]
+    another.sql("DROP TABLE named")
     another.range(3).write.format("parquet").save(path + "_other")
     assert another.read.parquet(path + "_other").count() == 3
     another.conf.set("spark.sql.sources.default", "parquet")

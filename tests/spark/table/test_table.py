@@ -61,8 +61,10 @@ def test_tables_are_found_by_path_and_by_path_name(spark: SparkSession, tmp_path
     assert DeltaTable.isDeltaTable(spark, path)
     assert not DeltaTable.isDeltaTable(spark, str(tmp_path))
     assert DeltaTable.forName(spark, f"delta.`{path}`").toDF().count() == 1
-    with pytest.raises(errors.UnsupportedFeature, match="found by path"):
+    with pytest.raises(errors.TableNotFound, match="no table of that name"):
         DeltaTable.forName(spark, "flights")
+    with pytest.raises(errors.InvalidArgument, match="not understood"):
+        DeltaTable.forName(spark, "a b c")
     with pytest.raises(errors.TableNotFound, match="not a Delta table"):
         DeltaTable.forPath(spark, str(tmp_path))
     with pytest.raises(errors.InvalidArgument, match="fs"):

@@ -423,7 +423,7 @@ IMPOSSIBLE: dict[str, tuple[Callable[[DeltaTableBuilder], Any], type[Exception],
         errors.SlackwaterError,
         "catalogManaged",
     ),
-    "a name in a catalog": (lambda b: b.tableName("db.t"), errors.UnsupportedFeature, "by path"),
+    "a name of too many parts": (lambda b: b.tableName("a.b.t"), errors.InvalidArgument, "two parts"),
     "a type that tables cannot hold": (
         lambda b: b.addColumn("a", spark_types.DayTimeIntervalType()),
         errors.UnsupportedFeature,
