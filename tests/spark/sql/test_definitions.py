@@ -178,3 +178,25 @@ def test_mistakes_are_named(spark: SparkSession, text: str, error: type[Exceptio
     with pytest.raises(error, match=says):
         spark.sql(text)
     assert not spark.catalog.tableExists("t")
+
+
+def test_text_that_is_kept_is_refused(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t USING delta AS SELECT id FROM range(3)")
+    for text in (
+        "CREATE FUNCTION f() RETURNS BIGINT RETURN (SELECT max(id) FROM t)",
+        "CREATE TEMPORARY FUNCTION f() RETURNS BIGINT RETURN SELECT max(id) FROM t",
+    ):
+        with pytest.raises(UnsupportedFeature, match="keeps the text"):
+            spark.sql(text)
+
+
+def test_a_query_is_cached(spark: SparkSession, rows: Rows) -> None:
+    spark.sql("CREATE TABLE t USING delta AS SELECT id FROM range(3)")
+    spark.sql("CACHE TABLE kept AS SELECT id + 1 AS next FROM t")
+    spark.sql("DELETE FROM t")
+    assert rows("SELECT * FROM kept") == [(1,), (2,), (3,)]
+    assert spark.catalog.isCached("kept")
+    with pytest.raises(UnsupportedFeature, match="newer versions"):
+        spark.sql("CACHE TABLE t")
+    spark.catalog.uncacheTable("kept")
+    spark.catalog.dropTempView("kept")

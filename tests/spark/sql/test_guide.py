@@ -17,6 +17,7 @@ GUIDE = "docs/guides/sql.md"
 
 def test_the_lines_of_the_guide(spark: SparkSession, db: str, tmp_path: Path) -> None:
     names: dict[str, Any] = {"spark": spark}
+    spark.catalog.dropTempView("news")
     for block in blocks(GUIDE):
         run(block, names, {"/data/": f"{tmp_path}/"} if "/data/" in block else {})
     spark.catalog.dropTempView("news")

@@ -185,3 +185,18 @@ def test_a_lake_has_one_name_at_a_time(spark: SparkSession, lake: slackwater.Lak
     with pytest.raises(OperationNotAllowed, match="COMMIT or ROLLBACK"):
         lake.detach(spark)
     spark.sql("ROLLBACK")
+
+
+def test_statements_are_all_or_nothing_in_one(spark: SparkSession, rows: Rows, lake: slackwater.Lake) -> None:
+    spark.sql("USE lake")
+    spark.sql(
+        """BEGIN ATOMIC
+        INSERT INTO orders VALUES (:id, CASE WHEN true THEN 'a;b' END);
+        INSERT INTO stock SELECT sku, 1, now() FROM orders;
+        END""",
+        {"id": 1},
+    )
+    assert rows("SELECT orders.id, qty FROM orders JOIN stock USING (sku)") == [(1, 1)]
+    with pytest.raises(Exception, match="nope"):
+        spark.sql("BEGIN ATOMIC DELETE FROM orders; DELETE FROM stock WHERE nope = 1; END")
+    assert (counted(lake, "orders"), counted(lake, "stock")) == (1, 1)

@@ -116,6 +116,8 @@ class RowMatches:
         if self.condition.is_steady:
             return self.condition.filter(change.target(change.located(self.files, self.condition.predicate)))
         whole = change.located(self.whole).frame
+        if not self.partial.num_rows:
+            return change.target(whole)
         return change.target(whole.unionAll(self._partial.only(self.bitmaps or {})))
 
     def others(self) -> DataFrame:

@@ -12,7 +12,7 @@ from pyspark.sql import types as spark_types
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
 from slackwater.spark.catalog.registration import put_down, take_out
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_of
-from slackwater.spark.catalog.session_catalog import entry_of
+from slackwater.spark.catalog.session_catalog import entry_of, plain_sql
 from slackwater.spark.session.types import to_spark_schema
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.results import nothing
@@ -300,8 +300,8 @@ def create_view(statement: Statement) -> DataFrame | None:
     replaces = cursor.takes("OR", "REPLACE")
     is_global = cursor.takes("GLOBAL")
     is_temporary = cursor.takes_one("TEMP", "TEMPORARY") is not None
-    if not cursor.takes("VIEW"):
-        return None
+    if cursor.ahead() == "TABLE" or not cursor.takes("VIEW"):
+        return keep_text(statement)
     found = rewritten(statement.spark, statement.text, statement.tokens)
     if found is None or not found.views:
         return None
@@ -328,3 +328,40 @@ def create_view(statement: Statement) -> DataFrame | None:
     }[is_global, replaces]
     method(name)
     return nothing(statement.spark)
+
+
+def keep_text(statement: Statement) -> DataFrame | None:
+    """Functions, altered views and all else whose text Spark keeps to run it later: refused over Delta tables."""
+    if statement.first in ("CREATE", "ALTER") and not {"FUNCTION", "VIEW"} & {t.upper for t in statement.tokens[:6]}:
+        return None
+    found = rewritten(statement.spark, statement.text, statement.tokens)
+    if found is None or not found.views:
+        return None
+    raise UnsupportedFeature(
+        f"{statement.first} …: Spark keeps the text of this, and cannot read the Delta tables that it names later: "
+        "create a temporary view over them, and name that"
+    )
+
+
+def cache_table(statement: Statement) -> DataFrame | None:
+    """`CACHE [LAZY] TABLE t AS query` over Delta tables: a temporary view of them as they are now, cached."""
+    cursor = statement.cursor()
+    cursor.expect("CACHE")
+    is_lazy = cursor.takes("LAZY")
+    if not cursor.takes("TABLE"):
+        return None
+    name = cursor.name()
+    options = f" OPTIONS ({cursor.group()})" if cursor.takes("OPTIONS") else ""
+    cursor.takes("AS")
+    if cursor.is_done:
+        if named_table(statement.spark, name.parts) is None:
+            return None
+        raise UnsupportedFeature(
+            f"CACHE TABLE {name.text}: a Delta table has newer versions: cache a query, CACHE TABLE a_name AS …"
+        )
+    query = cursor.rest()
+    found = rewritten(statement.spark, query)
+    if found is None or not found.views:
+        return None
+    statement.on_delta().query(query).createOrReplaceTempView(name.text)
+    return plain_sql(statement.spark, f"CACHE {'LAZY ' if is_lazy else ''}TABLE {name.text}{options}")

@@ -30,6 +30,7 @@ _HANDLERS: dict[str, tuple[Handler, ...]] = {
     "CREATE": (creation.create_table, creation.create_view),
     "REPLACE": (creation.create_table,),
     "DROP": (creation.drop_table,),
+    "CACHE": (creation.cache_table,),
     "USE": (transactions.use,),
     "BEGIN": (transactions.begin,),
     "COMMIT": (transactions.commit,),

@@ -9,6 +9,7 @@ from slackwater.spark.catalog.attached import AttachedLake, SessionNames
 from slackwater.spark.catalog.resolve import lake_name_of
 from slackwater.spark.sql.results import nothing
 from slackwater.spark.sql.statement import Statement
+from slackwater.sql.parameters import with_literals
 from slackwater.sql.tokens import Cursor
 
 _CONTROL = ("OPTIMISTIC", "LOCKING")
@@ -46,15 +47,40 @@ def _chosen(spark: SparkSession, name: object) -> DataFrame | None:
 
 
 def begin(statement: Statement) -> DataFrame | None:
-    """`BEGIN TRANSACTION [ON lake]`: what the session does with tables of the lake until COMMIT is one transaction.
+    """`BEGIN TRANSACTION [ON lake]`, and `BEGIN ATOMIC … END` for all of one at once.
+
+    What the session does with tables of the lake until COMMIT is one transaction.
 
     Without `ON`, of the lake that `USE` chose, or of the only one. Raises OperationNotAllowed for a second one.
     """
     cursor = statement.cursor()
     cursor.expect("BEGIN")
+    if cursor.takes("ATOMIC"):
+        return _all_or_nothing(statement, cursor)
     if not cursor.takes_one("TRANSACTION", "WORK"):
         # BEGIN … END is Spark's scripting.
         return None
+    _begin(statement, cursor)
+    return nothing(statement.spark)
+
+
+def _all_or_nothing(statement: Statement, cursor: Cursor) -> DataFrame:
+    """`BEGIN ATOMIC a; b; END`: a transaction of these statements. What they answer is not kept."""
+    texts = []
+    while not cursor.takes("END"):
+        texts.append(cursor.until(";", "END"))
+        if cursor.is_done:
+            raise cursor.unexpected("; or END")
+        cursor.takes(";")
+    cursor.done()
+    _begin(statement, Cursor("", []))
+    for text in filter(None, texts):
+        # An error in one of them rolls all of it back.
+        statement.spark.sql(with_literals(text, statement.args) if statement.args else text)
+    return _end(SessionNames.of(statement.spark), "COMMIT", statement.spark)
+
+
+def _begin(statement: Statement, cursor: Cursor) -> None:
     names = SessionNames.of(statement.spark)
     if names.open_transaction is not None:
         raise OperationNotAllowed("a transaction is open in this session already: COMMIT or ROLLBACK it first")
@@ -67,7 +93,6 @@ def begin(statement: Statement) -> DataFrame | None:
     )
     begun.__enter__()
     names.transaction, names.transaction_lake = begun, lake
-    return nothing(statement.spark)
 
 
 def _lake_of(names: SessionNames, cursor: Cursor) -> AttachedLake:
@@ -89,33 +114,36 @@ def _lake_of(names: SessionNames, cursor: Cursor) -> AttachedLake:
 
 def commit(statement: Statement) -> DataFrame | None:
     """`COMMIT [TRANSACTION]`. Raises as every commit of a transaction does."""
-    return _end(statement, "COMMIT")
+    return _ended(statement, "COMMIT")
 
 
 def rollback(statement: Statement) -> DataFrame | None:
     """`ROLLBACK [TRANSACTION]`: nothing of the transaction is left."""
-    return _end(statement, "ROLLBACK")
+    return _ended(statement, "ROLLBACK")
 
 
-def _end(statement: Statement, word: str) -> DataFrame:
+def _ended(statement: Statement, word: str) -> DataFrame:
     cursor = statement.cursor()
     cursor.expect(word)
     cursor.takes_one("TRANSACTION", "WORK")
     cursor.done()
-    names = SessionNames.of(statement.spark)
+    return _end(SessionNames.of(statement.spark), word, statement.spark)
+
+
+def _end(names: SessionNames, word: str, spark: SparkSession) -> DataFrame:
     ended = names.transaction
     if ended is None or not ended.is_open:
         reason = _ENDED_BY_ERROR if ended is not None else "BEGIN TRANSACTION starts one"
         names.transaction = names.transaction_lake = None
         if ended is not None and word == "ROLLBACK":
-            return nothing(statement.spark)
+            return nothing(spark)
         raise OperationNotAllowed(f"no transaction is open in this session: {reason}")
     names.transaction = names.transaction_lake = None
     if word == "COMMIT":
         ended.commit()
     else:
         ended.rollback()
-    return nothing(statement.spark)
+    return nothing(spark)
 
 
 def set_transaction(statement: Statement) -> DataFrame | None:
