@@ -122,6 +122,7 @@ def test_a_word_that_spark_lets_be_a_table_is_one(text: str, word: str) -> None:
         ("SELECT * FROM t, LATERAL (SELECT * FROM u WHERE u.a = t.a) x, v", "t u v"),
         ("SELECT * FROM t JOIN LATERAL (SELECT * FROM u) x ON true JOIN v", "t u v"),
         ("SELECT * FROM (FROM t)", "t"),
+        ("SELECT * FROM (SELECT .5 FROM t)", "t"),
         ("SELECT * FROM (SELECT 'a' FROM t), (SELECT `a` FROM `u`)", "t u"),
         ("SELECT * FROM (SELECT 'a' AS using) x WHERE using = 'a'", ""),
         ("SELECT * FROM (TABLE t) x, (WITH a AS (FROM u) FROM a)", "t u"),

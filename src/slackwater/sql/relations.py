@@ -392,7 +392,8 @@ class _Reader:
             at += 1
         word = self.upper(at)
         if word in ("SELECT", "WITH", "FROM"):
-            return not self._is(at + 1, _BEHIND_COLUMNS)
+            is_number = self.upper(at + 1) == "." and self.upper(at + 2)[:1].isdigit()
+            return is_number or not self._is(at + 1, _BEHIND_COLUMNS)
         if word not in _QUERY or at + 1 >= len(self.tokens):
             return False
         follows = self.tokens[at + 1]
