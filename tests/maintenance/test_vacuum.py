@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectMeta
 from slackwater.transaction.log_upkeep import checkpoint
 from tests.maintenance.aged import AgedTable
-from tests.transaction.tables import VECTORS, StepStore, add, begin, commit_actions, only, put_commit
+from tests.transaction.tables import START_MS, VECTORS, StepStore, add, begin, commit_actions, only, put_commit
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 WEEK = 24 * 7
@@ -172,6 +173,21 @@ def test_the_staging_of_a_writer_that_was_killed_goes_as_a_whole_when_it_is_old(
     assert _unchecked(aged.at(31)) == (".slackwater-1/rows/part-0.parquet",)
     assert len(aged.files()) == 2
     assert not (aged.root / ".slackwater-1").exists()
+
+
+def test_directories_of_a_killed_writer_go_whose_files_had_gone_before(aged: AgedTable) -> None:
+    aged.at(1).file(".slackwater-1/rows/p=bob/part-0.parquet")
+    (aged.root / ".slackwater-1/rows/p=ann/deep").mkdir(parents=True)
+    for name in (".slackwater-2", ".slackwater-3"):
+        (aged.root / name / "rows/p=eve").mkdir(parents=True)
+    for place in (aged.root / ".slackwater-2").rglob("*"):
+        os.utime(place, (START_MS / 1000, START_MS / 1000))
+    os.utime(aged.root / ".slackwater-2", (START_MS / 1000, START_MS / 1000))
+    # Somebody is still at work in the last one.
+    os.utime(aged.root / ".slackwater-3/rows", (START_MS / 1000, START_MS / 1000))
+    _unchecked(aged.at(31))
+    assert [path.name for path in aged.root.glob(".slackwater-*")] == [".slackwater-3"]
+    assert (aged.root / ".slackwater-3/rows/p=eve").exists()
 
 
 def test_bytes_that_a_killed_writer_never_named_go_when_they_are_old(aged: AgedTable) -> None:

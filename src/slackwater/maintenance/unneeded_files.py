@@ -7,6 +7,7 @@ over).
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -103,6 +104,25 @@ def _staged_below(directory: str) -> Iterator[os.DirEntry[str]]:
                 yield from _staged_below(entry.path)
             elif is_staged(entry.name):
                 yield entry
+
+
+def abandoned_directories(root: str, emptied: Collection[str], before_ms: int) -> set[str]:
+    """The directories below the root that writers gave their files before they were killed, inner ones too.
+
+    Those whose files are gone now, which are `emptied`, and those in which nothing is newer than `before_ms`.
+    """
+    found: set[str] = set()
+    for directory in Path(root).glob(f"{HIDDEN}*/"):
+        held = [Path(place) for place, _, _ in os.walk(directory)]
+        if directory.name in emptied or all(_modified_ms(place) < before_ms for place in held):
+            found.update(place.relative_to(root).as_posix() for place in held)
+    return found
+
+
+def _modified_ms(place: Path) -> float:
+    with contextlib.suppress(FileNotFoundError):
+        return place.stat().st_mtime_ns / 1_000_000
+    return math.inf
 
 
 def below_root(places: Iterable[str]) -> list[str]:

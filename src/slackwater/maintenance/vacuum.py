@@ -18,7 +18,7 @@ from slackwater.errors import InvalidArgument, ObjectNotFound, OperationNotAllow
 from slackwater.log.files.cleanup import with_hadoop_checksums
 from slackwater.log.table import Table
 from slackwater.maintenance.retained_files import files_left, places_given_up, retained_files
-from slackwater.maintenance.unneeded_files import abandoned_files, below_root, unneeded_files
+from slackwater.maintenance.unneeded_files import abandoned_directories, abandoned_files, below_root, unneeded_files
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import DELETED_FILE_RETENTION
@@ -75,6 +75,7 @@ class _Plan:
     files: Sequence[ObjectMeta]
     cutoff_version: int | None
     present: frozenset[str] = field(default_factory=frozenset)
+    abandoned_before_ms: int = 0
 
 
 def vacuum(table: Table, request: VacuumRequest = VacuumRequest(), clock: Clock | None = None) -> VacuumResult:
@@ -149,8 +150,9 @@ def _plan(snapshot: Snapshot, request: VacuumRequest, cutoff_ms: int, clock: Clo
         untracked_ms,
         lambda oldest_ms: places_given_up(snapshot, retained.cutoff_version, oldest_ms),
     )
-    files += abandoned_files(snapshot.store, min(cutoff_ms, untracked_ms))
-    return _Plan(files, retained.cutoff_version, frozenset(meta.path for meta in present))
+    abandoned_before_ms = min(cutoff_ms, untracked_ms)
+    files += abandoned_files(snapshot.store, abandoned_before_ms)
+    return _Plan(files, retained.cutoff_version, frozenset(meta.path for meta in present), abandoned_before_ms)
 
 
 def _listed(store: ObjectStore) -> list[ObjectMeta]:
@@ -188,16 +190,17 @@ def _carried_out(table: Table, snapshot: Snapshot, plan: _Plan, request: VacuumR
         # The error that is raised matters, not one of saying so.
         _end(snapshot, "FAILED", (deleted, 0), request, clock, quietly=True)
         raise
-    directories = _remove_empty_directories(table.store, paths)
+    directories = _remove_empty_directories(table.store, paths, plan.abandoned_before_ms)
     if plan.cutoff_version is not None:
         _remember(table.store, plan.cutoff_version)
     _end(snapshot, "COMPLETED", (deleted, directories), request, clock)
     return _result(table, plan)
 
 
-def _remove_empty_directories(store: ObjectStore, paths: Iterable[str]) -> int:
+def _remove_empty_directories(store: ObjectStore, paths: Iterable[str], abandoned_before_ms: int) -> int:
     """How many directories went that have nothing left of what was deleted; in object stores there are none.
 
+    Those of killed writers go too that had no file left, where nothing in them is newer than `abandoned_before_ms`.
     The name of one may say what was in it. Writers make theirs again.
     """
     if store.local_root is None:
@@ -206,6 +209,8 @@ def _remove_empty_directories(store: ObjectStore, paths: Iterable[str]) -> int:
     for held in {path.rpartition("/")[0] for path in paths}:
         parts = held.split("/")
         directories.update("/".join(parts[:count]) for count in range(1, len(parts) + 1) if held)
+    emptied = {directory.partition("/")[0] for directory in directories}
+    directories |= abandoned_directories(store.local_root, emptied, abandoned_before_ms)
     removed = 0
     # The inner ones first.
     for directory in sorted(directories, reverse=True):
