@@ -92,34 +92,41 @@ def creation_of(cursor: Cursor) -> TableCreation:
         found["refused"] = "DEEP CLONE: use SHALLOW CLONE, or CREATE TABLE … AS SELECT, for DEEP CLONE"
         cursor.rest()
     while not cursor.is_done:
-        _clause(cursor, found)
+        _add(found, *_clause(cursor), cursor.text.strip()[:200])
     return TableCreation(**found)  # type: ignore[arg-type]
 
 
-def _clause(cursor: Cursor, found: dict[str, object]) -> None:
+def _clause(cursor: Cursor) -> tuple[str, object]:
+    """The clause that comes next: the name of its field, and what it says."""
     if cursor.takes("USING"):
-        found["provider"] = cursor.name("a format").parts[-1].lower()
-    elif cursor.takes("PARTITIONED", "BY"):
-        found["partitioned_by"] = columns_between(cursor, *cursor.group_places())
-    elif cursor.takes("CLUSTER", "BY"):
-        found["clustered_by"] = () if cursor.takes("NONE") else _paths(cursor)
-    elif cursor.takes("TBLPROPERTIES"):
-        found["properties"] = properties_of(cursor)
-    elif cursor.takes("OPTIONS"):
-        found["options"] = properties_of(cursor)
-    elif cursor.takes("COMMENT"):
-        found["comment"] = cursor.literal()
-    elif cursor.takes("LOCATION"):
-        found["location"] = cursor.literal()
-    elif cursor.ahead() in ("CLUSTERED", "SKEWED", "ROW", "STORED", "DEFAULT", "SORTED"):
+        return "provider", cursor.name("a format").parts[-1].lower()
+    if cursor.takes("PARTITIONED", "BY"):
+        return "partitioned_by", columns_between(cursor, *cursor.group_places())
+    if cursor.takes("CLUSTER", "BY"):
+        return "clustered_by", () if cursor.takes("NONE") else _paths(cursor)
+    if cursor.takes("TBLPROPERTIES"):
+        return "properties", properties_of(cursor)
+    if cursor.takes("OPTIONS"):
+        return "options", properties_of(cursor)
+    if cursor.takes("COMMENT"):
+        return "comment", cursor.literal()
+    if cursor.takes("LOCATION"):
+        return "location", cursor.literal()
+    if cursor.ahead() in ("CLUSTERED", "SKEWED", "ROW", "STORED", "DEFAULT", "SORTED"):
         # Of other formats, or not known: who is asked for it says so.
-        found["refused"] = cursor.ahead()
+        refused = cursor.ahead()
         cursor.rest()
-    else:
-        cursor.takes("AS")
-        if cursor.ahead() not in _QUERY:
-            raise cursor.unexpected("a query behind AS")
-        found["query"] = cursor.rest()
+        return "refused", refused
+    cursor.takes("AS")
+    if cursor.ahead() not in _QUERY:
+        raise cursor.unexpected("a query behind AS")
+    return "query", cursor.rest()
+
+
+def _add(found: dict[str, object], key: str, value: object, of: str) -> None:
+    if key in found:
+        raise InvalidArgument(f"{of} is given {key.replace('_', ' ')} more than once")
+    found[key] = value
 
 
 def _paths(cursor: Cursor) -> tuple[str, ...]:
@@ -160,23 +167,27 @@ def column_of(cursor: Cursor) -> ColumnDefinition:
     name = cursor.name("a column")
     found: dict[str, object] = {"name": name, "type": _type(cursor)}
     while not cursor.is_done and cursor.ahead() != ",":
-        if cursor.takes("NOT", "NULL"):
-            found["nullable"] = False
-        elif cursor.takes("NULL"):
-            found["nullable"] = True
-        elif cursor.takes("DEFAULT"):
-            found["default"] = _default(cursor)
-        elif cursor.takes("COMMENT"):
-            found["comment"] = cursor.literal()
-        elif cursor.takes("FIRST"):
-            found["first"] = True
-        elif cursor.takes("AFTER"):
-            found["after"] = cursor.name("a column").parts[-1]
-        elif cursor.ahead() in ("CONSTRAINT", *_CONSTRAINTS):
-            raise _constraint()
-        else:
-            _generation(cursor, found)
+        _add(found, *_descriptor(cursor), f"the column {name.text}")
     return ColumnDefinition(**found)  # type: ignore[arg-type]
+
+
+def _descriptor(cursor: Cursor) -> tuple[str, object]:
+    """What comes next behind the type of a column: the name of its field, and what it says."""
+    if cursor.takes("NOT", "NULL"):
+        return "nullable", False
+    if cursor.takes("NULL"):
+        return "nullable", True
+    if cursor.takes("DEFAULT"):
+        return "default", _default(cursor)
+    if cursor.takes("COMMENT"):
+        return "comment", cursor.literal()
+    if cursor.takes("FIRST"):
+        return "first", True
+    if cursor.takes("AFTER"):
+        return "after", cursor.name("a column").parts[-1]
+    if cursor.ahead() in ("CONSTRAINT", *_CONSTRAINTS):
+        raise _constraint()
+    return _generation(cursor)
 
 
 def _constraint() -> UnsupportedFeature:
@@ -189,7 +200,7 @@ def _default(cursor: Cursor) -> str:
     """The expression behind DEFAULT; NOT and NULL may be in it, NOT NULL behind an operand ends it."""
     start = cursor.at
     while True:
-        cursor.at = cursor.place_of("COMMENT", "NOT", "GENERATED", "FIRST", "AFTER", ",")
+        cursor.at = cursor.place_of("COMMENT", "NOT", "GENERATED", "DEFAULT", "FIRST", "AFTER", ",")
         goes_on = cursor.sees("NOT") and (cursor.ahead(1) != "NULL" or cursor.ahead(-1) == "IS" or cursor.at == start)
         if not goes_on:
             break
@@ -199,23 +210,24 @@ def _default(cursor: Cursor) -> str:
     return cursor.between(start, cursor.at)
 
 
-def _generation(cursor: Cursor, found: dict[str, object]) -> None:
+def _generation(cursor: Cursor) -> tuple[str, object]:
     cursor.expect("GENERATED")
     always = not cursor.takes("BY", "DEFAULT")
     if always:
         cursor.expect("ALWAYS")
     cursor.expect("AS")
     if cursor.takes("IDENTITY"):
-        found["identity"] = _identity(cursor, always)
-    elif always:
-        found["generated"] = cursor.group("an expression in parentheses")
-    else:
+        return "identity", _identity(cursor, always)
+    if not always:
         raise cursor.unexpected("IDENTITY")
+    return "generated", cursor.group("an expression in parentheses")
 
 
 def _type(cursor: Cursor) -> str | None:
     """The text of the type that comes next: up to a word of a definition outside of all brackets."""
     start, depth = cursor.at, 0
+    if cursor.sees("("):
+        raise UnsupportedFeature("PARTITIONED BY expressions: add a generated column, and partition by that")
     while not cursor.is_done:
         upper = cursor.ahead()
         if depth == 0 and cursor.at > start and upper in _COLUMN_WORDS:
@@ -261,7 +273,11 @@ def properties_of(cursor: Cursor) -> dict[str, str]:
             raise inner.unexpected(f"a value of {key}")
         if key in found:
             raise InvalidArgument(f"the property {key} is given more than once")
-        found[key] = inner.literal() if inner.sees_literal() else inner.until(",")
+        if inner.sees_literal():
+            found[key] = inner.literal()
+        else:
+            value = inner.until(",")
+            found[key] = value.lower() if value.upper() in ("TRUE", "FALSE") else value
         if not inner.takes(","):
             inner.done()
         elif inner.is_done:

@@ -46,7 +46,7 @@ def _of_relation(
 ) -> str | None:
     """`text` without qualifiers, where all columns in it are the relation's; None where that is not certain."""
     tokens = tokens_of(text)
-    if tokens is None:
+    if not tokens:
         return None
     shown = relation.shown.lower()
     is_only = len(block.relations) == 1 and block.others == 0
@@ -71,7 +71,9 @@ def _of_relation(
             return None
         is_about_it = True
         at = name.next
-    return replaced(text, dropped) if is_about_it else None
+    # A comment behind it would go on over what comes next.
+    edges = (Replacement(0, tokens[0].start, ""), Replacement(tokens[-1].end, len(text), ""))
+    return replaced(text, [*edges, *dropped]) if is_about_it else None
 
 
 def _may_be_column(token: Token, tokens: Sequence[Token], at: int) -> bool:

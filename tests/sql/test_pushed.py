@@ -1,0 +1,172 @@
+"""Which conjuncts of WHERE are asked of which table before the others are read, and which of none."""
+
+from __future__ import annotations
+
+import pytest
+
+from slackwater.sql.pushed import pushed_conditions
+from tests.sql.reading import blocks
+
+_COLUMNS = {
+    "t": frozenset({"a", "b", "s", "k"}),
+    "u": frozenset({"c", "d", "k"}),
+    "named": frozenset({"named", "a"}),
+}
+
+
+def pushed(text: str, unknown: str = "") -> dict[str, list[str]]:
+    """The conditions by the name that each known table has in the query; of those that have some."""
+    found = {}
+    for block in blocks(text):
+        known = [r for r in block.relations if r.parts[-1] in _COLUMNS and r.parts[-1] != unknown]
+        for relation, conditions in pushed_conditions(block, {r: _COLUMNS[r.parts[-1]] for r in known}).items():
+            if conditions:
+                found[relation.shown] = conditions
+    return found
+
+
+@pytest.mark.parametrize(
+    ("condition", "conditions"),
+    [
+        ("a = 1", ["a = 1"]),
+        ("A = 1", ["A = 1"]),
+        ("`a` = 1", ["`a` = 1"]),
+        ("t.a = 1", ["a = 1"]),
+        ("T.`a` = 1", ["`a` = 1"]),
+        ("`t` . a = 1", ["a = 1"]),
+        ("a = 1 AND b > 2", ["a = 1", "b > 2"]),
+        ("a = 1 AND t.b > 2 AND s IS NULL", ["a = 1", "b > 2", "s IS NULL"]),
+        ("a = 1 OR b = 2", ["a = 1 OR b = 2"]),
+        ("(a = 1 OR t.b = 2) AND (a < 3)", ["a = 1 OR b = 2", "a < 3"]),
+        ("a BETWEEN 1 AND 2 AND b = 3", ["a BETWEEN 1 AND 2", "b = 3"]),
+        ("a IN (1, 2) AND NOT b LIKE 'x%'", ["a IN (1, 2)", "NOT b LIKE 'x%'"]),
+        ("a = DATE '2026-11-21' AND b = TRUE", ["a = DATE '2026-11-21'", "b = TRUE"]),
+        ("s.x.y = 1", ["s.x.y = 1"]),
+        ("t.s.x = 1", ["s.x = 1"]),
+        ("upper(a) = 'X'", ["upper(a) = 'X'"]),
+        ("a = 't.b' AND b = \"t.a\"", ["a = 't.b'", 'b = "t.a"']),
+        ("a /* t.a */ = 1 -- AND b = 2", ["a /* t.a */ = 1"]),
+        ("a = 1 -- why\n AND /* so */ b = 2 /* and */", ["a = 1", "b = 2"]),
+        ("a = 1 AND f = 2", ["a = 1"]),
+        ("t.x = 1", []),
+        ("u.a = 1", []),
+        ("db.t.a = 1", []),
+        ("1 = 1", []),
+        ("a = ?", []),
+        ("a = :p", []),
+        ("a:b = 1", []),
+        ("a = {p}", []),
+        ("a = ${p}", []),
+        ("a IN (SELECT c FROM x)", []),
+        ("EXISTS (SELECT 1 FROM x)", []),
+        ("exists(s, x -> x = a)", []),
+        ("a = current_date", []),
+        ("a > b - INTERVAL 1 DAY", []),
+        ("CAST(a AS INT) = 1", []),
+        ("NOT (a = 1 AND x = 2)", []),
+    ],
+)
+def test_of_one_table_the_conjuncts_on_its_columns_are_asked(condition: str, conditions: list[str]) -> None:
+    assert pushed(f"FROM t WHERE {condition}") == ({"t": conditions} if conditions else {})
+
+
+def test_a_table_is_known_by_its_alias() -> None:
+    assert pushed("FROM db.t x WHERE x.a = 1 AND t.b = 2 AND a = 3") == {"x": ["a = 1", "a = 3"]}
+
+
+def test_a_table_of_several_parts_is_known_by_its_last_one() -> None:
+    assert pushed("FROM c.db.t WHERE t.a = 1 AND db.t.b = 2") == {"t": ["a = 1"]}
+
+
+@pytest.mark.parametrize("join", [" JOIN ", " CROSS JOIN ", ", ", " NATURAL JOIN "])
+def test_of_joined_tables_each_is_asked_what_is_of_it_alone(join: str) -> None:
+    condition = "t.a = 1 AND u.c = 2 AND b = 3 AND d = 4 AND t.a = u.c AND (a = 1 OR c = 2)"
+    assert pushed(f"FROM t{join}u WHERE {condition}") == {"t": ["a = 1", "b = 3"], "u": ["c = 2", "d = 4"]}
+
+
+def test_a_column_of_both_tables_is_of_none_without_its_table() -> None:
+    assert pushed("FROM t JOIN u USING (k) WHERE k = 1 AND t.k = 2 AND u.k = 3") == {"t": ["k = 2"], "u": ["k = 3"]}
+
+
+@pytest.mark.parametrize(
+    ("join", "asked"),
+    [
+        ("LEFT JOIN", ["t"]),
+        ("LEFT OUTER JOIN", ["t"]),
+        ("RIGHT JOIN", ["u"]),
+        ("FULL JOIN", []),
+        ("FULL OUTER JOIN", []),
+        ("LEFT SEMI JOIN", ["t"]),
+        ("LEFT ANTI JOIN", ["t"]),
+    ],
+)
+def test_a_side_that_may_be_null_is_asked_nothing(join: str, asked: list[str]) -> None:
+    conditions = {"t": ["a IS NULL"], "u": ["c IS NULL"]}
+    found = pushed(f"FROM t {join} u ON t.k = u.k WHERE t.a IS NULL AND u.c IS NULL")
+    assert found == {name: conditions[name] for name in asked}
+
+
+def test_a_later_outer_join_makes_earlier_tables_null() -> None:
+    found = pushed("FROM t JOIN u x RIGHT JOIN u y ON t.k = y.k WHERE t.a = 1 AND x.c = 2 AND y.c = 3")
+    assert found == {"y": ["c = 3"]}
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["(SELECT 1 AS a) x", "VALUES (1) x", "range(3) x", "LATERAL (SELECT 1) x", "unknown x", "u"],
+)
+def test_beside_relations_of_unknown_columns_only_columns_with_their_table_are_asked(other: str) -> None:
+    assert pushed(f"FROM t, {other} WHERE a = 1 AND t.b = 2 AND x.a = 3", unknown="u") == {"t": ["b = 2"]}
+
+
+def test_a_common_table_beside_it_has_unknown_columns() -> None:
+    assert pushed("WITH x AS (SELECT 1 AS a) SELECT * FROM t, x WHERE a = 1 AND t.b = 2") == {"t": ["b = 2"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM t TABLESAMPLE (10 ROWS) WHERE a = 1",
+        "FROM t PIVOT (sum(a) FOR b IN (1, 2)) WHERE s = 1",
+        "FROM t UNPIVOT (x FOR y IN (a, b)) WHERE s = 1",
+        "FROM t |> WHERE a = 1",
+        "FROM t LIMIT 3 |> WHERE a = 1",
+        "FROM t LATERAL VIEW explode(s) x AS a WHERE a = 1",
+        "SELECT b AS a FROM t GROUP BY b HAVING a = 1",
+        "SELECT * FROM (SELECT b AS a FROM t) WHERE a = 1",
+        "SELECT * FROM (t LEFT JOIN u) WHERE a = 1 AND c = 2",
+        "FROM t JOIN u ON t.a = 1 AND u.c = 2",
+    ],
+)
+def test_what_is_asked_of_other_rows_is_not_asked_of_the_table(text: str) -> None:
+    assert pushed(text) == {}
+
+
+def test_a_table_named_twice_by_one_name_is_asked_nothing() -> None:
+    assert pushed("FROM t JOIN t WHERE t.a = 1") == {}
+
+
+def test_a_table_named_twice_by_two_names_is_asked_by_each() -> None:
+    assert pushed("FROM t x JOIN t y WHERE x.a = 1 AND y.b = 2 AND a = 3") == {"x": ["a = 1"], "y": ["b = 2"]}
+
+
+def test_a_table_with_a_column_of_its_own_name_is_asked_nothing() -> None:
+    assert pushed("FROM named WHERE named.a = 1") == {}
+    assert pushed("FROM named x WHERE x.a = 1") == {"x": ["a = 1"]}
+
+
+def test_a_column_with_the_name_of_another_table_is_of_none() -> None:
+    assert pushed("FROM t JOIN u s WHERE s.c = 1 AND s.x = 2 AND t.s = 3") == {"s": ["c = 1"], "t": ["s = 3"]}
+
+
+def test_each_side_of_a_set_operation_is_asked_its_own() -> None:
+    assert pushed("SELECT a FROM t WHERE a = 1 UNION SELECT c FROM u WHERE c = 2") == {"t": ["a = 1"], "u": ["c = 2"]}
+
+
+def test_a_sub_query_is_asked_its_own_and_nothing_of_the_query_around_it() -> None:
+    found = pushed("SELECT * FROM t WHERE a = 1 AND b IN (SELECT d FROM u WHERE c = 2 AND u.k = t.k AND a = 3)")
+    assert found == {"t": ["a = 1"], "u": ["c = 2"]}
+
+
+def test_a_condition_that_cannot_be_taken_apart_is_asked_of_none_or_as_a_whole() -> None:
+    assert pushed("FROM t WHERE a = 1 AND (b = 2 OR x = 3") == {}
