@@ -16,6 +16,7 @@ from slackwater import errors
 
 ROOT = Path(slackwater.__file__).parent
 LAYERS = (
+    "error_classes",
     "errors",
     "protocol",
     "storage",

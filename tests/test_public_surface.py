@@ -209,7 +209,9 @@ sys.modules["pyspark"] = None
 import slackwater
 assert slackwater.Snapshot.load(sys.argv[1]).version == 1
 loaded = {name for name in sys.modules if name.startswith("slackwater.spark")}
-assert loaded == {"slackwater.spark", "slackwater.spark.forgotten"}, loaded
+ours = {"slackwater.spark", *(f"slackwater.spark.{name}" for name in ("caught_as", "forgotten", "imported"))}
+assert loaded == ours, loaded
+assert slackwater.errors.SlackwaterError.__mro__[-3:] == (Exception, BaseException, object)
 try:
     slackwater.enable
 except ModuleNotFoundError as error:

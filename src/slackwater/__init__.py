@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from slackwater import errors
-from slackwater.spark.forgotten import watch
+from slackwater.spark import caught_as, forgotten
 
 if TYPE_CHECKING:
     from slackwater.protocol.actions.files import AddFile, RemoveFile
@@ -100,4 +100,5 @@ def _require_pyspark(name: str) -> None:
         )
 
 
-watch()
+caught_as.watch()
+forgotten.watch()

@@ -16,6 +16,7 @@
     ├── UnsupportedFeature            the table needs what this version cannot honour: upgrade
     ├── PathNotAllowed                a path leaves the table's root: allow it explicitly
     ├── InvalidArgument               an option, predicate or name that makes no sense: fix the input
+    │   ├── SqlSyntaxError            a text that is no SQL: fix the text
     │   ├── TransactionEnded          the transaction was committed or rolled back before: begin another one
     │   ├── RecoveryUndecided         what counted cannot be known from what is left: say it by an option
     │   ├── TableAlreadyExists        there is a table where one was to be created: append to it, or write elsewhere
@@ -46,22 +47,33 @@
         └── CommitUnknown             it may or may not have landed: read the log before trying again
 
 `CommitError` and its children say by their attributes what the caller may do: `retryable` (the same work may be
-tried again on a fresh snapshot) and `conflict` (another writer was there first). No caller needs a message's text.
+tried again on a fresh snapshot) and `conflict` (another writer was there first). No caller needs a message's text:
+every error says by `error_class` and `sqlstate` what delta-spark calls it, where that has a name for it.
 """
 
 from __future__ import annotations
 
+from slackwater.error_classes import ClassifiedError
 
-class SlackwaterError(Exception):
-    """Root of every error that this package raises on purpose."""
+
+class SlackwaterError(ClassifiedError):
+    """Root of every error that this package raises on purpose.
+
+    In a process with PySpark it is a PySparkException, and its children are of the classes that delta-spark raises in
+    their place, as AnalysisException: see docs/errors.md.
+    """
 
 
 class TableNotFound(SlackwaterError):
     """There is no Delta table at the path: no `_delta_log` directory, or none with a commit."""
 
+    error_class = "DELTA_TABLE_NOT_FOUND"
+
 
 class VersionNotFound(SlackwaterError):
     """The asked version is newer than the table, or older than what its log still holds."""
+
+    error_class = "DELTA_VERSION_NOT_FOUND"
 
 
 class TimestampOutOfRange(SlackwaterError):
@@ -70,6 +82,8 @@ class TimestampOutOfRange(SlackwaterError):
 
 class ChangeFeedNotEnabled(SlackwaterError):
     """A version in the asked range was committed while the change data feed was not enabled."""
+
+    error_class = "DELTA_MISSING_CHANGE_DATA"
 
 
 class CorruptTable(SlackwaterError):
@@ -82,6 +96,8 @@ class CorruptLog(CorruptTable):
 
 class MissingCommit(CorruptLog):
     """A version between two known ones, or the first one that a snapshot needs, is not in the log."""
+
+    error_class = "DELTA_VERSIONS_NOT_CONTIGUOUS"
 
 
 class UnratifiedCommit(CorruptLog):
@@ -103,6 +119,8 @@ class InvalidSchema(CorruptTable):
 class DataFileNotFound(CorruptTable):
     """The log names a data, change or deletion vector file that does not exist."""
 
+    error_class = "FAILED_READ_FILE.FILE_NOT_EXIST"
+
 
 class UnsupportedFeature(SlackwaterError):
     """The table requires a protocol version or table feature that this version of Slackwater does not honour."""
@@ -116,6 +134,12 @@ class InvalidArgument(SlackwaterError, ValueError):
     """An option, a predicate, a name or a combination of them that cannot be honoured."""
 
 
+class SqlSyntaxError(InvalidArgument):
+    """A text that is no SQL: a condition, an expression, a data type."""
+
+    error_class = "PARSE_SYNTAX_ERROR"
+
+
 class TransactionEnded(InvalidArgument):
     """A transaction is used after it was committed or rolled back."""
 
@@ -127,9 +151,13 @@ class RecoveryUndecided(InvalidArgument):
 class TableAlreadyExists(InvalidArgument):
     """A table is to be created where there is one."""
 
+    error_class = "DELTA_TABLE_ALREADY_EXISTS"
+
 
 class MergeCardinalityViolation(InvalidArgument):
     """Several source rows of a merge match and modify the same row of the target, so what it becomes is not defined."""
+
+    error_class = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
 
 
 class OperationNotAllowed(SlackwaterError):
@@ -193,21 +221,31 @@ class DeltaConcurrentModificationException(CommitError):
 class ConcurrentAppendException(DeltaConcurrentModificationException):
     """Another writer added files that may hold rows which this transaction should have read."""
 
+    error_class = "DELTA_CONCURRENT_APPEND"
+
 
 class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
     """Another writer removed files that this transaction read."""
+
+    error_class = "DELTA_CONCURRENT_DELETE_READ"
 
 
 class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
     """Another writer removed files that this transaction removes as well."""
 
+    error_class = "DELTA_CONCURRENT_DELETE_DELETE"
+
 
 class ConcurrentTransactionException(DeltaConcurrentModificationException):
     """Another writer moved an application's transaction identifier or a metadata domain that this one moves too."""
 
+    error_class = "DELTA_CONCURRENT_TRANSACTION"
+
 
 class ConcurrentWriteException(DeltaConcurrentModificationException):
     """Other writers were faster at every attempt."""
+
+    error_class = "DELTA_CONCURRENT_WRITE"
 
 
 class TimestampConflict(DeltaConcurrentModificationException):
@@ -225,9 +263,13 @@ class DeadlockDetected(DeltaConcurrentModificationException):
 class MetadataChangedException(DeltaConcurrentModificationException):
     """Another writer changed the table's metadata in a way that this transaction's files may not fit."""
 
+    error_class = "DELTA_METADATA_CHANGED"
+
 
 class ProtocolChangedException(DeltaConcurrentModificationException):
     """Another writer changed the table's protocol, or created the table that this transaction was to create."""
+
+    error_class = "DELTA_PROTOCOL_CHANGED"
 
 
 class CommitFailed(CommitError):

@@ -73,7 +73,9 @@ class CommitHistory:
         """
         versions = self._recreatable()
         if not versions:
-            raise TimestampOutOfRange(f"{self._store.root_url}: the log holds no commit that has a time")
+            raise TimestampOutOfRange(
+                f"{self._store.root_url}: the log holds no commit that has a time", error_class="DELTA_NO_COMMITS_FOUND"
+            )
         first, last = versions.start, versions.stop - 1
         candidates = versions
         if self._enabled:
@@ -82,7 +84,8 @@ class CommitHistory:
         if found is None:
             raise TimestampOutOfRange(
                 f"{self._store.root_url}: no version is as old as {format_ms(timestamp_ms)}: the first, {first}, is "
-                f"of {format_ms(self.timestamp_ms(first))} (DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION)"
+                f"of {format_ms(self.timestamp_ms(first))} (DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION)",
+                error_class="DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
             )
         if found == last and not allow_after_last_commit:
             self.require_not_after_last_commit(timestamp_ms, last)
@@ -96,7 +99,8 @@ class CommitHistory:
                 f"{self._store.root_url}: {format_ms(timestamp_ms)} is after the last commit, version {last} of "
                 f"{format_ms(last_ms)}, so the answer would change with the next commit; ask for a time up to that, or "
                 "leave the time out to read the newest version (the option allowAfterLastCommit takes it for the "
-                "newest version) (DELTA_TIMESTAMP_GREATER_THAN_COMMIT)"
+                "newest version) (DELTA_TIMESTAMP_GREATER_THAN_COMMIT)",
+                error_class="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
             )
 
     def entries(self, limit: int | None = None) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
@@ -144,7 +148,8 @@ class CommitHistory:
             if not isinstance(value, int):
                 raise CorruptLog(
                     f"{self._store.root_url}/{self._commits[version].path}: in-commit timestamps are enabled, but "
-                    f"its commitInfo has no inCommitTimestamp (found {value!r})"
+                    f"its commitInfo has no inCommitTimestamp (found {value!r})",
+                    error_class="DELTA_MISSING_COMMIT_TIMESTAMP",
                 )
             self._in_commit_ms[version] = value
         return self._in_commit_ms[version]
@@ -195,7 +200,7 @@ def to_ms(timestamp: dt.datetime | dt.date | str | int, zone: dt.tzinfo = dt.tim
     Raises InvalidArgument for anything else.
     """
     if isinstance(timestamp, bool) or not isinstance(timestamp, (int, str, dt.date)):
-        raise InvalidArgument(f"expected a timestamp, found {timestamp!r}")
+        raise InvalidArgument(f"expected a timestamp, found {timestamp!r}", error_class="DELTA_TIMESTAMP_INVALID")
     if isinstance(timestamp, int):
         return timestamp
     if isinstance(timestamp, str):
@@ -220,4 +225,7 @@ def _parse_text(text: str) -> dt.datetime:
             return dt.datetime.strptime(cleaned, form)  # noqa: DTZ007  (the caller adds the zone)
         except ValueError:
             continue
-    raise InvalidArgument(f"not a timestamp: {text!r}; write it as 2026-11-21 10:00:00 or 2026-11-21T10:00:00Z")
+    raise InvalidArgument(
+        f"not a timestamp: {text!r}; write it as 2026-11-21 10:00:00 or 2026-11-21T10:00:00Z",
+        error_class="DELTA_TIMESTAMP_INVALID",
+    )

@@ -192,7 +192,8 @@ def _missing(listing: LogListing, where: str, missing: Sequence[int], target: in
                 f"is {starts[0]}"
             )
         return MissingCommit(
-            f"{where}: version 0 is missing: the log begins with commit {oldest} and has no checkpoint before it"
+            f"{where}: version 0 is missing: the log begins with commit {oldest} and has no checkpoint before it",
+            error_class="DELTA_TRUNCATED_TRANSACTION_LOG",
         )
     names = ", ".join(str(v) for v in missing[:_NAMED_GAPS]) + (" …" if len(missing) > _NAMED_GAPS else "")
     return MissingCommit(

@@ -92,9 +92,13 @@ class LogSnapshot:
     ) -> Self:
         """As `load`, for a `table` that was found already, or the store of one."""
         if version is not None and timestamp is not None:
-            raise InvalidArgument("give a version or a timestamp to travel to, not both")
+            raise InvalidArgument(
+                "give a version or a timestamp to travel to, not both", error_class="DELTA_ONEOF_IN_TIMETRAVEL"
+            )
         if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
-            raise InvalidArgument(f"a version is a whole number from 0, found {version!r}")
+            raise InvalidArgument(
+                f"a version is a whole number from 0, found {version!r}", error_class="DELTA_VERSION_INVALID"
+            )
         if not isinstance(table, Table):
             table = Table(table)
         if table.branch is not None and version is None and timestamp is None:

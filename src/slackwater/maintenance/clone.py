@@ -87,7 +87,10 @@ def shallow_clone(
     clock = clock or Clock()
     replaced = _replaced(target, is_replaced)
     if target.root_url == source.store.root_url:
-        raise InvalidArgument(f"{target.root_url}: a table cannot be cloned onto itself: name another place")
+        raise InvalidArgument(
+            f"{target.root_url}: a table cannot be cloned onto itself: name another place",
+            error_class="DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE",
+        )
     defined = cloned_table(source, properties or {}, clock, replaced)
     transaction = begin_table(target, defined, replaced, clock)
     return commit_clone(transaction, source, replaced, user_metadata)
@@ -144,7 +147,8 @@ def _metadata(source: Metadata, properties: Mapping[str, str], clock: Clock, rep
     if mode is not None and mode.lower() != now.lower():
         raise InvalidArgument(
             f"{COLUMN_MAPPING_MODE} of a clone is that of its source, {now}: its files have the columns by these "
-            "names; change it afterwards"
+            "names; change it afterwards",
+            error_class="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
         )
     kept = kept_properties(source.configuration)
     configuration = {key: value for key, value in source.configuration.items() if key not in kept}
@@ -169,7 +173,8 @@ def _replaced(target: Table, is_replaced: bool) -> Snapshot | None:
     if target.list_log().latest_version is not None:
         if not is_replaced:
             raise TableAlreadyExists(
-                f"{target.root_url} is a Delta table already: clone to another place, or say that it is to be replaced"
+                f"{target.root_url} is a Delta table already: clone to another place, or say that it is to be replaced",
+                error_class="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
             )
         return Snapshot.open(target)
     require_empty(target)
@@ -181,7 +186,8 @@ def require_empty(target: Table) -> None:
     other = next((meta.path for meta in target.store.list_from("", recursive=True) if _counts(meta.path)), None)
     if other is not None:
         raise InvalidArgument(
-            f"{target.root_url} is not empty, and is no Delta table: it has {other}; clone to a place of its own"
+            f"{target.root_url} is not empty, and is no Delta table: it has {other}; clone to a place of its own",
+            error_class="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
         )
 
 

@@ -40,7 +40,8 @@ def described(store: ObjectStore, path: str, leaves: StatsLeaves | None) -> Desc
         schema = schema_to_json(schema_of_footer(footer))
     except ObjectNotFound as error:
         raise InvalidArgument(
-            f"{store.root_url}: {path} went away meanwhile: convert when nobody writes there"
+            f"{store.root_url}: {path} went away meanwhile: convert when nobody writes there",
+            error_class="DELTA_FILE_NOT_FOUND",
         ) from error
     except UnsupportedFeature as error:
         raise UnsupportedFeature(f"{store.root_url}: {path} cannot be part of a table: {error}") from error

@@ -33,7 +33,8 @@ def truncate_history(table: Table, user_metadata: str | None = None, clock: Cloc
     if before.configuration.supports(CHECKPOINT_PROTECTION):
         raise OperationNotAllowed(
             f"{table.root_url}: the feature {CHECKPOINT_PROTECTION} keeps old checkpoints: drop it first, with the "
-            "engine that added it"
+            "engine that added it",
+            error_class="DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION",
         )
     landed = begin(before, clock=clock).commit(OPERATION, user_metadata=user_metadata)
     owned = before.table.owned

@@ -34,7 +34,10 @@ def generate(snapshot: Snapshot, mode: str) -> list[str]:
     UnsupportedFeature for a table whose files cannot be read without its log; StorageError.
     """
     if mode.lower() != SYMLINK_FORMAT_MANIFEST:
-        raise InvalidArgument(f"there are no manifests of mode {mode!r}: the mode is {SYMLINK_FORMAT_MANIFEST}")
+        raise InvalidArgument(
+            f"there are no manifests of mode {mode!r}: the mode is {SYMLINK_FORMAT_MANIFEST}",
+            error_class="DELTA_MODE_NOT_SUPPORTED",
+        )
     store = snapshot.store
     contents = _contents(snapshot)
     present = {meta.path for meta in store.list_from(DIRECTORY, recursive=True)}
@@ -55,7 +58,8 @@ def _contents(snapshot: Snapshot) -> dict[str, bytes]:
         raise UnsupportedFeature(
             f"{snapshot.store.root_url}: rows of some files are deleted by deletion vectors, which engines that go by "
             "manifests do not see, so the rows would come back: rewrite the files first, by reorg().applyPurge() "
-            "(DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS)"
+            "(DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS)",
+            error_class="DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS",
         )
     columns = snapshot.metadata.partition_columns
     places = file_places(snapshot.store, files["path"].to_pylist(), allow_outside_root=True)
@@ -70,7 +74,8 @@ def _require_plain_columns(snapshot: Snapshot) -> None:
         raise UnsupportedFeature(
             f"{snapshot.store.root_url}: the table has column mapping, so that its files have other column names than "
             "the table, and manifests would mislead their readers "
-            "(DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING)"
+            "(DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING)",
+            error_class="DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING",
         )
 
 

@@ -51,7 +51,8 @@ def parquet_files(store: ObjectStore, partitions: StructType, zone: str = "UTC")
     if not visible:
         raise InvalidArgument(
             f"{store.root_url}: there is no Parquet file: name the directory that they are in (files whose names begin "
-            "with _ or . do not count)"
+            "with _ or . do not count)",
+            error_class="DELTA_EMPTY_DIRECTORY",
         )
     values = _Values(store.root_url, partitions, zone)
     return [PartitionedFile(meta, values.of(meta.path)) for meta in visible]
@@ -74,7 +75,10 @@ def _refuse_others(store: ObjectStore, found: Iterable[ObjectMeta]) -> None:
         marker = next((part for part in parts if part in _OTHERS), None)
         if marker is not None and not (marker == LOG and parts[0] == LOG):
             place = "/".join(parts[: parts.index(marker)]) or "it"
-            raise UnsupportedFeature(f"{store.root_url} cannot be converted: {place} {_OTHERS[marker]}")
+            raise UnsupportedFeature(
+                f"{store.root_url} cannot be converted: {place} {_OTHERS[marker]}",
+                error_class="DELTA_CONVERT_NON_PARQUET_TABLE",
+            )
 
 
 def _refuse_links(store: ObjectStore, partition_columns: Sequence[str]) -> None:
@@ -112,7 +116,9 @@ class _Values:
             raise self._other_columns(directory, names)
         if len(named) < len(parts) and named:
             raise InvalidArgument(
-                f"{self._root}: directory {directory!r} names partitions, and in between are directories that name none"
+                f"{self._root}: directory {directory!r} names partitions, and in between are directories that name "
+                "none",
+                error_class="DELTA_INVALID_PARTITION_PATH",
             )
         return tuple(
             self._value(column, text, directory) for column, (_, _, text) in zip(self._columns, named, strict=True)
@@ -128,16 +134,23 @@ class _Values:
             if names
             else "leave the partition schema out, or move the files into directories of partitions"
         )
-        return InvalidArgument(f"{self._root}: {told}, and the partition schema has {asked}: {todo}")
+        return InvalidArgument(
+            f"{self._root}: {told}, and the partition schema has {asked}: {todo}",
+            error_class="DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME",
+        )
 
     def _value(self, column: StructField, escaped: str, directory: str) -> str | None:
         text = hive_unescape(escaped)
         if not text:
-            raise InvalidArgument(f"{self._root}: directory {directory!r} names no value of {column.name}")
+            raise InvalidArgument(
+                f"{self._root}: directory {directory!r} names no value of {column.name}",
+                error_class="DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME",
+            )
         if text == HIVE_DEFAULT_PARTITION:
             if not column.nullable:
                 raise InvalidArgument(
-                    f"{self._root}: directory {directory!r} is of NULL, and {column.name} is NOT NULL"
+                    f"{self._root}: directory {directory!r} is of NULL, and {column.name} is NOT NULL",
+                    error_class="DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
                 )
             return None
         if column.type == STRING:
@@ -147,6 +160,7 @@ class _Values:
         except CorruptLog as error:
             raise InvalidArgument(
                 f"{self._root}: directory {directory!r} names {text!r}, which is no value of {column.name} of type "
-                f"{column.type}: say another type in the partition schema"
+                f"{column.type}: say another type in the partition schema",
+                error_class="DELTA_FAILED_CAST_PARTITION_VALUE",
             ) from error
         return serialize_partition_value(value, column.type)

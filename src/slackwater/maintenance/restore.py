@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.errors import ConcurrentWriteException, InvalidArgument
+from slackwater.errors import ConcurrentWriteException, InvalidArgument, TimestampOutOfRange, VersionNotFound
 from slackwater.log.file_actions import ADD_SCHEMA, file_keys, one_array, total_size
 from slackwater.log.history import to_ms
 from slackwater.log.table import Table
@@ -89,10 +89,12 @@ def restore(
     ConcurrentWriteException.
     """
     if (version is None) == (timestamp is None):
-        raise InvalidArgument("name what to restore: a version or a timestamp, and not both")
+        raise InvalidArgument(
+            "name what to restore: a version or a timestamp, and not both", error_class="DELTA_ONEOF_IN_TIMETRAVEL"
+        )
     clock = clock or Clock()
     # What a time after the last commit means stays what it was.
-    then = Snapshot.open(table, version, timestamp, allow_after_last_commit=True)
+    then = _asked(table, version, timestamp)
     parameters = {"version": str(then.version), "timestamp": said or _text(timestamp)}
     for attempt in range(1, _MOST_ATTEMPTS + 1):
         transaction, result = _staged(Snapshot.open(table), then, ignore_missing_files, clock)
@@ -105,6 +107,17 @@ def restore(
             continue
         return result
     raise AssertionError
+
+
+def _asked(table: Table, version: int | None, timestamp: dt.datetime | dt.date | str | int | None) -> Snapshot:
+    try:
+        return Snapshot.open(table, version, timestamp, allow_after_last_commit=True)
+    except VersionNotFound as error:
+        error.error_class = "DELTA_CANNOT_RESTORE_TABLE_VERSION"
+        raise
+    except TimestampOutOfRange as error:
+        error.error_class = "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER"
+        raise
 
 
 def _staged(

@@ -117,7 +117,10 @@ def _retention_ms(snapshot: Snapshot, request: VacuumRequest) -> int:
     hours = request.retention_hours
     for name, value in (("retention", hours), ("untracked", request.untracked_hours)):
         if value is not None and not value >= 0:
-            raise InvalidArgument(f"VACUUM: {name} is a number of hours from 0, found {value!r}")
+            raise InvalidArgument(
+                f"VACUUM: {name} is a number of hours from 0, found {value!r}",
+                error_class="DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE",
+            )
     if hours is None:
         return default_ms
     asked_ms = round(hours * _HOUR_MS)
@@ -126,7 +129,8 @@ def _retention_ms(snapshot: Snapshot, request: VacuumRequest) -> int:
             f"{snapshot.store.root_url}: are you sure to vacuum files that were needed {hours} hours ago? That is "
             f"less than the table's {DELETED_FILE_RETENTION} of {default_ms / _HOUR_MS:g} hours: readers and writers "
             "at work may fail, and time travel back to then will. If you are sure, set "
-            "spark.databricks.delta.retentionDurationCheck.enabled to false (in the terminal --no-retention-check)"
+            "spark.databricks.delta.retentionDurationCheck.enabled to false (in the terminal --no-retention-check)",
+            error_class="DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT",
         )
     return asked_ms
 
@@ -167,7 +171,8 @@ def _named_by_the_log(snapshot: Snapshot, cutoff_version: int | None, retained: 
     if not history.versions or history.versions[0] > first:
         raise OperationNotAllowed(
             f"{store.root_url}: VACUUM LITE goes by the log, which was cleaned up further than the last VACUUM came: "
-            "run a full one once (DELTA_CANNOT_VACUUM_LITE)"
+            "run a full one once (DELTA_CANNOT_VACUUM_LITE)",
+            error_class="DELTA_CANNOT_VACUUM_LITE",
         )
     if cutoff_version is None:
         return []

@@ -36,7 +36,8 @@ def resolve_column(schema: StructType, names: Sequence[str]) -> ResolvedColumn:
         if field is None:
             parent = f" in {'.'.join(path)}" if path else ""
             raise InvalidArgument(
-                f"no column {'.'.join(names)}: there is no {name!r}{parent}, only {list(struct.names)}"
+                f"no column {'.'.join(names)}: there is no {name!r}{parent}, only {list(struct.names)}",
+                error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
             )
         path.append(field.name)
         rest = tuple(names[depth + 1 :])
@@ -44,7 +45,10 @@ def resolve_column(schema: StructType, names: Sequence[str]) -> ResolvedColumn:
             return ResolvedColumn(tuple(path), field.type, _is_comparable(field))
         if not isinstance(field.type, StructType):
             if isinstance(field.type, (PrimitiveType, DecimalType)):
-                raise InvalidArgument(f"no column {'.'.join(names)}: {'.'.join(path)} is a {field.type}, not a struct")
+                raise InvalidArgument(
+                    f"no column {'.'.join(names)}: {'.'.join(path)} is a {field.type}, not a struct",
+                    error_class="DELTA_COLUMN_PATH_NOT_NESTED",
+                )
             return ResolvedColumn((*path, *rest), None, False)
         struct = field.type
     raise InvalidArgument("a column needs a name")

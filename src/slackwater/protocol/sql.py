@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import SqlSyntaxError
 
 # The root of sqlglot's tree classes, and the module of its tokens, vary between the versions that we allow.
 SqlNode: TypeAlias = Any
@@ -31,12 +31,12 @@ def parse_sql(text: str, what: str = "expression") -> SqlNode:
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         where = f"line {first.get('line', '?')}, column {first.get('col', '?')}"
-        raise InvalidArgument(f"not an SQL {what}: {text!r}, at {where}: {first.get('description', error)}") from error
+        raise SqlSyntaxError(f"not an SQL {what}: {text!r}, at {where}: {first.get('description', error)}") from error
     except (SqlglotError, RecursionError) as error:
-        raise InvalidArgument(f"not an SQL {what}: {text!r}: {error.__cause__ or error}") from error
+        raise SqlSyntaxError(f"not an SQL {what}: {text!r}: {error.__cause__ or error}") from error
     if len(trees) != 1 or trees[0] is None:
         found = sum(tree is not None for tree in trees)
-        raise InvalidArgument(f"expected one SQL {what}, found {found}: {text!r}")
+        raise SqlSyntaxError(f"expected one SQL {what}, found {found}: {text!r}")
     return trees[0]
 
 

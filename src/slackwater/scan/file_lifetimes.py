@@ -211,7 +211,8 @@ def _timestamp_ms(commit: ParsedCommit) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise CorruptLog(
             f"{commit.where}: in-commit timestamps are enabled, but its commitInfo has no inCommitTimestamp (found "
-            f"{value!r})"
+            f"{value!r})",
+            error_class="DELTA_MISSING_COMMIT_TIMESTAMP",
         )
     return value
 

@@ -328,7 +328,10 @@ def _load(
     if not _wants_delta(self, format):
         return original(path, format, schema, **options)
     if schema is not None or request.schema is not None:
-        raise InvalidArgument("a Delta table has a schema of its own: leave out the one given to the reader")
+        raise InvalidArgument(
+            "a Delta table has a schema of its own: leave out the one given to the reader",
+            error_class="DELTA_UNSUPPORTED_SCHEMA_DURING_READ",
+        )
     given = {**request.options, **options}
     return load(_session(self), _path(path, given), given)
 
@@ -376,7 +379,10 @@ def _complete(writer: Any, mode: str | None, partition_by: Any) -> _Request:
     """What was asked of a writer, with what its last call says. Raises InvalidArgument for buckets."""
     request = _request(writer)
     if request.buckets is not None:
-        raise InvalidArgument(f"Delta tables have no buckets: leave {request.buckets} out, or use clusterBy")
+        raise InvalidArgument(
+            f"Delta tables have no buckets: leave {request.buckets} out, or use clusterBy",
+            error_class="DELTA_OPERATION_NOT_ALLOWED",
+        )
     if partition_by is not None:
         request.partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     request.mode = mode or request.mode

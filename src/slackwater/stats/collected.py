@@ -124,17 +124,21 @@ def _chosen(
         try:
             path, _ = resolve_field(schema, named)
         except InvalidArgument as error:
-            raise InvalidArgument(f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}: {error}") from error
+            raise InvalidArgument(
+                f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}: {error}", error_class=error.error_class
+            ) from error
         if path[0] in partitions:
             raise InvalidArgument(
                 f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}: the table is partitioned by {format_column_path(path)}, "
-                "and partition columns have no statistics: leave it out"
+                "and partition columns have no statistics: leave it out",
+                error_class="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN",
             )
         inside = {leaf for leaf in paths if leaf[: len(path)] == path}
         if not inside:
             raise InvalidArgument(
                 f"{DATA_SKIPPING_STATS_COLUMNS} = {text!r}: {format_column_path(path)} is inside an array or a "
-                "map, and has no statistics: name the column itself"
+                "map, and has no statistics: name the column itself",
+                error_class="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE",
             )
         chosen |= inside
     return chosen

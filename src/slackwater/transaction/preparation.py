@@ -74,7 +74,8 @@ def validate_not_append_only(table: TableConfiguration) -> None:
     if table.is_active("appendOnly"):
         raise OperationNotAllowed(
             f"the table is append-only ({APPEND_ONLY} is true), so rows cannot be removed or changed: set the property "
-            "to false first, if that is meant"
+            "to false first, if that is meant",
+            error_class="DELTA_CANNOT_MODIFY_APPEND_ONLY",
         )
 
 
@@ -84,9 +85,15 @@ def validate_vectors_enabled(table: TableConfiguration, path: str) -> None:
     Source: delta-protocol.md "Writer Requirement for Deletion Vectors".
     """
     if not table.supports("deletionVectors"):
-        raise OperationNotAllowed(f"{path}: the table does not support deletion vectors")
+        raise OperationNotAllowed(
+            f"{path}: the table does not support deletion vectors",
+            error_class="DELTA_ADDING_DELETION_VECTORS_DISALLOWED",
+        )
     if not table.properties.flag(ENABLE_DELETION_VECTORS):
-        raise OperationNotAllowed(f"{path}: new deletion vectors need {ENABLE_DELETION_VECTORS} to be true")
+        raise OperationNotAllowed(
+            f"{path}: new deletion vectors need {ENABLE_DELETION_VECTORS} to be true",
+            error_class="DELTA_ADDING_DELETION_VECTORS_DISALLOWED",
+        )
 
 
 def _table_after(staged: StagedActions, before: Snapshot | None) -> TableConfiguration:
@@ -118,7 +125,8 @@ def _validate_domains(staged: StagedActions, table: TableConfiguration) -> None:
     if staged.domains and not table.supports("domainMetadata"):
         raise OperationNotAllowed(
             f"the metadata domain {min(staged.domains)} needs the table feature domainMetadata: add it with "
-            "addFeatureSupport('domainMetadata')"
+            "addFeatureSupport('domainMetadata')",
+            error_class="DELTA_DOMAIN_METADATA_NOT_SUPPORTED",
         )
 
 
@@ -141,7 +149,9 @@ def _validate_owner(staged: StagedActions, table: TableConfiguration, before: Sn
     try:
         managed_commits.ownership(table, where)
     except CorruptTable as error:
-        raise OperationNotAllowed(f"the change would leave the table in an invalid state: {error}") from error
+        raise OperationNotAllowed(
+            f"the change would leave the table in an invalid state: {error}", error_class=error.error_class
+        ) from error
 
 
 def _validate_earlier_stats(staged: StagedActions, table: TableConfiguration, before: Snapshot | None) -> None:
@@ -157,7 +167,8 @@ def _validate_earlier_stats(staged: StagedActions, table: TableConfiguration, be
     if kept:
         raise InvalidArgument(
             f"{before.store.root_url}: Iceberg compatibility needs numRecords in the stats of every file, and "
-            f"{len(kept)} of the table's say none, the first is {kept[0]}: write their rows again first"
+            f"{len(kept)} of the table's say none, the first is {kept[0]}: write their rows again first",
+            error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
         )
 
 
@@ -200,7 +211,8 @@ def _validate_partition_values(staged: StagedActions, table: TableConfiguration)
     if wrong is not None:
         raise InvalidArgument(
             f"{wrong.path}: a file must have a value for each of the partition columns {sorted(columns)}, found "
-            f"{dict(wrong.partition_values)}"
+            f"{dict(wrong.partition_values)}",
+            error_class="DELTA_INVALID_PARTITIONING_SCHEMA",
         )
     for name, data_type in columns.items():
         # Parsing says what is wrong; every distinct text is parsed once.
@@ -212,7 +224,10 @@ def _validate_deletion_vectors(staged: StagedActions, table: TableConfiguration)
     if not with_vector:
         return
     if not table.supports("deletionVectors"):
-        raise OperationNotAllowed(f"{with_vector[0].path}: the table does not support deletion vectors")
+        raise OperationNotAllowed(
+            f"{with_vector[0].path}: the table does not support deletion vectors",
+            error_class="DELTA_ADDING_DELETION_VECTORS_DISALLOWED",
+        )
     fresh = [] if staged.known_files else [add for add in with_vector if add.data_change]
     if fresh:
         validate_vectors_enabled(table, fresh[0].path)

@@ -58,7 +58,10 @@ class StagedActions:
         protocol = self.protocol or (before.protocol if before else None)
         metadata = self.metadata or (before.metadata if before else None)
         if protocol is None or metadata is None:
-            raise InvalidArgument("the first commit of a table must hold its protocol and its metadata")
+            raise InvalidArgument(
+                "the first commit of a table must hold its protocol and its metadata",
+                error_class="DELTA_METADATA_ABSENT",
+            )
         if before is not None and before == TableConfiguration(protocol, metadata):
             return before
         known = self._table or before
@@ -121,7 +124,8 @@ class StagedActions:
         if both:
             raise InvalidArgument(
                 f"one commit cannot both add and remove the same logical file: {both[0]!r}; give the file another "
-                "name, or another deletion vector"
+                "name, or another deletion vector",
+                error_class="DELTA_DUPLICATE_ACTIONS_FOUND",
             )
 
 
@@ -149,5 +153,8 @@ def _without_double(kind: str, paths: Iterable[str]) -> None:
     for path in paths:
         canonical = canonical_path(path)
         if canonical in seen:
-            raise InvalidArgument(f"one commit cannot {kind} the same path twice: {path!r}; name each file once")
+            raise InvalidArgument(
+                f"one commit cannot {kind} the same path twice: {path!r}; name each file once",
+                error_class="DELTA_DUPLICATE_ACTIONS_FOUND",
+            )
         seen.add(canonical)

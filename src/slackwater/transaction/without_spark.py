@@ -84,7 +84,10 @@ class Transaction:
         """
         table = Table.at(path, storage_options)
         if table.list_log().latest_version is not None:
-            raise TableAlreadyExists(f"{table.root_url} is a Delta table already: append to it, or write elsewhere")
+            raise TableAlreadyExists(
+                f"{table.root_url} is a Delta table already: append to it, or write elsewhere",
+                error_class="DELTA_PATH_EXISTS",
+            )
         clock = clock or Clock()
         definition = TableDefinition.of(schema, partition_by, cluster_by or None, properties, description)
         return cls(begin_table(table, define_table(definition, clock.now_ms(), clock.new_id), clock=clock))

@@ -172,7 +172,7 @@ def _read(store: ObjectStore, path: str) -> bytes:
     try:
         return store.read(path)
     except ObjectNotFound as error:
-        raise CorruptCheckpoint(f"{store.root_url}: {path} is gone") from error
+        raise CorruptCheckpoint(f"{store.root_url}: {path} is gone", error_class="DELTA_MISSING_PART_FILES") from error
 
 
 # Damaged text shows as UnicodeDecodeError, which is a ValueError.
@@ -193,7 +193,7 @@ def open_parquet_of(
     try:
         return open_parquet(store.open_file(path, size_bytes))
     except ObjectNotFound as error:
-        raise CorruptCheckpoint(f"{store.root_url}: {path} is gone") from error
+        raise CorruptCheckpoint(f"{store.root_url}: {path} is gone", error_class="DELTA_MISSING_PART_FILES") from error
     except _UNREADABLE as error:
         if size_bytes is not None and (meta := store.head(path)) is not None and meta.size_bytes != size_bytes:
             return open_parquet_of(store, path, meta.size_bytes)

@@ -153,7 +153,10 @@ def parse_inline(descriptor: DeletionVectorDescriptor) -> BitMap64:
         raise CorruptDeletionVector(f"{where}: {error}") from error
     if data is None:
         found = len(text) // 5 * 4
-        raise CorruptDeletionVector(f"{where}: expected {descriptor.size_in_bytes} bytes, found text for {found}")
+        raise CorruptDeletionVector(
+            f"{where}: expected {descriptor.size_in_bytes} bytes, found text for {found}",
+            error_class="DELTA_DELETION_VECTOR_SIZE_MISMATCH",
+        )
     return _with_cardinality(parse_bitmap(data, where), descriptor, where)
 
 
@@ -166,15 +169,24 @@ def parse_file_slice(descriptor: DeletionVectorDescriptor, file_bytes_at_offset:
     """
     size = descriptor.size_in_bytes
     if len(file_bytes_at_offset) < size + 8:
-        raise CorruptDeletionVector(f"{where}: expected {size + 8} bytes, found {len(file_bytes_at_offset)}")
+        raise CorruptDeletionVector(
+            f"{where}: expected {size + 8} bytes, found {len(file_bytes_at_offset)}",
+            error_class="DELTA_DELETION_VECTOR_SIZE_MISMATCH",
+        )
     found_size = int.from_bytes(file_bytes_at_offset[:4], "big")
     if found_size != size:
-        raise CorruptDeletionVector(f"{where}: the log says {size} bytes, the file says {found_size}")
+        raise CorruptDeletionVector(
+            f"{where}: the log says {size} bytes, the file says {found_size}",
+            error_class="DELTA_DELETION_VECTOR_SIZE_MISMATCH",
+        )
     data = file_bytes_at_offset[4 : 4 + size]
     expected_crc = int.from_bytes(file_bytes_at_offset[4 + size : 8 + size], "big")
     found_crc = zlib.crc32(data)
     if found_crc != expected_crc:
-        raise CorruptDeletionVector(f"{where}: expected CRC-32 {expected_crc:#010x}, found {found_crc:#010x}")
+        raise CorruptDeletionVector(
+            f"{where}: expected CRC-32 {expected_crc:#010x}, found {found_crc:#010x}",
+            error_class="DELTA_DELETION_VECTOR_CHECKSUM_MISMATCH",
+        )
     return _with_cardinality(parse_bitmap(data, where), descriptor, where)
 
 
@@ -279,5 +291,8 @@ def _native_to_portable(data: bytes, word: str, where: str) -> bytes:
 
 def _with_cardinality(bitmap: BitMap64, descriptor: DeletionVectorDescriptor, where: str) -> BitMap64:
     if len(bitmap) != descriptor.cardinality:
-        raise CorruptDeletionVector(f"{where}: expected {descriptor.cardinality} deleted rows, found {len(bitmap)}")
+        raise CorruptDeletionVector(
+            f"{where}: expected {descriptor.cardinality} deleted rows, found {len(bitmap)}",
+            error_class="DELTA_DELETION_VECTOR_CARDINALITY_MISMATCH",
+        )
     return bitmap

@@ -91,7 +91,10 @@ def serialize_partition_value(value: Any, data_type: DataType) -> str | None:
         return None
     text = _serialize(value, data_type)
     if text is None:
-        raise InvalidArgument(f"{value!r} is no value of the partition column type {data_type}")
+        raise InvalidArgument(
+            f"{value!r} is no value of the partition column type {data_type}",
+            error_class="DELTA_PARTITION_COLUMN_CAST_FAILED",
+        )
     return text or None
 
 
@@ -124,7 +127,9 @@ def _parse_texts(texts: pa.Array, data_type: DataType, zone: str) -> pa.Array:
     if isinstance(data_type, DecimalType):
         return _parse_each(texts, data_type, _decimal_parser(data_type))
     if not isinstance(data_type, PrimitiveType):
-        raise InvalidArgument(f"a column of type {data_type} cannot partition a table")
+        raise InvalidArgument(
+            f"a column of type {data_type} cannot partition a table", error_class="DELTA_INVALID_PARTITION_COLUMN_TYPE"
+        )
     name = data_type.name
     if name in _INTEGER_BITS:
         return _parse_integers(texts, data_type)

@@ -65,7 +65,10 @@ def set_nullability(
         if any(
             isinstance(resolve_path(schema, spelled[:depth])[1], (ArrayType, MapType)) for depth in range(len(spelled))
         ):
-            raise InvalidArgument(f"column {here} is inside an array or a map, where NOT NULL is not enforced")
+            raise InvalidArgument(
+                f"column {here} is inside an array or a map, where NOT NULL is not enforced",
+                error_class="DELTA_NESTED_NOT_NULL_CONSTRAINT",
+            )
         if not holds_no_null:
             raise InvalidArgument(f"column {here} can be set NOT NULL only after its rows were found to hold no null")
     return _with_field(table, spelled, lambda found: replace(found, nullable=nullable))
@@ -83,7 +86,10 @@ def set_default(table: TableConfiguration, path: ColumnPath, sql: str | None) ->
         raise InvalidArgument(f"column {here} cannot have a default value: only top-level columns can")
     if sql is not None:
         if is_generated(column) or is_identity(column):
-            raise InvalidArgument(f"column {here} cannot have a default value: the table computes its values")
+            raise InvalidArgument(
+                f"column {here} cannot have a default value: the table computes its values",
+                error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
+            )
         read = sorted(format_column_path(names) for names in columns_in_sql(sql))
         if read:
             raise InvalidArgument(f"the default value of column {here} cannot read columns, found {read} in {sql!r}")
@@ -122,16 +128,19 @@ def changed_type(table: TableConfiguration, path: ColumnPath, old: DataType, new
         if is_type_widening(old, new) and table.properties.flag(ENABLE_TYPE_WIDENING):
             raise UnsupportedFeature(
                 f"column {here}: changing {old} to {new} is type widening, which this version of Slackwater reads but "
-                "does not write"
+                "does not write",
+                error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
             )
         raise InvalidArgument(
             f"column {here} is of type {old}, and its data files cannot be read as {new}: byte may become short, both "
-            "integer; fields of a struct are added and dropped one by one; else write the rows into a new column"
+            "integer; fields of a struct are added and dropped one by one; else write the rows into a new column",
+            error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
         )
     if any(path[: len(stays)] == stays for stays in fixed_columns(table)):
         raise InvalidArgument(
             f"column {here} must stay {old}: the table is partitioned by it, generates it, or has a constraint, a "
-            "generated column or an invariant that reads it"
+            "generated column or an invariant that reads it",
+            error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
         )
     validate_column_type(new, path)
     return _as_new(nullable_type(new))

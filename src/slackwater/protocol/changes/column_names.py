@@ -47,7 +47,10 @@ def validate_column_types(schema: StructType) -> None:
     Void columns at the top level are never in a data file: leave them out when writing. Raises InvalidArgument.
     """
     if schema.fields and all(column.type == VOID for column in schema):
-        raise InvalidArgument(f"columns {list(schema.names)} are all of type void: give at least one of them a type")
+        raise InvalidArgument(
+            f"columns {list(schema.names)} are all of type void: give at least one of them a type",
+            error_class="DELTA_CANNOT_WRITE_EMPTY_SCHEMA",
+        )
     for column in schema:
         validate_column_type(column.type, (column.name,))
 
@@ -59,12 +62,14 @@ def validate_column_type(data_type: DataType, path: ColumnPath) -> None:
     """
     if data_type == VOID and len(path) > 1:
         raise InvalidArgument(
-            f"{format_column_path(path)} is of type void inside another column: give it a type, or leave it out"
+            f"{format_column_path(path)} is of type void inside another column: give it a type, or leave it out",
+            error_class="DELTA_UNSUPPORTED_DATA_TYPES",
         )
     if isinstance(data_type, StructType):
         if not data_type.fields:
             raise InvalidArgument(
-                f"{format_column_path(path)} is a struct without fields: give it one, or leave it out"
+                f"{format_column_path(path)} is a struct without fields: give it one, or leave it out",
+                error_class="DELTA_CANNOT_WRITE_EMPTY_SCHEMA",
             )
         for column in data_type:
             validate_column_type(column.type, (*path, column.name))
@@ -87,18 +92,26 @@ def validate_partition_columns(schema: StructType, names: Sequence[str]) -> tupl
         if column is None:
             raise InvalidArgument(
                 f"partition column {name!r} is not among the columns {list(schema.names)}; a table is partitioned by "
-                "top-level columns"
+                "top-level columns",
+                error_class="DELTA_PARTITION_COLUMN_NOT_FOUND",
             )
         if column.name in columns:
-            raise InvalidArgument(f"partition column {column.name!r} is named twice in {list(names)}")
+            raise InvalidArgument(
+                f"partition column {column.name!r} is named twice in {list(names)}",
+                error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
+            )
         if not isinstance(column.type, (PrimitiveType, DecimalType)) or column.type == VOID:
             raise InvalidArgument(
                 f"a table cannot be partitioned by {column.name} of type {column.type}: partition by a column of "
-                "numbers, text, binary, booleans, dates or timestamps"
+                "numbers, text, binary, booleans, dates or timestamps",
+                error_class="DELTA_INVALID_PARTITION_COLUMN_TYPE",
             )
         columns.append(column.name)
     if columns and not any(f.name not in columns and f.type != VOID for f in schema):
-        raise InvalidArgument(f"a table needs at least one column that it is not partitioned by, found only {columns}")
+        raise InvalidArgument(
+            f"a table needs at least one column that it is not partitioned by, found only {columns}",
+            error_class="DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION",
+        )
     return tuple(columns)
 
 
@@ -106,10 +119,14 @@ def _refuse_reserved(name: str, change_feed: bool) -> None:
     if change_feed and name.lower() in CHANGE_FEED_COLUMNS:
         raise InvalidArgument(
             f"column name {name!r} is reserved while the change data feed is enabled: rename the column, or set "
-            "delta.enableChangeDataFeed to false"
+            "delta.enableChangeDataFeed to false",
+            error_class="DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS",
         )
     if name.lower().startswith(OWN_PREFIX):
-        raise InvalidArgument(f"column names that begin with {OWN_PREFIX} are reserved, found {name!r}: rename it")
+        raise InvalidArgument(
+            f"column names that begin with {OWN_PREFIX} are reserved, found {name!r}: rename it",
+            error_class="DELTA_ADDING_COLUMN_WITH_INTERNAL_NAME_FAILED",
+        )
 
 
 def _validate_struct(struct: StructType, path: ColumnPath, mode: str) -> None:
@@ -120,7 +137,8 @@ def _validate_struct(struct: StructType, path: ColumnPath, mode: str) -> None:
             inside = f" in {format_column_path(path)}" if path else ""
             raise InvalidArgument(
                 f"column names must differ in more than case, found {seen[column.name.lower()]!r} and "
-                f"{column.name!r}{inside}: rename one"
+                f"{column.name!r}{inside}: rename one",
+                error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
             )
         seen[column.name.lower()] = column.name
         _validate_name(column.name, here, mode)
@@ -149,5 +167,6 @@ def _validate_name(name: str, path: ColumnPath, mode: str) -> None:
     if illegal and mode == NONE:
         raise InvalidArgument(
             f"column {format_column_path(path)}: a name must not hold {', '.join(map(repr, illegal))}; rename the "
-            "column, or set the table property delta.columnMapping.mode to name"
+            "column, or set the table property delta.columnMapping.mode to name",
+            error_class="DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
         )

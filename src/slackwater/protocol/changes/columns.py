@@ -92,7 +92,9 @@ def add_columns(
     for new in columns:
         parent, found = resolve_path(schema, new.parent)
         if not isinstance(found, StructType):
-            raise InvalidArgument(_no_struct(parent, found, new.column.name))
+            raise InvalidArgument(
+                _no_struct(parent, found, new.column.name), error_class="DELTA_ADD_COLUMN_PARENT_NOT_STRUCT"
+            )
         column = new_column(new.column, (*parent, new.column.name), mode, change_feed)
         _refuse_twin(found, column.name, parent)
         schema = with_type_at(schema, parent, _insertion(column, new.position, parent))
@@ -184,11 +186,13 @@ def new_column(column: StructField, path: ColumnPath, mode: str, change_feed: bo
         if not field.nullable:
             raise InvalidArgument(
                 f"column {here} is NOT NULL, and the rows that are there have no value for it: add it nullable, fill "
-                "it, then set it NOT NULL"
+                "it, then set it NOT NULL",
+                error_class="DELTA_MISSING_NOT_NULL_COLUMN_VALUE",
             )
         if CURRENT_DEFAULT in field.metadata or EXISTS_DEFAULT in field.metadata:
             raise InvalidArgument(
-                f"column {here} cannot be added with a default value: add it without, then set its default"
+                f"column {here} cannot be added with a default value: add it without, then set its default",
+                error_class="WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED",
             )
         if is_generated(field) or is_identity(field) or INVARIANTS in field.metadata:
             raise InvalidArgument(
@@ -205,13 +209,20 @@ def validate_drop(table: TableConfiguration, dropped: Sequence[ColumnPath], clus
         here = format_column_path(path)
         _require_mapping(table.column_mapping_mode, "dropped", path)
         if len(path) == 1 and path[0] in table.metadata.partition_columns:
-            raise InvalidArgument(f"column {here} cannot be dropped: the table is partitioned by it")
+            raise InvalidArgument(
+                f"column {here} cannot be dropped: the table is partitioned by it",
+                error_class="DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN",
+            )
         if any(overlap(path, resolve_path(schema, column)[0]) for column in clustering):
             raise InvalidArgument(
-                f"column {here} cannot be dropped: the table is clustered by it; choose other clustering columns first"
+                f"column {here} cannot be dropped: the table is clustered by it; choose other clustering columns first",
+                error_class="DELTA_UNSUPPORTED_DROP_CLUSTERING_COLUMN",
             )
         if _is_in_key(schema, path):
-            raise InvalidArgument(f"column {here} cannot be dropped: it is a part of a map's key")
+            raise InvalidArgument(
+                f"column {here} cannot be dropped: it is a part of a map's key",
+                error_class="DELTA_UNSUPPORTED_DROP_NESTED_COLUMN_FROM_NON_STRUCT_TYPE",
+            )
     _refuse_dependents(table, dropped, "dropped")
 
 
@@ -256,7 +267,8 @@ def _insertion(
             if before is None:
                 raise InvalidArgument(
                     f"column {column.name!r} cannot stand after {position.after!r}: there is no such column"
-                    f"{_inside(parent)}, only {[f.name for f in fields]}"
+                    f"{_inside(parent)}, only {[f.name for f in fields]}",
+                    error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
                 )
             at = fields.index(before) + 1
         return StructType((*fields[:at], column, *fields[at:]))
@@ -298,14 +310,18 @@ def _require_mapping(mode: str, done: str, path: ColumnPath) -> None:
     if mode == NONE:
         raise InvalidArgument(
             f"column {format_column_path(path)} cannot be {done} without column mapping, since the data files go by "
-            "its name: set the table property delta.columnMapping.mode to name first"
+            "its name: set the table property delta.columnMapping.mode to name first",
+            error_class="DELTA_UNSUPPORTED_DROP_COLUMN" if done == "dropped" else "DELTA_UNSUPPORTED_RENAME_COLUMN",
         )
 
 
 def _refuse_twin(struct: StructType, name: str, parent: ColumnPath, besides: str | None = None) -> None:
     for other in struct.names:
         if other.lower() == name.lower() and other != besides:
-            raise InvalidArgument(f"there is a column {other!r}{_inside(parent)} already: choose another name")
+            raise InvalidArgument(
+                f"there is a column {other!r}{_inside(parent)} already: choose another name",
+                error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
+            )
 
 
 def _refuse_dependents(table: TableConfiguration, paths: Sequence[ColumnPath], done: str) -> None:
@@ -317,20 +333,27 @@ def _refuse_dependents(table: TableConfiguration, paths: Sequence[ColumnPath], d
                 continue
             raise InvalidArgument(
                 f"column {format_column_path(path)} cannot be {done}: {expression.label} reads it ({expression.sql}); "
-                "drop that first"
+                "drop that first",
+                error_class="DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE"
+                if expression.owner
+                else "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE",
             )
 
 
 def _refuse_emptied(metadata: Metadata, remaining: StructType, dropped: Sequence[ColumnPath]) -> None:
     if not any(f.name not in metadata.partition_columns and f.type != VOID for f in remaining):
         names = [format_column_path(path) for path in dropped]
-        raise InvalidArgument(f"columns {names} cannot be dropped: no column would be left in the data files")
+        raise InvalidArgument(
+            f"columns {names} cannot be dropped: no column would be left in the data files",
+            error_class="DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA",
+        )
     for path in dropped:
         parent = path[:-1]
         if not any(parent[: len(p)] == p for p in dropped) and not _struct_at(remaining, parent).fields:
             raise InvalidArgument(
                 f"column {format_column_path(path)} cannot be dropped: {format_column_path(parent)} would have no "
-                f"field left; drop {format_column_path(parent)}"
+                f"field left; drop {format_column_path(parent)}",
+                error_class="DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA",
             )
 
 

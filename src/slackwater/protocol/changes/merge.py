@@ -57,7 +57,8 @@ def merge_schemas(
         names = ", ".join(format_column_path(path) for path in merge.refused)
         raise InvalidArgument(
             f"the data has columns that the table lacks: {names}; set the option mergeSchema to true to add them, or "
-            f"leave them out; the table's columns are {list(table.names)}"
+            f"leave them out; the table's columns are {list(table.names)}",
+            error_class="DELTA_METADATA_MISMATCH",
         )
     return merged
 
@@ -98,7 +99,8 @@ class _Merge:
         if path and absent:
             raise InvalidArgument(
                 f"{format_column_path(path)} in the data lacks {absent}, which must not be null in the table: add "
-                "them, or make the table's columns nullable"
+                "them, or make the table's columns nullable",
+                error_class="DELTA_MISSING_NOT_NULL_COLUMN_VALUE",
             )
         new = [column for column in data if table.get(column.name) is None]
         return StructType((*kept, *(self.added(column, (*path, column.name), in_key) for column in new)))
@@ -112,7 +114,8 @@ class _Merge:
         if in_key:
             raise InvalidArgument(
                 f"{format_column_path(path)} would be a new column inside the key of a map, which changes the keys "
-                "that are there: leave it out"
+                "that are there: leave it out",
+                error_class="DELTA_FAILED_TO_MERGE_FIELDS",
             )
         if not self.allow_new_columns:
             self.refused.append(path)
@@ -142,18 +145,21 @@ class _Merge:
         if not can_change_in_place(table, data):
             raise InvalidArgument(
                 f"column {here} is of type {table} in the table and of type {data} in the data, whose values it does "
-                f"not hold: cast the data to {table}, or overwrite the table with the option overwriteSchema"
+                f"not hold: cast the data to {table}, or overwrite the table with the option overwriteSchema",
+                error_class="DELTA_FAILED_TO_MERGE_FIELDS",
             )
         if not self.widen:
             raise InvalidArgument(
                 f"column {here} is of type {table} in the table and of type {data} in the data: set the option "
-                f"mergeSchema to true to make it {data}, or cast the data to {table}"
+                f"mergeSchema to true to make it {data}, or cast the data to {table}",
+                error_class="DELTA_FAILED_TO_MERGE_FIELDS",
             )
         if any(path[: len(stays)] == stays for stays in self.fixed):
             raise InvalidArgument(
                 f"column {here} is of type {table} in the table and of type {data} in the data, and its type must "
                 "stay, since the table is partitioned by it, generates it, or has a constraint or a generated column "
-                f"that reads it: cast the data to {table}"
+                f"that reads it: cast the data to {table}",
+                error_class="DELTA_FAILED_TO_MERGE_FIELDS",
             )
         validate_column_type(data, path)
         return _as_new(StructField(path[-1], data)).type
@@ -170,4 +176,7 @@ def _refuse_twins(table: StructType, data: StructType, path: ColumnPath) -> None
         folded = [name.lower() for name in names]
         twins = [name for name in names if folded.count(name.lower()) > 1] if len(set(folded)) < len(folded) else []
         if twins:
-            raise InvalidArgument(f"columns {twins}{inside} of the {where} differ in case alone: rename all but one")
+            raise InvalidArgument(
+                f"columns {twins}{inside} of the {where} differ in case alone: rename all but one",
+                error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
+            )

@@ -116,7 +116,10 @@ class _Replacement:
                 continue
             if column.name in kept:
                 here = format_column_path((*path, column.name))
-                raise InvalidArgument(f"column {here} is given twice, in spellings that differ at most in case")
+                raise InvalidArgument(
+                    f"column {here} is given twice, in spellings that differ at most in case",
+                    error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
+                )
             kept.add(column.name)
             fields.append(self.column(column, given, (*path, column.name)))
         _refuse_twins(fields, path)
@@ -126,10 +129,16 @@ class _Replacement:
     def column(self, old: StructField, new: StructField, path: ColumnPath) -> StructField:
         here = format_column_path(path)
         if old.nullable and not new.nullable:
-            raise InvalidArgument(f"column {here} may hold nulls: set it NOT NULL in a step of its own, with a check")
+            raise InvalidArgument(
+                f"column {here} may hold nulls: set it NOT NULL in a step of its own, with a check",
+                error_class="DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP",
+            )
         for key in (CURRENT_DEFAULT, GENERATION_EXPRESSION, INVARIANTS):
             if key in new.metadata and new.metadata[key] != old.metadata.get(key):
-                raise InvalidArgument(f"column {here}: replacing columns does not change {key}, found another one")
+                raise InvalidArgument(
+                    f"column {here}: replacing columns does not change {key}, found another one",
+                    error_class="DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP",
+                )
         comment = {COMMENT: new.metadata[COMMENT]} if COMMENT in new.metadata else {}
         return replace(
             old,
@@ -157,4 +166,7 @@ def _refuse_twins(fields: Sequence[StructField], path: ColumnPath) -> None:
     twins = [column.name for column in fields if folded.count(column.name.lower()) > 1]
     if twins:
         inside = f" in {format_column_path(path)}" if path else ""
-        raise InvalidArgument(f"columns {twins}{inside} differ in case alone: rename all but one")
+        raise InvalidArgument(
+            f"columns {twins}{inside} differ in case alone: rename all but one",
+            error_class="DELTA_DUPLICATE_COLUMNS_FOUND",
+        )

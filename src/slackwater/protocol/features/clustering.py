@@ -77,21 +77,31 @@ def validate_clustering_columns(
     """
     if columns and metadata.partition_columns:
         raise InvalidArgument(
-            f"a table that is partitioned (by {', '.join(metadata.partition_columns)}) cannot be clustered"
+            f"a table that is partitioned (by {', '.join(metadata.partition_columns)}) cannot be clustered",
+            error_class="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY",
         )
     if len(columns) > MOST_COLUMNS:
-        raise InvalidArgument(f"at most {MOST_COLUMNS} clustering columns are possible, found {len(columns)}")
+        raise InvalidArgument(
+            f"at most {MOST_COLUMNS} clustering columns are possible, found {len(columns)}",
+            error_class="DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS",
+        )
     resolved = resolve(schema, columns)
     for position, column in enumerate(resolved):
         name, data_type = ".".join(column), _fields(schema, column)[-1].type
         if column in resolved[:position]:
-            raise InvalidArgument(f"clustering column {name} is named twice")
+            raise InvalidArgument(
+                f"clustering column {name} is named twice", error_class="DELTA_DUPLICATE_COLUMNS_FOUND"
+            )
         if not has_extremes(data_type):
-            raise InvalidArgument(f"clustering column {name}: a table cannot be clustered by the type {data_type}")
+            raise InvalidArgument(
+                f"clustering column {name}: a table cannot be clustered by the type {data_type}",
+                error_class="DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED",
+            )
         if columns_with_stats is not None and column not in columns_with_stats:
             raise InvalidArgument(
                 f"clustering column {name}: no statistics are collected for it; raise delta.dataSkippingNumIndexedCols "
-                "or name it in delta.dataSkippingStatsColumns"
+                "or name it in delta.dataSkippingStatsColumns",
+                error_class="DELTA_CLUSTERING_COLUMN_MISSING_STATS",
             )
 
 
@@ -140,7 +150,10 @@ def _fields(schema: StructType, column: ColumnName) -> list[StructField]:
     for name in column:
         field = struct.get(name) if isinstance(struct, StructType) else None
         if field is None:
-            raise InvalidArgument(f"clustering column {'.'.join(column)} is not in the schema {schema.names}")
+            raise InvalidArgument(
+                f"clustering column {'.'.join(column)} is not in the schema {schema.names}",
+                error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
+            )
         found.append(field)
         struct = field.type
     if not found:

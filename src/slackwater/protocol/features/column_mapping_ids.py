@@ -59,7 +59,7 @@ def assign_column_mapping(
     if mode == NONE:
         return schema, max_id
     if existing is not None and mode == ID:
-        raise InvalidArgument(_no_ids_in_files())
+        raise InvalidArgument(_no_ids_in_files(), error_class="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE")
     written = {path for path, _ in walk_fields(existing)} if existing is not None else set()
     last = max(max_id, max_column_id(schema))
 
@@ -116,13 +116,15 @@ def validate_mapping_change(old_mode: str, new_mode: str, is_new_table: bool) ->
     if new_mode == NONE:
         raise UnsupportedFeature(
             f"table property {COLUMN_MAPPING_MODE} cannot go from {old_mode} to none: the data files have physical "
-            "names; write the table's rows into a new table without column mapping"
+            "names; write the table's rows into a new table without column mapping",
+            error_class="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
         )
     if old_mode == NONE:
-        raise InvalidArgument(_no_ids_in_files())
+        raise InvalidArgument(_no_ids_in_files(), error_class="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE")
     raise InvalidArgument(
         f"table property {COLUMN_MAPPING_MODE} cannot go from {old_mode} to {new_mode}: files are read by one or the "
-        "other for the life of a table; write the rows into a new table"
+        "other for the life of a table; write the rows into a new table",
+        error_class="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
     )
 
 

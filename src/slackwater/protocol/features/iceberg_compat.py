@@ -37,7 +37,10 @@ def active_version(table: TableConfiguration) -> int | None:
     """
     active = [version for version in _ENABLED_BY if table.is_active(f"icebergCompatV{version}")]
     if len(active) > 1:
-        raise InvalidArgument(f"only one of {' and '.join(_ENABLED_BY.values())} can be true: set the other to false")
+        raise InvalidArgument(
+            f"only one of {' and '.join(_ENABLED_BY.values())} can be true: set the other to false",
+            error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
+        )
     return active[0] if active else None
 
 
@@ -59,7 +62,9 @@ def validate_iceberg_compat(
         return
     rule = f"{_ENABLED_BY[version]} is true"
     if table.column_mapping_mode == NONE:
-        raise InvalidArgument(f"{rule}, which needs {COLUMN_MAPPING_MODE} to be name or id")
+        raise InvalidArgument(
+            f"{rule}, which needs {COLUMN_MAPPING_MODE} to be name or id", error_class="DELTA_ICEBERG_COMPAT_VIOLATION"
+        )
     _validate_deletion_vectors(version, table, rule)
     _validate_types(version, table.schema, rule)
     if previous is not None:
@@ -115,24 +120,31 @@ def _validate_deletion_vectors(version: int, table: TableConfiguration, rule: st
         return
     if version == 1:
         raise InvalidArgument(
-            f"{rule}, which a table that supports deletion vectors cannot have: drop the feature first"
+            f"{rule}, which a table that supports deletion vectors cannot have: drop the feature first",
+            error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
         )
     if table.properties.flag(ENABLE_DELETION_VECTORS):
-        raise InvalidArgument(f"{rule}, which needs {ENABLE_DELETION_VECTORS} to be false")
+        raise InvalidArgument(
+            f"{rule}, which needs {ENABLE_DELETION_VECTORS} to be false", error_class="DELTA_ICEBERG_COMPAT_VIOLATION"
+        )
 
 
 def _validate_types(version: int, schema: StructType, rule: str) -> None:
     for path, data_type in parts(schema):
         forbidden = str(data_type) == "void" or (version == 1 and isinstance(data_type, ArrayType | MapType))
         if forbidden:
-            raise InvalidArgument(f"column {'.'.join(path)}: {rule}, which does not allow the type {data_type}")
+            raise InvalidArgument(
+                f"column {'.'.join(path)}: {rule}, which does not allow the type {data_type}",
+                error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
+            )
 
 
 def _validate_partitioning(previous: Metadata, metadata: Metadata, rule: str) -> None:
     if previous.partition_columns and previous.partition_columns != metadata.partition_columns:
         raise InvalidArgument(
             f"{rule}, which does not allow to replace the partition columns {', '.join(previous.partition_columns)} by "
-            f"{', '.join(metadata.partition_columns) or 'none'}"
+            f"{', '.join(metadata.partition_columns) or 'none'}",
+            error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
         )
 
 
@@ -144,7 +156,8 @@ def _validate_earlier_files(
     if version == 1 and not was_active and has_earlier_files and table.metadata.partition_columns:
         raise InvalidArgument(
             f"{rule}, which needs the partition values in every data file: the table has files without them, so they "
-            "must be rewritten in the same commit"
+            "must be rewritten in the same commit",
+            error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
         )
 
 
@@ -154,12 +167,14 @@ def _validate_ids(schema: StructType, rule: str) -> None:
         missing = set(_nested_parts(column.type)) - set(nested_ids(column))
         if missing:
             raise InvalidArgument(
-                f"column {'.'.join(path)}: {rule}, which needs ids for {', '.join(sorted(missing))} in {NESTED_IDS}"
+                f"column {'.'.join(path)}: {rule}, which needs ids for {', '.join(sorted(missing))} in {NESTED_IDS}",
+                error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
             )
         for number in _ids_of(column):
             if number in seen:
                 raise InvalidArgument(
-                    f"column {'.'.join(path)}: {rule}, which needs unique ids, and {seen[number]} has {number} too"
+                    f"column {'.'.join(path)}: {rule}, which needs unique ids, and {seen[number]} has {number} too",
+                    error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
                 )
             seen[number] = ".".join(path)
 

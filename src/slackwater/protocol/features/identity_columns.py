@@ -86,11 +86,16 @@ def identity_column(column: StructField) -> IdentityColumn | None:
     mark = _long(column, HIGH_WATER_MARK) if column.metadata.get(HIGH_WATER_MARK) is not None else None
     explicit = column.metadata.get(ALLOW_EXPLICIT_INSERT, False)
     if step == 0:
-        raise InvalidSchema(f"identity column {column.name}: {STEP} must not be 0")
+        raise InvalidSchema(
+            f"identity column {column.name}: {STEP} must not be 0", error_class="DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP"
+        )
     if not isinstance(explicit, bool):
         raise InvalidSchema(f"identity column {column.name}: {ALLOW_EXPLICIT_INSERT} must be a boolean")
     if column.type != LONG:
-        raise InvalidSchema(f"identity column {column.name}: must be of type long, found {column.type}")
+        raise InvalidSchema(
+            f"identity column {column.name}: must be of type long, found {column.type}",
+            error_class="DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
+        )
     return IdentityColumn(column.name, start, step, mark, explicit)
 
 
@@ -110,11 +115,14 @@ def validate_identity_columns(schema: StructType, partition_columns: Collection[
     try:
         found = identity_columns(schema)
     except InvalidSchema as error:
-        raise InvalidArgument(str(error)) from error
+        raise InvalidArgument(str(error), error_class=error.error_class) from error
     partitions = {name.lower() for name in partition_columns}
     for identity in found:
         if identity.name.lower() in partitions:
-            raise InvalidArgument(f"identity column {identity.name}: a table cannot be partitioned by it")
+            raise InvalidArgument(
+                f"identity column {identity.name}: a table cannot be partitioned by it",
+                error_class="DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED",
+            )
 
 
 def next_start(identity: IdentityColumn) -> int:

@@ -177,7 +177,8 @@ def validate_same_owner(before: TableConfiguration | None, after: TableConfigura
         if (None if before is None else before.properties.get(key)) != after.properties.get(key):
             raise InvalidArgument(
                 f"{key} is not for users to set: create the table in a lake with Lake.create_table, bring an existing "
-                "one in with Lake.adopt, and hand it back with Lake.release"
+                "one in with Lake.adopt, and hand it back with Lake.release",
+                error_class="DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
             )
 
 

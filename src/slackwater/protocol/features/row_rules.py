@@ -141,7 +141,8 @@ def _invariants(schema: StructType) -> Iterator[Invariant]:
             continue
         if path not in reached_by_name:
             raise UnsupportedFeature(
-                f"column {'.'.join(path)}: an invariant of a column inside an array or a map is not supported"
+                f"column {'.'.join(path)}: an invariant of a column inside an array or a map is not supported",
+                error_class="DELTA_UNSUPPORTED_INVARIANT_NON_STRUCT",
             )
         yield Invariant(path, _invariant_sql(text, path))
 

@@ -128,7 +128,8 @@ def validate_column_names(properties: TableProperties, names: Collection[str]) -
     clash = sorted(name for name in names if name.lower() in hidden)
     if clash:
         raise InvalidArgument(
-            f"the column name {', '.join(clash)} belongs to a hidden column of row tracking: choose another"
+            f"the column name {', '.join(clash)} belongs to a hidden column of row tracking: choose another",
+            error_class="DELTA_ADDING_COLUMN_WITH_INTERNAL_NAME_FAILED",
         )
 
 
@@ -142,7 +143,10 @@ def validate_row_tracking(table: TableConfiguration, files_without_ids: int = 0)
     if not is_enabled(table):
         return
     if properties.flag(ROW_TRACKING_SUSPENDED):
-        raise InvalidArgument(f"{ENABLE_ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} are both true: set one to false")
+        raise InvalidArgument(
+            f"{ENABLE_ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} are both true: set one to false",
+            error_class="DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION",
+        )
     if missing := [key for key in _PREFIXES if key not in properties]:
         raise InvalidArgument(f"{ENABLE_ROW_TRACKING} is true, but the table lacks {' and '.join(missing)}")
     if files_without_ids:
@@ -156,7 +160,8 @@ def _physical_rows(add: AddFile) -> int:
     rows = add.num_records
     if rows is None or rows < 0:
         raise InvalidArgument(
-            f"{add.path}: row tracking needs the number of rows of every file, found numRecords {rows} in its stats"
+            f"{add.path}: row tracking needs the number of rows of every file, found numRecords {rows} in its stats",
+            error_class="DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS",
         )
     return rows
 

@@ -97,11 +97,15 @@ def without_feature(protocol: Protocol, name: str) -> Protocol:
     if dropped not in supported:
         raise InvalidArgument(
             f"the table does not support the feature {name}, so it cannot be dropped; it supports "
-            f"{', '.join(sorted(supported)) or 'none'}"
+            f"{', '.join(sorted(supported)) or 'none'}",
+            error_class="DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT",
         )
     dependents = [f.name for f in FEATURES if f.name in supported and dropped in f.requires]
     if dependents:
-        raise InvalidArgument(f"the feature {name} is needed by {', '.join(dependents)}: drop these first")
+        raise InvalidArgument(
+            f"the feature {name} is needed by {', '.join(dependents)}: drop these first",
+            error_class="DELTA_FEATURE_DROP_DEPENDENT_FEATURE",
+        )
     rest = supported - {dropped}
     kept = Protocol(
         1,
@@ -159,7 +163,8 @@ def validate_feature_combination(table: TableConfiguration) -> None:
             raise InvalidArgument(f"the feature {feature.name} needs {', '.join(lacking)}: add it as well")
     if "clustering" in supported and partition_columns:
         raise InvalidArgument(
-            f"a table cannot be clustered and partitioned (by {', '.join(partition_columns)}) at the same time"
+            f"a table cannot be clustered and partitioned (by {', '.join(partition_columns)}) at the same time",
+            error_class="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY",
         )
     if "managedCommit" in supported and not table.is_active("inCommitTimestamp"):
         raise InvalidArgument(f"managed commits need {ENABLE_IN_COMMIT_TIMESTAMPS} to be true")
@@ -173,7 +178,8 @@ def _known(name: str) -> TableFeature:
     feature = known_feature(folded.get(name.lower(), name))
     if feature is None:
         raise InvalidArgument(
-            f"{name!r} is no table feature that is known here; known are {', '.join(f.name for f in FEATURES)}"
+            f"{name!r} is no table feature that is known here; known are {', '.join(f.name for f in FEATURES)}",
+            error_class="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG",
         )
     return feature
 
@@ -193,10 +199,14 @@ def _validate_versions(reader: int, writer: int) -> None:
     if not 1 <= reader <= MAX_READER_VERSION or not 1 <= writer <= MAX_WRITER_VERSION:
         raise InvalidArgument(
             f"there is no protocol of reader version {reader} and writer version {writer}: readers have versions 1 to "
-            f"{MAX_READER_VERSION}, writers 1 to {MAX_WRITER_VERSION}"
+            f"{MAX_READER_VERSION}, writers 1 to {MAX_WRITER_VERSION}",
+            error_class="DELTA_INVALID_PROTOCOL_VERSION",
         )
     if reader == FEATURES_READER_VERSION and writer != FEATURES_WRITER_VERSION:
-        raise InvalidArgument(f"reader version 3 needs writer version 7, found writer version {writer}")
+        raise InvalidArgument(
+            f"reader version 3 needs writer version 7, found writer version {writer}",
+            error_class="DELTA_READ_FEATURE_PROTOCOL_REQUIRES_WRITE",
+        )
 
 
 def _stated(protocol: Protocol) -> frozenset[str]:
@@ -245,15 +255,19 @@ def _validate_columns(table: TableConfiguration) -> None:
         if CURRENT_DEFAULT in column.metadata and not table.supports("allowColumnDefaults"):
             raise InvalidArgument(
                 f"column {'.'.join(path)} has a default value, which needs the feature allowColumnDefaults: set "
-                f"{FEATURE_PREFIX}allowColumnDefaults to supported"
+                f"{FEATURE_PREFIX}allowColumnDefaults to supported",
+                error_class="WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED",
             )
         makers = [name for name, is_so in _makers(column.metadata, is_identity(column)) if is_so]
         if len(makers) > 1:
-            raise InvalidArgument(f"column {'.'.join(path)} cannot have {' and '.join(makers)} at once")
+            raise InvalidArgument(
+                f"column {'.'.join(path)} cannot have {' and '.join(makers)} at once",
+                error_class="DELTA_IDENTITY_COLUMNS_WITH_GENERATED_EXPRESSION",
+            )
     try:
         row_rules(table)
     except InvalidSchema as error:
-        raise InvalidArgument(str(error)) from error
+        raise InvalidArgument(str(error), error_class=error.error_class) from error
     validate_identity_columns(table.schema, table.metadata.partition_columns)
 
 

@@ -142,7 +142,8 @@ def validate_readable(protocol: Protocol, where: str) -> None:
     if version > MAX_READER_VERSION:
         raise UnsupportedFeature(
             f"{where}: needs reader version {version}, this version of Slackwater reads up to {MAX_READER_VERSION} "
-            f"(reader features: {', '.join(protocol.reader_features or ()) or 'none'}); upgrade Slackwater"
+            f"(reader features: {', '.join(protocol.reader_features or ()) or 'none'}); upgrade Slackwater",
+            error_class="DELTA_INVALID_PROTOCOL_VERSION",
         )
     if version < FEATURES_READER_VERSION:
         return
@@ -157,7 +158,8 @@ def validate_readable(protocol: Protocol, where: str) -> None:
         raise UnsupportedFeature(
             f"{where}: the table needs reader feature{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}, which "
             "this version of Slackwater does not read; upgrade Slackwater, or drop the feature with the engine that "
-            "added it"
+            "added it",
+            error_class="DELTA_UNSUPPORTED_FEATURES_FOR_READ",
         )
 
 
@@ -173,7 +175,8 @@ def validate_writable(protocol: Protocol, where: str) -> None:
     if version > MAX_WRITER_VERSION:
         raise UnsupportedFeature(
             f"{where}: needs writer version {version}, this version of Slackwater writes up to {MAX_WRITER_VERSION} "
-            f"(writer features: {', '.join(protocol.writer_features or ()) or 'none'}); upgrade Slackwater"
+            f"(writer features: {', '.join(protocol.writer_features or ()) or 'none'}); upgrade Slackwater",
+            error_class="DELTA_INVALID_PROTOCOL_VERSION",
         )
     _validate_lists(protocol, where)
     refused = [name for name in protocol.writer_features or () if not _is_writable(name)]
@@ -181,7 +184,8 @@ def validate_writable(protocol: Protocol, where: str) -> None:
         raise UnsupportedFeature(
             f"{where}: the table needs writer feature{'s' if len(refused) > 1 else ''} {', '.join(refused)}, which "
             "this version of Slackwater does not write; upgrade Slackwater, or drop the feature with the engine that "
-            "added it"
+            "added it",
+            error_class="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE",
         )
     _validate_requirements(protocol, where)
 
@@ -229,4 +233,7 @@ def _validate_requirements(protocol: Protocol, where: str) -> None:
     for name in sorted(supported):
         missing = [other for other in _BY_NAME[name].requires if other not in supported]
         if missing:
-            raise CorruptLog(f"{where}: the table feature {name} needs {', '.join(missing)}, which the table lacks")
+            raise CorruptLog(
+                f"{where}: the table feature {name} needs {', '.join(missing)}, which the table lacks",
+                error_class="DELTA_FEATURES_PROTOCOL_METADATA_MISMATCH",
+            )

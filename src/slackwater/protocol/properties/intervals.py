@@ -39,9 +39,14 @@ def parse_interval_ms(text: str) -> int:
         total_us += _part_us(match[1], match[2], text)
         position = match.end()
     if not position or position < len(parts):
-        raise InvalidArgument(f"expected an interval such as 'interval 30 days' or '1 week', found {text!r}")
+        raise InvalidArgument(
+            f"expected an interval such as 'interval 30 days' or '1 week', found {text!r}",
+            error_class="DELTA_INVALID_INTERVAL",
+        )
     if total_us < 0:
-        raise InvalidArgument(f"expected an interval that is not negative, found {text!r}")
+        raise InvalidArgument(
+            f"expected an interval that is not negative, found {text!r}", error_class="DELTA_INVALID_INTERVAL"
+        )
     return int(total_us // 1000)
 
 
@@ -50,12 +55,16 @@ def _part_us(number: str, unit: str, text: str) -> Fraction:
     if singular in _CALENDAR_UNITS:
         raise InvalidArgument(
             f"{text!r} counts in {singular}s, which have no fixed length: give it in weeks, days or smaller units "
-            "('365 days' for a year)"
+            "('365 days' for a year)",
+            error_class="DELTA_INVALID_INTERVAL",
         )
     if singular not in _UNIT_US:
         raise InvalidArgument(
-            f"{text!r}: {unit!r} is no unit of time; use {', '.join(name + 's' for name in _UNIT_US)}"
+            f"{text!r}: {unit!r} is no unit of time; use {', '.join(name + 's' for name in _UNIT_US)}",
+            error_class="DELTA_INVALID_INTERVAL",
         )
     if "." in number and singular != "second":
-        raise InvalidArgument(f"{text!r}: only seconds may have a fraction, found {number} {unit}")
+        raise InvalidArgument(
+            f"{text!r}: only seconds may have a fraction, found {number} {unit}", error_class="DELTA_INVALID_INTERVAL"
+        )
     return Fraction(number) * _UNIT_US[singular]

@@ -275,7 +275,9 @@ def _feature(key: str, value: str) -> str:
     if not name:
         raise InvalidArgument(f"{key!r} names no table feature: write {FEATURE_PREFIX}<name>")
     if value.strip().lower() not in ("supported", "enabled"):
-        raise InvalidArgument(f"{key} must be 'supported', found {value!r}")
+        raise InvalidArgument(
+            f"{key} must be 'supported', found {value!r}", error_class="DELTA_UNSUPPORTED_FEATURE_STATUS"
+        )
     return name
 
 
@@ -289,7 +291,9 @@ def _constraint(key: str, value: str) -> str:
 def _version(key: str, value: str) -> int:
     text = value.strip()
     if not _WHOLE_NUMBER.match(text) or int(text) < 1:
-        raise InvalidArgument(f"{key} must be a protocol version, found {value!r}")
+        raise InvalidArgument(
+            f"{key} must be a protocol version, found {value!r}", error_class="DELTA_PROTOCOL_PROPERTY_NOT_INT"
+        )
     return int(text)
 
 
@@ -302,10 +306,14 @@ def _settable(key: str) -> TableProperty:
         closest = difflib.get_close_matches(key.lower(), folded, n=1, cutoff=0.0)
         raise InvalidArgument(
             f"unknown table property {key}: did you mean {folded[closest[0]]}? Keys of your own must not begin with "
-            "'delta.'"
+            "'delta.'",
+            error_class="DELTA_UNKNOWN_CONFIGURATION",
         )
     if not known.settable:
-        raise InvalidArgument(f"table property {known.name} is kept by Slackwater itself: leave it out")
+        raise InvalidArgument(
+            f"table property {known.name} is kept by Slackwater itself: leave it out",
+            error_class="DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
+        )
     return known
 
 
@@ -333,13 +341,14 @@ def _parsed(known: TableProperty, value: str) -> str:
         try:
             parse_interval_ms(value)
         except InvalidArgument as error:
-            raise InvalidArgument(f"table property {known.name}: {error}") from error
+            raise InvalidArgument(f"table property {known.name}: {error}", error_class=error.error_class) from error
         return value
     if known.kind == "choice":
         found = _choice_of(known, value)
         if found is None:
             raise InvalidArgument(
-                f"table property {known.name} must be one of {', '.join(known.choices)}, found {value!r}"
+                f"table property {known.name} must be one of {', '.join(known.choices)}, found {value!r}",
+                error_class="DELTA_INVALID_ISOLATION_LEVEL" if known.name == ISOLATION_LEVEL else None,
             )
         return found
     return value
@@ -355,4 +364,7 @@ def _validate_together(given: Mapping[str, str], merged: TableProperties) -> Non
             )
     row_ids = (ENABLE_ROW_TRACKING, ROW_TRACKING_SUSPENDED)
     if any(key in given for key in row_ids) and all(merged.flag(key) for key in row_ids):
-        raise InvalidArgument(f"{ENABLE_ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true")
+        raise InvalidArgument(
+            f"{ENABLE_ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true",
+            error_class="DELTA_ROW_TRACKING_ILLEGAL_PROPERTY_COMBINATION",
+        )

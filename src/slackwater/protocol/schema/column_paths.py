@@ -134,4 +134,7 @@ def _step(data_type: DataType, name: str, spelled: ColumnPath, path: ColumnPath)
         there = "a map's steps are 'key' and 'value'"
     else:
         there = f"it is of type {data_type}"
-    raise InvalidArgument(f"no column {format_column_path(path)}: there is no {name!r}{inside}, {there}")
+    raise InvalidArgument(
+        f"no column {format_column_path(path)}: there is no {name!r}{inside}, {there}",
+        error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
+    )

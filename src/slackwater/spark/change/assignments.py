@@ -15,11 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, SlackwaterError, SqlSyntaxError
 from slackwater.protocol.features.row_rules import RowRules
 from slackwater.protocol.schema.column_paths import format_column_path, has_path, parse_column_path, resolve_path
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
-from slackwater.spark.session.modes import condition_of, plain_method
+from slackwater.spark.session.modes import class_of, condition_of, plain_method
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.write.store_types import StoreAssignment, stored
@@ -86,7 +86,10 @@ def parse_assignments(
         _require_distinct(path, paths, what)
         paths.append(path)
         if insert and len(path) > 1:
-            raise InvalidArgument(f"{what}: {key} is a part of a column, and a new row has whole ones: give a struct")
+            raise InvalidArgument(
+                f"{what}: {key} is a part of a column, and a new row has whole ones: give a struct",
+                error_class="DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION",
+            )
         is_default = isinstance(value, str) and value.strip().upper() == "DEFAULT"
         _require_may_be_set(path, rules, what, insert, is_default)
         if not is_default:
@@ -124,7 +127,7 @@ def assigned_columns(
         try:
             values[path] = stored(value, types[path], wanted, format_column_path(path), assignment)
         except InvalidArgument as error:
-            raise InvalidArgument(f"{what}: {error}") from error
+            raise InvalidArgument(f"{what}: {error}", error_class=error.error_class) from error
     touched = {path[0] for path in values}
     return {
         column.name: values[(column.name,)]
@@ -161,7 +164,10 @@ def validate_expression(
             return column
         found = frame.select(column.alias(_OTHER)).schema.fields[0].dataType
         if not isinstance(found, spark_types.NullType):
-            raise InvalidArgument(f"{named}: expected a condition, found a value of type {found.simpleString()}")
+            raise InvalidArgument(
+                f"{named}: expected a condition, found a value of type {found.simpleString()}",
+                error_class="DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN",
+            )
         column = column.cast("boolean")
         _require_one_row(frame, column, deterministic)
         return column
@@ -199,22 +205,27 @@ def _settable_path(key: str, schema: StructType, what: str) -> ColumnPath:
             if isinstance(data_type, (ArrayType, MapType)):
                 raise InvalidArgument(
                     f"{key} is a part of {format_column_path(outer)}, which is of type {data_type}: only fields of "
-                    "structs are set by themselves, so set the whole column"
+                    "structs are set by themselves, so set the whole column",
+                    error_class="DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT",
                 )
         return resolve_path(schema, given)[0]
     except InvalidArgument as error:
-        raise InvalidArgument(f"{what}: {error}") from error
+        raise InvalidArgument(f"{what}: {error}", error_class=error.error_class) from error
 
 
 def _require_distinct(path: ColumnPath, others: list[ColumnPath], what: str) -> None:
     for other in others:
         if path == other:
-            raise InvalidArgument(f"{what}: column {format_column_path(path)} is set twice: leave one value")
+            raise InvalidArgument(
+                f"{what}: column {format_column_path(path)} is set twice: leave one value",
+                error_class="DELTA_CONFLICT_SET_COLUMN",
+            )
         shorter, longer = sorted((path, other), key=len)
         if longer[: len(shorter)] == shorter:
             raise InvalidArgument(
                 f"{what}: column {format_column_path(shorter)} is set, and so is its part "
-                f"{format_column_path(longer)}: set one of them"
+                f"{format_column_path(longer)}: set one of them",
+                error_class="DELTA_CONFLICT_SET_COLUMN",
             )
 
 
@@ -224,9 +235,13 @@ def _require_may_be_set(path: ColumnPath, rules: RowRules, what: str, insert: bo
         return
     if insert:
         raise InvalidArgument(
-            f"{what}: identity column {identity.name} is GENERATED ALWAYS: leave it out, its values are made on write"
+            f"{what}: identity column {identity.name} is GENERATED ALWAYS: leave it out, its values are made on write",
+            error_class="DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED",
         )
-    raise InvalidArgument(f"{what}: identity column {identity.name} cannot be set in rows that exist: leave it out")
+    raise InvalidArgument(
+        f"{what}: identity column {identity.name} cannot be set in rows that exist: leave it out",
+        error_class="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
+    )
 
 
 def _is_made_by_table(path: ColumnPath, rules: RowRules) -> bool:
@@ -299,6 +314,9 @@ def _refusals_named(named: str) -> Iterator[None]:
     try:
         yield
     except (AnalysisException, ParseException) as error:
+        if isinstance(error, SlackwaterError):
+            raise
         condition = (condition_of(error) or "").partition(".")[0]
         says = _REFUSED.get(condition) or _OURS.sub("", str(error).strip().splitlines()[0])
-        raise InvalidArgument(f"{named}: {says}") from error
+        kind = SqlSyntaxError if isinstance(error, ParseException) else InvalidArgument
+        raise kind(f"{named}: {says}", **class_of(error)) from error

@@ -86,7 +86,10 @@ class RowChange:
         try:
             snapshot = Snapshot.open(table)
         except TableNotFound as error:
-            raise TableNotFound(f"{table.root_url} is not a Delta table, so it has no rows to change") from error
+            raise TableNotFound(
+                f"{table.root_url} is not a Delta table, so it has no rows to change",
+                error_class="DELTA_MISSING_DELTA_TABLE",
+            ) from error
         validate_writable(snapshot.protocol, table.root_url)
         self.settings = SessionSettings.of(spark)
         self.is_skipped = False

@@ -286,6 +286,8 @@ class HadoopStore:
     def _publish(self, operation: str, path: str, rename: Callable[[], None]) -> None:
         try:
             rename()
+        except StorageError:
+            raise
         except FAILURES as error:
             if _kind(error) == _EXISTS:
                 raise self._exists(operation, path) from error
@@ -315,6 +317,8 @@ class HadoopStore:
     def _explained(self, operation: str, path: str) -> Iterator[None]:
         try:
             yield
+        except StorageError:
+            raise
         except FAILURES as error:
             if _kind(error) in _MISSING:
                 raise self._not_found(operation, path) from error
@@ -327,6 +331,8 @@ class HadoopStore:
         """Whatever fails in the block, nothing of it can be seen."""
         try:
             yield
+        except StorageError:
+            raise
         except FAILURES as error:
             raise self._refused(operation, path, error) from error
 

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from slackwater.errors import InvalidArgument, TransactionEnded
+from slackwater.errors import InvalidArgument, SlackwaterError, TransactionEnded
 from slackwater.lake.transaction import LogTransaction
 from slackwater.log.table import Table
 from slackwater.predicate.sql_text import asks_the_clock, plan_asks_the_clock
@@ -173,7 +173,9 @@ class TimedExpressions:
             column = F.expr(expression) if isinstance(expression, str) else expression
             try:
                 self.time.require(frame.select(column), f"the expression {expression}")
-            except (AnalysisException, ParseException):
+            except (AnalysisException, ParseException) as error:
+                if isinstance(error, SlackwaterError):
+                    raise
                 # What Spark cannot resolve is never evaluated: it is refused for that, in words of who wrote it.
                 continue
 

@@ -94,7 +94,10 @@ class ChangeFeed:
             return ChangeFeed(spark, latest, history, start, latest.version, scan_options)
         end = _end(latest, history, options, zone, tolerant)
         if end < start:
-            raise InvalidArgument(f"the change feed's end, version {end}, is before its start, version {start}")
+            raise InvalidArgument(
+                f"the change feed's end, version {end}, is before its start, version {start}",
+                error_class="DELTA_INVALID_CDC_RANGE",
+            )
         at_end = latest if end == latest.version else Snapshot.open(latest.table, end)
         return ChangeFeed(spark, at_end, history, start, end, scan_options)
 
@@ -157,7 +160,8 @@ class ChangeFeed:
                 raise InvalidArgument(
                     f"{self.snapshot.store.root_url}: the schema of version {version} has column {column.name!r} of "
                     f"type {column.type}, that of version {self.end} does not; read the changes up to the version "
-                    "before the schema changed, and those after it, each by themselves"
+                    "before the schema changed, and those after it, each by themselves",
+                    error_class="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
                 )
 
     def _derived(self, actions: Sequence[Mapping[str, Any]], version: int, where: str) -> list[FileChange]:
@@ -272,12 +276,16 @@ def _values(node: Mapping[str, Any], where: str) -> Sequence[tuple[str, str | No
 def _start(latest: Snapshot, history: CommitHistory, options: Options, zone: str, tolerant: bool) -> int:
     version, timestamp = options.integer("startingVersion"), options.get("startingTimestamp")
     if (version is None) == (timestamp is None):
-        raise InvalidArgument("a change feed needs startingVersion or startingTimestamp, one of them")
+        raise InvalidArgument(
+            "a change feed needs startingVersion or startingTimestamp, one of them",
+            error_class="DELTA_NO_START_FOR_CDC_READ" if version is None else "DELTA_MULTIPLE_CDC_BOUNDARY",
+        )
     if version is not None:
         if version > latest.version and not tolerant:
             raise VersionNotFound(
                 f"{latest.store.root_url}: the change feed cannot start at version {version}: the newest version is "
-                f"{latest.version} (DELTA_CDC_START_VERSION_AFTER_LATEST)"
+                f"{latest.version} (DELTA_CDC_START_VERSION_AFTER_LATEST)",
+                error_class="DELTA_CDC_START_VERSION_AFTER_LATEST",
             )
         return version
     moment = to_ms(str(timestamp), time_zone(zone))
@@ -292,7 +300,9 @@ def _start(latest: Snapshot, history: CommitHistory, options: Options, zone: str
 def _end(latest: Snapshot, history: CommitHistory, options: Options, zone: str, tolerant: bool) -> int:
     version, timestamp = options.integer("endingVersion"), options.get("endingTimestamp")
     if version is not None and timestamp is not None:
-        raise InvalidArgument("give endingVersion or endingTimestamp, not both")
+        raise InvalidArgument(
+            "give endingVersion or endingTimestamp, not both", error_class="DELTA_MULTIPLE_CDC_BOUNDARY"
+        )
     if timestamp is not None:
         return history.version_at(to_ms(timestamp, time_zone(zone)), tolerant)
     if version is None:

@@ -77,13 +77,17 @@ def _frame(spark: SparkSession, table: Table, options: Options, named: TimeTrave
     if named != TimeTravel():
         if travel != TimeTravel():
             raise InvalidArgument(
-                f"{table.location}: the path names a version, and so do versionAsOf or timestampAsOf: give one"
+                f"{table.location}: the path names a version, and so do versionAsOf or timestampAsOf: give one",
+                error_class="DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS",
             )
         travel = named
     scan_options = ScanOptions.of(options)
     if options.flag("readChangeFeed", "readChangeData"):
         if travel != TimeTravel():
-            raise InvalidArgument("a change feed takes startingVersion and endingVersion, not a version to travel to")
+            raise InvalidArgument(
+                "a change feed takes startingVersion and endingVersion, not a version to travel to",
+                error_class="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
+            )
         return ChangeFeed.of_options(spark, table, options, scan_options, zone).dataframe()
     snapshot = Snapshot.open(table, travel.version, travel.timestamp_ms, options.after_last_commit_allowed)
     require_not_past_transaction(snapshot)

@@ -62,11 +62,15 @@ class DeltaOptimizeBuilder(_Builder):
         table = self._table()
         if not clustering_paths(Snapshot.open(table)):
             if self._takes_all:
-                raise InvalidArgument(f"{self._path}: the table is not clustered, and full() is for those that are")
+                raise InvalidArgument(
+                    f"{self._path}: the table is not clustered, and full() is for those that are",
+                    error_class="DELTA_OPTIMIZE_FULL_NOT_SUPPORTED",
+                )
             return self._result(compact(self._spark, table, self._where))
         if self._where.given is not None:
             raise InvalidArgument(
-                f"{self._path}: the table is clustered, so it has no partitions to choose: leave where out"
+                f"{self._path}: the table is clustered, so it has no partitions to choose: leave where out",
+                error_class="DELTA_CLUSTERING_WITH_PARTITION_PREDICATE",
             )
         return self._result(cluster(self._spark, table, self._takes_all))
 

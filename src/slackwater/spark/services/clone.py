@@ -55,11 +55,13 @@ def _path_of(target: Any, is_shallow: Any, is_replaced: Any, properties: Any) ->
     if not is_shallow:
         raise UnsupportedFeature(
             "only shallow clones are made (isShallow=True), as by delta-spark; for a copy of the rows write "
-            "table.toDF() to the other place (DELTA_UNSUPPORTED_DEEP_CLONE)"
+            "table.toDF() to the other place (DELTA_UNSUPPORTED_DEEP_CLONE)",
+            error_class="DELTA_UNSUPPORTED_DEEP_CLONE",
         )
     path = table_path(target) or target
     if not is_absolute(path):
         raise UnsupportedFeature(
-            f"{target}: tables are found by path in this version: name an absolute path or a URL, or delta.`/path`"
+            f"{target}: tables are found by path in this version: name an absolute path or a URL, or delta.`/path`",
+            error_class="DELTA_INVALID_CLONE_PATH",
         )
     return path

@@ -44,7 +44,8 @@ def order_by_curve(spark: SparkSession, table: Table, where: Where, names: Seque
     if clustering_paths(change.snapshot):
         raise InvalidArgument(
             f"{change.snapshot.store.root_url}: the table is clustered, so its rows are not put in another order: run "
-            "optimize().executeCompaction(), which clusters it"
+            "optimize().executeCompaction(), which clusters it",
+            error_class="DELTA_CLUSTERING_WITH_ZORDER_BY",
         )
     paths = z_order_paths(change, names)
     packing = packing_of(change.settings, change.snapshot.properties)
@@ -113,16 +114,18 @@ def z_order_paths(change: Rearrangement, names: Sequence[str]) -> list[ColumnPat
         path = resolve_column(change.schema, parse_column_path(name)).path
         if path[0] in change.snapshot.metadata.partition_columns:
             raise InvalidArgument(
-                f"{where}: {name} is a partition column, in which the rows of a file do not differ: order by others"
+                f"{where}: {name} is a partition column, in which the rows of a file do not differ: order by others",
+                error_class="DELTA_ZORDERING_ON_PARTITION_COLUMN",
             )
         kind = resolve_column(change.schema, path).type
         if kind is None or not clustering.has_extremes(kind) or physical.get(path, path) not in with_stats:
             raise InvalidArgument(
                 f"{where}: files have no statistics of {name}, so its order would help no reader: name it in "
-                "delta.dataSkippingStatsColumns, raise delta.dataSkippingNumIndexedCols, or order by others"
+                "delta.dataSkippingStatsColumns, raise delta.dataSkippingNumIndexedCols, or order by others",
+                error_class="DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS",
             )
         if path in paths:
-            raise InvalidArgument(f"{where}: z-order names {name} twice")
+            raise InvalidArgument(f"{where}: z-order names {name} twice", error_class="DELTA_DUPLICATE_COLUMNS_FOUND")
         paths.append(path)
     return paths
 

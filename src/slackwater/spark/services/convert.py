@@ -70,7 +70,8 @@ def _path(identifier: str) -> str:
     if found is None:
         raise UnsupportedFeature(
             f"{identifier}: only directories of Parquet files become tables in this version, and they are found by "
-            "path: write parquet.`/path`"
+            "path: write parquet.`/path`",
+            error_class="DELTA_CONVERT_NON_PARQUET_TABLE",
         )
     return found
 

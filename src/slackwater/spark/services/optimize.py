@@ -60,7 +60,8 @@ class Where:
             known = f"the table is partitioned by {', '.join(partitions)}" if partitions else "the table has none"
             raise InvalidArgument(
                 f"{change.snapshot.store.root_url}: the condition of {change.operation} chooses partitions, so it must "
-                f"be on partition columns alone ({known}), found {', '.join(others)} in {condition.text!r}"
+                f"be on partition columns alone ({known}), found {', '.join(others)} in {condition.text!r}",
+                error_class="DELTA_NON_PARTITION_COLUMN_REFERENCE",
             )
         files = change.candidates(condition.predicate)
         assert condition.column is not None  # noqa: S101  (it was given)

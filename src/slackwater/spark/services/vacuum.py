@@ -58,7 +58,8 @@ def inventory_files(inventory: DataFrame, table: Table) -> list[ObjectMeta]:
     if wrong:
         raise InvalidArgument(
             f"an inventory for VACUUM has the columns {', '.join(f'{n} {k.upper()}' for n, k in _INVENTORY.items())}; "
-            f"missing, or of another type: {', '.join(wrong)}"
+            f"missing, or of another type: {', '.join(wrong)}",
+            error_class="DELTA_INVALID_INVENTORY_SCHEMA",
         )
     files = inventory.select(*_INVENTORY).where("NOT isDir").toArrow()
     paths = _relative(files["path"].to_pylist(), DataLocations(table.store))

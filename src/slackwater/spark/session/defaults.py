@@ -92,12 +92,16 @@ class ApplicationVersion:
             return None
         if app_id is None or version is None:
             raise InvalidArgument(
-                f"give both {named[0]} and {named[1]}, or neither: together they make a write idempotent"
+                f"give both {named[0]} and {named[1]}, or neither: together they make a write idempotent",
+                error_class="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
             )
         try:
             return cls(app_id, int(version))
         except ValueError as error:
-            raise InvalidArgument(f"{named[1]} must be a whole number, found {version!r}") from error
+            raise InvalidArgument(
+                f"{named[1]} must be a whole number, found {version!r}",
+                error_class="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
+            ) from error
 
     def is_reached(self, snapshot: Snapshot) -> bool:
         """Whether the application said in the log that it has come as far as this."""

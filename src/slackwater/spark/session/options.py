@@ -44,7 +44,9 @@ class Options(Mapping[str, str]):
             if text is None:
                 continue
             if text.lower() not in ("true", "false"):
-                raise InvalidArgument(f"option {key} must be true or false, found {text!r}")
+                raise InvalidArgument(
+                    f"option {key} must be true or false, found {text!r}", error_class="DELTA_ILLEGAL_OPTION"
+                )
             return text.lower() == "true"
         return False
 
@@ -60,7 +62,10 @@ class Options(Mapping[str, str]):
         if text is None:
             return None
         if not text.strip().isdigit():
-            raise InvalidArgument(f"option {key} must be a whole number from 0, found {text!r}")
+            raise InvalidArgument(
+                f"option {key} must be a whole number from 0, found {text!r}",
+                error_class="DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE" if key == "versionAsOf" else "DELTA_ILLEGAL_OPTION",
+            )
         return int(text)
 
     def require_no_travel(self, what: str) -> None:
@@ -92,7 +97,7 @@ def time_travel(options: Options, zone: str) -> TimeTravel:
     """
     version, timestamp = options.integer("versionAsOf"), options.get("timestampAsOf")
     if version is not None and timestamp is not None:
-        raise InvalidArgument("give versionAsOf or timestampAsOf, not both")
+        raise InvalidArgument("give versionAsOf or timestampAsOf, not both", error_class="DELTA_ONEOF_IN_TIMETRAVEL")
     return TimeTravel(version, None if timestamp is None else to_ms(timestamp, time_zone(zone)))
 
 
@@ -106,6 +111,9 @@ def split_path(path: str, zone: str) -> tuple[str, TimeTravel]:
                 microsecond=int(match[2][14:]) * 1000, tzinfo=time_zone(zone)
             )
         except ValueError as error:
-            raise InvalidArgument(f"{path}: {match[2]} is not of the form yyyyMMddHHmmssSSS: {error}") from error
+            raise InvalidArgument(
+                f"{path}: {match[2]} is not of the form yyyyMMddHHmmssSSS: {error}",
+                error_class="DELTA_INVALID_TIMESTAMP_FORMAT",
+            ) from error
         return match[1], TimeTravel(timestamp_ms=to_ms(moment))
     return path, TimeTravel()

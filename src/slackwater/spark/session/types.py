@@ -101,10 +101,16 @@ def _from_spark(spark_type: spark_types.DataType, path: str) -> DataType:
     if isinstance(spark_type, spark_types.DecimalType):
         return DecimalType(spark_type.precision, spark_type.scale)
     if isinstance(spark_type, spark_types.StringType) and getattr(spark_type, "collation", _PLAIN) != _PLAIN:
-        raise UnsupportedFeature(f"column {path}: Delta tables cannot hold a {spark_type.simpleString()}")
+        raise UnsupportedFeature(
+            f"column {path}: Delta tables cannot hold a {spark_type.simpleString()}",
+            error_class="DELTA_UNSUPPORTED_DATA_TYPES",
+        )
     if isinstance(spark_type, (spark_types.CharType, spark_types.VarcharType)):
         return PrimitiveType("string")
     found = _FROM_SPARK.get(type(spark_type))
     if found is None:
-        raise UnsupportedFeature(f"column {path}: Delta tables cannot hold the type {spark_type.simpleString()}")
+        raise UnsupportedFeature(
+            f"column {path}: Delta tables cannot hold the type {spark_type.simpleString()}",
+            error_class="DELTA_UNSUPPORTED_DATA_TYPES",
+        )
     return found

@@ -43,7 +43,7 @@ from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.arguments import parsed_type, text_argument
-from slackwater.spark.write.row_checks import RowCheck, expressions_named, not_null_check, sql_check
+from slackwater.spark.write.row_checks import NOT_NULL_VIOLATED, RowCheck, expressions_named, not_null_check, sql_check
 from slackwater.spark.write.table_expressions import validate_constraint, validate_default
 from slackwater.transaction.begin import begin
 from slackwater.transaction.commit_result import CommitResult
@@ -368,7 +368,10 @@ class TableAlterations:
         if found:
             raise InvariantViolationException(
                 f"{snapshot.store.root_url}: {check.says} is broken by a row of the table already: "
-                f"{found[0].asDict(recursive=True)}; fix the rows first"
+                f"{found[0].asDict(recursive=True)}; fix the rows first",
+                error_class="DELTA_NEW_NOT_NULL_VIOLATION"
+                if check.error_class == NOT_NULL_VIOLATED
+                else "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION",
             )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.errors import ParseException
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, SqlSyntaxError
 
 _KINDS = {str: "string", bool: "boolean", dict: "dict", int: "int"}
 
@@ -21,7 +21,7 @@ def parsed_type(given: Any) -> spark_types.DataType:
     try:
         found = spark_types.DataType.fromDDL(given)
     except ParseException as error:
-        raise InvalidArgument(f"{given!r} is no data type: {str(error).strip().splitlines()[0]}") from error
+        raise SqlSyntaxError(f"{given!r} is no data type: {str(error).strip().splitlines()[0]}") from error
     if isinstance(found, spark_types.StructType) and not given.strip().lower().startswith("struct"):
         raise InvalidArgument(f"{given!r} is a list of columns, not a data type: write struct<{given}>, or add each")
     return found

@@ -216,7 +216,10 @@ class DeltaTableBuilder(Generic[T]):
         if self._name is not None:
             return self._execute_named(self._name)
         if self._path is None:
-            raise InvalidArgument("say where the table is to be: location(path), or tableName(name)")
+            raise InvalidArgument(
+                "say where the table is to be: location(path), or tableName(name)",
+                error_class="DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION",
+            )
         return self._executed(self._path)
 
     def _execute_named(self, name: tuple[str, ...]) -> T:
@@ -229,7 +232,10 @@ class DeltaTableBuilder(Generic[T]):
                 raise InvalidArgument(f"{'.'.join(name)} is in the catalog already, and not as a Delta table")
             return self._executed(entry.location)
         if self._mode.if_missing == "error":
-            raise TableNotFound(f"{'.'.join(name)} is not in the catalog, so it cannot be replaced: create it")
+            raise TableNotFound(
+                f"{'.'.join(name)} is not in the catalog, so it cannot be replaced: create it",
+                error_class="DELTA_CANNOT_REPLACE_MISSING_TABLE",
+            )
         entry = put_down(self._spark, name, to_spark_schema(self._schema), self._path, self._comment)
         try:
             return self._executed(str(entry.location))
@@ -241,7 +247,10 @@ class DeltaTableBuilder(Generic[T]):
         table = table_at(self._spark, path)
         existing = newest_snapshot(table)
         if existing is None and self._mode.if_missing == "error":
-            raise TableNotFound(f"{table.root_url} is not a Delta table, so it cannot be replaced: create it")
+            raise TableNotFound(
+                f"{table.root_url} is not a Delta table, so it cannot be replaced: create it",
+                error_class="DELTA_CANNOT_REPLACE_MISSING_TABLE",
+            )
         if existing is not None and self._mode.if_exists == "error":
             raise TableAlreadyExists(f"{table.root_url} is a Delta table already: replace it, or choose another place")
         if existing is None:
@@ -310,7 +319,8 @@ def _require_empty(store: ObjectStore) -> None:
         if not any(part.startswith(("_", ".")) for part in meta.path.split("/")):
             raise InvalidArgument(
                 f"{store.root_url} is not empty, and no Delta table: it holds {meta.path}; create the table in an "
-                "empty directory, or write to it with the DataFrame"
+                "empty directory, or write to it with the DataFrame",
+                error_class="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
             )
 
 
@@ -318,7 +328,10 @@ def _generation(
     column: StructField, always: str | IdentityGenerator | None, by_default: IdentityGenerator | None
 ) -> dict[str, Any]:
     if always is not None and by_default is not None:
-        raise InvalidArgument(f"column {column.name}: give generatedAlwaysAs or generatedByDefaultAs, not both")
+        raise InvalidArgument(
+            f"column {column.name}: give generatedAlwaysAs or generatedByDefaultAs, not both",
+            error_class="DELTA_IDENTITY_COLUMNS_WITH_GENERATED_EXPRESSION",
+        )
     if isinstance(always, str):
         return {GENERATION_EXPRESSION: always}
     generator = always if always is not None else by_default
@@ -327,9 +340,15 @@ def _generation(
     if not isinstance(generator, IdentityGenerator):
         raise InvalidArgument(f"column {column.name}: expected an IdentityGenerator, found {generator!r}")
     if generator.step == 0:
-        raise InvalidArgument(f"column {column.name}: the step of an identity column must not be 0")
+        raise InvalidArgument(
+            f"column {column.name}: the step of an identity column must not be 0",
+            error_class="DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP",
+        )
     if column.type != LONG:
-        raise UnsupportedFeature(f"identity column {column.name} must be of type BIGINT, found {column.type}")
+        raise UnsupportedFeature(
+            f"identity column {column.name} must be of type BIGINT, found {column.type}",
+            error_class="DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
+        )
     explicit = always is None
     identity = IdentityColumn(column.name, generator.start, generator.step, allow_explicit_insert=explicit)
     return dict(identity.metadata())

@@ -155,10 +155,16 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         conf = dict(hadoopConf or {})
         wrong = [key for key in conf if not key.startswith(("fs.", "dfs."))]
         if wrong:
-            raise InvalidArgument(f"hadoopConf takes keys that start with fs. or dfs., found {wrong}")
+            raise InvalidArgument(
+                f"hadoopConf takes keys that start with fs. or dfs., found {wrong}",
+                error_class="DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF",
+            )
         table = table_at(sparkSession, path, Options(conf))
         if list_log(table.store).latest_version is None:
-            raise TableNotFound(f"{path} is not a Delta table: it has no {LOG} directory with a commit")
+            raise TableNotFound(
+                f"{path} is not a Delta table: it has no {LOG} directory with a commit",
+                error_class="DELTA_MISSING_DELTA_TABLE",
+            )
         return cls(sparkSession, table, conf)
 
     @classmethod

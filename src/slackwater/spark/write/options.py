@@ -80,9 +80,13 @@ def write_options(
     given = Options(options)
     canonical = _MODES.get(mode.lower())
     if canonical is None:
-        raise InvalidArgument(f"unknown write mode {mode!r}: use one of {', '.join(_MODES)}")
+        raise InvalidArgument(
+            f"unknown write mode {mode!r}: use one of {', '.join(_MODES)}", error_class="DELTA_ILLEGAL_OPTION"
+        )
     if partition_by and cluster_by:
-        raise InvalidArgument("a table is partitioned or clustered, not both")
+        raise InvalidArgument(
+            "a table is partitioned or clustered, not both", error_class="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY"
+        )
     app_id, app_version = given.get("txnAppId"), given.get("txnVersion")
     request = WriteOptions(
         canonical,
@@ -113,20 +117,36 @@ def _validate(request: WriteOptions) -> None:
     request.given.integer("maxRecordsPerFile")
     codec = request.given.get("compression", "none")
     if codec.lower() not in _CODECS:
-        raise InvalidArgument(f"option compression must be one of {', '.join(_CODECS)}, found {codec!r}")
+        raise InvalidArgument(
+            f"option compression must be one of {', '.join(_CODECS)}, found {codec!r}",
+            error_class="DELTA_ILLEGAL_OPTION",
+        )
     if request.replace_where is not None and not overwrite:
-        raise InvalidArgument(f"replaceWhere needs mode overwrite, found mode {request.mode}")
+        raise InvalidArgument(
+            f"replaceWhere needs mode overwrite, found mode {request.mode}", error_class="DELTA_ILLEGAL_USAGE"
+        )
     if request.overwrite_schema and not overwrite:
-        raise InvalidArgument(f"overwriteSchema needs mode overwrite, found mode {request.mode}")
+        raise InvalidArgument(
+            f"overwriteSchema needs mode overwrite, found mode {request.mode}", error_class="DELTA_ILLEGAL_USAGE"
+        )
     if request.overwrite_schema and (request.replace_where is not None or request.dynamic_partitions):
         raise InvalidArgument(
             "overwriteSchema replaces the whole table: it cannot go with replaceWhere or dynamic partition overwrite; "
-            "use mergeSchema to add columns"
+            "use mergeSchema to add columns",
+            error_class="DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"
+            if request.dynamic_partitions
+            else "DELTA_ILLEGAL_USAGE",
         )
     if request.replace_where is not None and request.dynamic_partitions:
-        raise InvalidArgument("give replaceWhere or partitionOverwriteMode=dynamic, not both")
+        raise InvalidArgument(
+            "give replaceWhere or partitionOverwriteMode=dynamic, not both",
+            error_class="DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE",
+        )
     if not request.data_change and not overwrite:
-        raise InvalidArgument("dataChange=false only rearranges rows that are there: it needs mode overwrite")
+        raise InvalidArgument(
+            "dataChange=false only rearranges rows that are there: it needs mode overwrite",
+            error_class="DELTA_ILLEGAL_USAGE",
+        )
 
 
 def _dynamic(settings: SessionSettings, given: Options, mode: str) -> bool:
@@ -135,7 +155,9 @@ def _dynamic(settings: SessionSettings, given: Options, mode: str) -> bool:
     if text is None:
         text = settings.partition_overwrite_mode
     if text.lower() not in ("static", "dynamic"):
-        raise InvalidArgument(f"partitionOverwriteMode must be static or dynamic, found {text!r}")
+        raise InvalidArgument(
+            f"partitionOverwriteMode must be static or dynamic, found {text!r}", error_class="DELTA_ILLEGAL_OPTION"
+        )
     if text.lower() == "static" or mode != "overwrite":
         return False
     # The option beats the session's setting, and a condition given here beats it as well.

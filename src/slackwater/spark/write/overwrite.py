@@ -88,7 +88,7 @@ def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str) -> Repla
 
 def condition_check(condition: str, shows: Sequence[str]) -> RowCheck:
     """Rows that replace those of `condition` must satisfy it themselves."""
-    return RowCheck(f"replaceWhere condition ({condition})", F.expr(condition), shows)
+    return RowCheck(f"replaceWhere condition ({condition})", F.expr(condition), shows, "DELTA_REPLACE_WHERE_MISMATCH")
 
 
 def _validate(scan: TableScan, condition: str) -> None:

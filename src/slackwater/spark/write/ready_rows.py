@@ -7,7 +7,7 @@ Invariants".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -54,7 +54,8 @@ def ready_rows(
     brought = [i.name for i in rules.identity if i not in missing and not i.allow_explicit_insert]
     if brought:
         raise InvalidArgument(
-            f"identity column {brought[0]} is GENERATED ALWAYS: leave it out of the rows, its values are made on write"
+            f"identity column {brought[0]} is GENERATED ALWAYS: leave it out of the rows, its values are made on write",
+            error_class="DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED",
         )
     partitions = 1
     if missing:
@@ -100,7 +101,7 @@ def changed_rows(
             frame = frame.select(*(values.get(name, F.col(quoted(name))) for name in frame.columns))
     checks = _rule_checks(rules, schema, rules.generated)
     if changed is not None:
-        checks = [RowCheck(c.says, c.holds | ~changed, c.shows) for c in checks]
+        checks = [replace(c, holds=c.holds | ~changed) for c in checks]
     with expressions_named("the table's constraint"):
         return ReadyRows(checked(frame, checks, token), token, ())
 

@@ -15,22 +15,27 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from slackwater.errors import InvalidArgument, InvariantViolationException
+from slackwater.errors import InvalidArgument, InvariantViolationException, SlackwaterError, SqlSyntaxError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructType
-from slackwater.spark.session.modes import condition_of
+from slackwater.spark.session.modes import class_of, condition_of
 from slackwater.spark.session.names import quoted
 
 _RAISED = "USER_RAISED_EXCEPTION"
 _MARK = "slackwater-row-check"
+NOT_NULL_VIOLATED = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 
 
 @dataclass(frozen=True)
 class RowCheck:
-    """What every row must satisfy: `holds` must be true, not null. `says` names the rule, `shows` what to show."""
+    """What every row must satisfy: `holds` must be true, not null. `says` names the rule, `shows` what to show.
+
+    `error_class` is that of the error for a row which breaks it.
+    """
 
     says: str
     holds: Column
     shows: Sequence[str] = ()
+    error_class: str = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
 
 
 def sql_check(says: str, expression: str, shows: Sequence[str], timed: Callable[[str], str] = str) -> RowCheck:
@@ -42,7 +47,7 @@ def not_null_check(path: ColumnPath, schema: StructType) -> RowCheck:
     """What `path` leads to must not be null; a part of something that is null itself breaks nothing."""
     name = ".".join(path)
     holds = _never_null(F.col(quoted(path[0])), _type_of(schema, path[0]), path[1:])
-    return RowCheck(f"NOT NULL constraint of column {name}", holds, (path[0],))
+    return RowCheck(f"NOT NULL constraint of column {name}", holds, (path[0],), NOT_NULL_VIOLATED)
 
 
 def checked(frame: DataFrame, checks: Sequence[RowCheck], token: str) -> DataFrame:
@@ -70,8 +75,9 @@ def violations_named(token: str, where: str) -> Iterator[None]:
         message = _raised(error)
         if message is None or token not in message:
             raise
+        error_class, _, says = message.partition(token)[2].partition(":")
         raise InvariantViolationException(
-            f"{where}: {message.partition(token)[2]}; nothing was written: fix the rows, or the rule"
+            f"{where}: {says}; nothing was written: fix the rows, or the rule", error_class=error_class
         ) from error
 
 
@@ -81,7 +87,10 @@ def expressions_named(what: str) -> Iterator[None]:
     try:
         yield
     except (AnalysisException, ParseException) as error:
-        raise InvalidArgument(f"{what}: {str(error).strip().splitlines()[0]}") from error
+        if isinstance(error, SlackwaterError):
+            raise
+        kind = SqlSyntaxError if isinstance(error, ParseException) else InvalidArgument
+        raise kind(f"{what}: {str(error).strip().splitlines()[0]}", **class_of(error)) from error
 
 
 def _raised(error: PySparkException) -> str | None:
@@ -93,7 +102,7 @@ def _raised(error: PySparkException) -> str | None:
 
 
 def _violation(check: RowCheck, token: str) -> Column:
-    parts = [F.lit(f"{token}{check.says} is broken by a row")]
+    parts = [F.lit(f"{token}{check.error_class}:{check.says} is broken by a row")]
     if check.shows:
         shown = [F.col(quoted(name)).alias(name) for name in check.shows]
         values = F.to_json(F.struct(*shown), {"ignoreNullFields": "false"})

@@ -109,7 +109,8 @@ def save_to(
 def _done(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult | None:
     if not frame.columns:
         raise InvalidArgument(
-            f"{table.root_url}: the data has no columns, so there is nothing to write: give it at least one"
+            f"{table.root_url}: the data has no columns, so there is nothing to write: give it at least one",
+            error_class="DELTA_EMPTY_DATA",
         )
     result = with_auto_compaction(frame.sparkSession, _saved(frame, table, request, settings))
     if request.given.get("txnVersion") is None:
@@ -124,7 +125,8 @@ def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: Sess
             return None
         if snapshot is not None and request.mode == "error":
             raise TableAlreadyExists(
-                f"{table.root_url} is a Delta table already: write with mode append or overwrite, or elsewhere"
+                f"{table.root_url} is a Delta table already: write with mode append or overwrite, or elsewhere",
+                error_class="DELTA_PATH_EXISTS",
             )
         try:
             if snapshot is None:
@@ -270,7 +272,8 @@ class _Write:
             raise InvalidArgument(
                 f"{snapshot.store.root_url} is partitioned by {list(old.partition_columns)}, not by "
                 f"{list(request.partition_by)}: leave partitionBy out, or replace the table with mode overwrite and "
-                "overwriteSchema"
+                "overwriteSchema",
+                error_class="DELTA_METADATA_MISMATCH",
             )
         table = evolved_table(snapshot, self._given, request.merge_schema)
         self._require_partition_columns()
@@ -287,7 +290,8 @@ class _Write:
                 raise InvalidArgument(
                     f"{snapshot.store.root_url} is clustered by {list(map(format_column_path, current))}, not by "
                     f"{list(map(format_column_path, given))}: leave clusterBy out, change the columns with "
-                    "DeltaTable.clusterBy, or replace the table with mode overwrite and overwriteSchema"
+                    "DeltaTable.clusterBy, or replace the table with mode overwrite and overwriteSchema",
+                    error_class="DELTA_CLUSTERING_COLUMNS_MISMATCH",
                 )
             return None
         new = _clustering_domain(table, given or current, bool(given))
@@ -306,7 +310,8 @@ class _Write:
             if name not in made:
                 raise InvalidArgument(
                     f"{self._snapshot.store.root_url}: the data lacks the partition column {name}: add it, null where "
-                    "that is meant"
+                    "that is meant",
+                    error_class="DELTA_MISSING_PARTITION_COLUMN",
                 )
 
     def _require_same_rows(self, adds: Sequence[AddFile]) -> None:
@@ -346,7 +351,8 @@ def _require_partition_condition(snapshot: Snapshot, request: WriteOptions) -> N
     if others := sorted(name for name in read if name.lower() not in partitions):
         raise InvalidArgument(
             f"{snapshot.store.root_url}: replaceWhere reads {others}, which are no partition columns, and the setting "
-            "spark.databricks.delta.replaceWhere.dataColumns.enabled is false: name partition columns alone"
+            "spark.databricks.delta.replaceWhere.dataColumns.enabled is false: name partition columns alone",
+            error_class="DELTA_NON_PARTITION_COLUMN_REFERENCE",
         )
 
 

@@ -141,7 +141,8 @@ class _Storable:
             raise InvalidArgument(
                 f"column {column} is of type {wanted.simpleString()}, and a value of type {given.simpleString()} is "
                 f"not stored in it under spark.sql.storeAssignmentPolicy={self.assignment.policy}: cast it yourself "
-                "if that is meant"
+                "if that is meant",
+                error_class="DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
             )
 
     def _allows(self, given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
@@ -159,7 +160,8 @@ def _require_same_fields(given: spark_types.StructType, wanted: spark_types.Stru
     if missing or extra or len(there) != len(expected):
         raise InvalidArgument(
             f"column {column} has the fields {wanted.names}, and the value has {given.names}: a value must have each "
-            "of them once and no other; add those that it lacks, as nulls if need be"
+            "of them once and no other; add those that it lacks, as nulls if need be",
+            error_class="DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
         )
 
 

@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.protocol.schema.schema import DataType, StructType
-from slackwater.spark.session.modes import empty_frame
+from slackwater.spark.session.modes import class_of, empty_frame
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
 from slackwater.spark.write.row_checks import expressions_named
 
@@ -28,7 +28,10 @@ def validate_constraint(spark: SparkSession, schema: StructType, sql: str, what:
         found = empty.select(F.expr(sql).alias("value")).schema.fields[0].dataType
         _require_one_value(spark, empty, F.expr(sql))
     if not isinstance(found, spark_types.BooleanType):
-        raise InvalidArgument(f"{what}: expected a condition, found a value of type {found.simpleString()}")
+        raise InvalidArgument(
+            f"{what}: expected a condition, found a value of type {found.simpleString()}",
+            error_class="DELTA_NON_BOOLEAN_CHECK_CONSTRAINT",
+        )
 
 
 def validate_generation(spark: SparkSession, schema: StructType, sql: str, data_type: DataType, what: str) -> None:
@@ -48,7 +51,10 @@ def validate_default(spark: SparkSession, sql: str, data_type: DataType, what: s
             _ = one.filter(_of_the_row(value)).schema
             one.select(value).collect()
     except PySparkException as error:
-        raise InvalidArgument(f"{what} has no value: {str(error).strip().splitlines()[0]}") from error
+        if isinstance(error, SlackwaterError):
+            raise
+        says = str(error).strip().splitlines()[0]
+        raise InvalidArgument(f"{what} has no value: {says}", **class_of(error)) from error
 
 
 def _require_one_value(spark: SparkSession, frame: DataFrame, value: Column) -> None:

@@ -31,5 +31,6 @@ def isolation_level(properties: Mapping[str, str]) -> IsolationLevel:
         if level.value.lower() == text.lower():
             return level
     raise InvalidArgument(
-        f"{ISOLATION_LEVEL} must be one of {', '.join(level.value for level in IsolationLevel)}, found {text!r}"
+        f"{ISOLATION_LEVEL} must be one of {', '.join(level.value for level in IsolationLevel)}, found {text!r}",
+        error_class="DELTA_INVALID_ISOLATION_LEVEL",
     )

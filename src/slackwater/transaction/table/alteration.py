@@ -86,7 +86,10 @@ def set_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Alterat
     """
     given = split_properties(properties)
     if given.constraints:
-        raise InvalidArgument(f"{min(given.constraints)}: add a constraint with addConstraint, which checks the rows")
+        raise InvalidArgument(
+            f"{min(given.constraints)}: add a constraint with addConstraint, which checks the rows",
+            error_class="DELTA_ADD_CONSTRAINTS",
+        )
     old = snapshot.metadata
     plain = validate_properties(given.plain, old.configuration)
     folded = {key.lower() for key in plain}
@@ -118,7 +121,10 @@ def unset_properties(snapshot: Snapshot, keys: Sequence[str], if_exists: bool = 
         _refuse_protected_key(key)
     missing = sorted(folded - {key.lower() for key in old.configuration})
     if missing and not if_exists:
-        raise InvalidArgument(f"{snapshot.store.root_url}: the property {missing[0]} is not set")
+        raise InvalidArgument(
+            f"{snapshot.store.root_url}: the property {missing[0]} is not set",
+            error_class="DELTA_UNSET_NON_EXISTENT_PROPERTY",
+        )
     if COLUMN_MAPPING_MODE.lower() in folded and snapshot.column_mapping_mode != "none":
         validate_mapping_change(snapshot.column_mapping_mode, "none", is_new_table=False)
     configuration = {k: v for k, v in old.configuration.items() if k.lower() not in folded}
@@ -133,12 +139,18 @@ def add_constraint(snapshot: Snapshot, name: str, sql: str) -> Alteration:
     Raises InvalidArgument for a name that is taken, or an expression that reads columns which are not there.
     """
     if not name.strip():
-        raise InvalidArgument("a constraint must have a name")
+        raise InvalidArgument("a constraint must have a name", error_class="DELTA_INVALID_CONSTRAINT_NAME")
     if any(check.name.lower() == name.lower() for check in checks(snapshot.metadata.configuration)):
-        raise InvalidArgument(f"{snapshot.store.root_url} has a constraint {name} already: drop it first")
+        raise InvalidArgument(
+            f"{snapshot.store.root_url} has a constraint {name} already: drop it first",
+            error_class="DELTA_CONSTRAINT_ALREADY_EXISTS",
+        )
     missing = missing_columns(sql, snapshot.schema)
     if missing:
-        raise InvalidArgument(f"constraint {name} ({sql}) reads columns that the table lacks: {'.'.join(missing[0])}")
+        raise InvalidArgument(
+            f"constraint {name} ({sql}) reads columns that the table lacks: {'.'.join(missing[0])}",
+            error_class="DELTA_INVALID_CHECK_CONSTRAINT_REFERENCES",
+        )
     configuration = {**snapshot.metadata.configuration, f"{CONSTRAINT_PREFIX}{name.lower()}": sql}
     changed = snapshot.configuration.changed(metadata=replace(snapshot.metadata, configuration=configuration))
     return change_table(snapshot, "ADD CONSTRAINT", changed, {"name": name, "expr": sql})
@@ -150,7 +162,9 @@ def drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False) -> A
     if not found:
         if if_exists:
             return Alteration("DROP CONSTRAINT")
-        raise InvalidArgument(f"{snapshot.store.root_url} has no constraint {name}")
+        raise InvalidArgument(
+            f"{snapshot.store.root_url} has no constraint {name}", error_class="DELTA_CONSTRAINT_DOES_NOT_EXIST"
+        )
     key = f"{CONSTRAINT_PREFIX}{found[0].name}".lower()
     configuration = {k: v for k, v in snapshot.metadata.configuration.items() if k.lower() != key}
     changed = snapshot.configuration.changed(metadata=replace(snapshot.metadata, configuration=configuration))
@@ -263,7 +277,8 @@ def _require_stats(snapshot: Snapshot, columns: Sequence[ColumnName]) -> None:
         if found is None or not pc.all(_is_known(found)).as_py():
             raise InvalidArgument(
                 f"clustering column {'.'.join(column)}: some file has no statistics of it: they must be collected "
-                "first (write the rows again)"
+                "first (write the rows again)",
+                error_class="DELTA_CLUSTERING_COLUMN_MISSING_STATS",
             )
 
 

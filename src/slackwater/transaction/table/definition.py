@@ -170,25 +170,30 @@ def _validate_expressions(schema: StructType, constraints: Mapping[str, str]) ->
     Source: delta-spark's rules for generated columns, by which other engines compute them.
     """
     made = {column.name for column in schema if is_generated(column) or is_identity(column)}
-    texts = {f"CHECK constraint {key[len(CONSTRAINT_PREFIX) :]}": sql for key, sql in constraints.items()}
+    texts = {
+        f"CHECK constraint {key[len(CONSTRAINT_PREFIX) :]}": (sql, "DELTA_INVALID_CHECK_CONSTRAINT_REFERENCES")
+        for key, sql in constraints.items()
+    }
     for column in schema:
         sql = column.metadata.get(GENERATION_EXPRESSION)
         if not isinstance(sql, str):
             continue
         label = f"generated column {column.name}"
-        texts[label] = sql
+        texts[label] = (sql, "DELTA_INVALID_GENERATED_COLUMN_REFERENCES")
         computed = sorted(path[0] for path in read_columns(sql, schema) if path[0] in made)
         if computed:
             raise InvalidArgument(
                 f"{label} ({sql}) reads the column {computed[0]}, whose values are generated too: say what it is "
-                "computed from by columns that are not"
+                "computed from by columns that are not",
+                error_class="DELTA_INVALID_GENERATED_COLUMN_REFERENCES",
             )
-    for label, sql in texts.items():
+    for label, (sql, error_class) in texts.items():
         missing = missing_columns(sql, schema)
         if missing:
             raise InvalidArgument(
                 f"{label} ({sql}) reads {format_column_path(missing[0])}, which is no column of the table: it has "
-                f"{', '.join(schema.names)}"
+                f"{', '.join(schema.names)}",
+                error_class=error_class,
             )
 
 
@@ -213,5 +218,8 @@ def _with_mapping_for_iceberg(properties: Mapping[str, str]) -> dict[str, str]:
     if compat and found.get(COLUMN_MAPPING_MODE) is None:
         return {**properties, COLUMN_MAPPING_MODE: "name"}
     if compat and found[COLUMN_MAPPING_MODE].lower() == NONE:
-        raise InvalidArgument(f"Iceberg compatibility needs {COLUMN_MAPPING_MODE} to be name or id")
+        raise InvalidArgument(
+            f"Iceberg compatibility needs {COLUMN_MAPPING_MODE} to be name or id",
+            error_class="DELTA_ICEBERG_COMPAT_VIOLATION",
+        )
     return dict(properties)

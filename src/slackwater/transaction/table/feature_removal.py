@@ -65,9 +65,14 @@ def drop_feature(
     feature = canonical_feature(name)
     known = known_feature(name)
     if known is None:
-        raise InvalidArgument(f"there is no table feature {name!r}")
+        raise InvalidArgument(
+            f"there is no table feature {name!r}", error_class="DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE"
+        )
     if truncate_history and not known.reader:
-        raise InvalidArgument(f"the feature {feature} does not concern readers: leave truncateHistory out")
+        raise InvalidArgument(
+            f"the feature {feature} does not concern readers: leave truncateHistory out",
+            error_class="DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED",
+        )
     if feature == managed_commits.FEATURE:
         raise OperationNotAllowed(
             f"{snapshot.store.root_url}: who owns the table is not changed so: hand it back with Lake.release"
@@ -113,12 +118,14 @@ def _require_unused(snapshot: Snapshot, feature: str, metadata: Metadata) -> Non
     if feature == "columnMapping" and snapshot.column_mapping_mode != NONE:
         raise OperationNotAllowed(
             f"{where}: the data files of a table with column mapping have other column names than the table: write "
-            "its rows to a table without column mapping instead"
+            "its rows to a table without column mapping instead",
+            error_class="DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE",
         )
     if feature in required_features(snapshot.configuration.changed(metadata=metadata)):
         raise OperationNotAllowed(
             f"{where}: the schema or the constraints of the table still use {feature}: change the columns or drop the "
-            "constraints first"
+            "constraints first",
+            error_class="DELTA_CANNOT_DROP_CHECK_CONSTRAINT_FEATURE" if feature == "checkConstraints" else None,
         )
     if feature == "allowColumnDefaults" and any("CURRENT_DEFAULT" in c.metadata for c in snapshot.schema):
         raise OperationNotAllowed(f"{where}: columns still have default values: take them away first")
@@ -144,14 +151,16 @@ def _forget_history(snapshot: Snapshot, feature: str, truncate: bool, now_ms: in
     if not truncate:
         raise OperationNotAllowed(
             f"{where}: versions before {snapshot.version} may hold traces of {feature}, which clients without the "
-            "feature would misread: call with truncateHistory=True to forget them, 24 hours after this"
+            "feature would misread: call with truncateHistory=True to forget them, 24 hours after this",
+            error_class="DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST",
         )
     retention_ms = snapshot.properties.duration_ms(DROP_FEATURE_RETENTION)
     ripe_ms = snapshot.timestamp_ms + (_DAY_MS if retention_ms is None else retention_ms)
     if now_ms < ripe_ms:
         raise OperationNotAllowed(
             f"{where}: versions before {snapshot.version} may hold traces of {feature}; they can be forgotten from "
-            f"{format_ms(ripe_ms)} on ({DROP_FEATURE_RETENTION})"
+            f"{format_ms(ripe_ms)} on ({DROP_FEATURE_RETENTION})",
+            error_class="DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD",
         )
     write_last_checkpoint(snapshot.store, write_checkpoint(snapshot, now_ms))
     delete_versions_before(snapshot.store, snapshot.version)

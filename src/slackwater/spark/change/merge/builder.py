@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE"
+_NOT_LAST = {
+    MATCHED: "DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION",
+    NOT_MATCHED: "DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION",
+    NOT_MATCHED_BY_SOURCE: "DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION",
+}
 UPDATE, DELETE, INSERT = "UPDATE", "DELETE", "INSERT"
 
 
@@ -131,7 +136,10 @@ class DeltaMergeBuilder:
         writer was in the way: the table is unchanged then.
         """
         if not self.clauses:
-            raise InvalidArgument("a MERGE needs at least one WHEN clause: add whenMatched… or whenNotMatched…")
+            raise InvalidArgument(
+                "a MERGE needs at least one WHEN clause: add whenMatched… or whenNotMatched…",
+                error_class="DELTA_MERGE_MISSING_WHEN",
+            )
         for kind in (MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE):
             self._require_order(kind)
         return self._run(self)
@@ -141,7 +149,8 @@ class DeltaMergeBuilder:
             if clause.condition is None:
                 raise InvalidArgument(
                     f"{clause} has no condition, so no clause after it is ever reached: only the last WHEN {kind} "
-                    "clause may leave its condition out"
+                    "clause may leave its condition out",
+                    error_class=_NOT_LAST[kind],
                 )
 
     def _with(

@@ -116,7 +116,8 @@ class ClauseResolver:
             elif column.name not in optional and not self.builder.evolves_schema:
                 raise InvalidArgument(
                     f"{what} *: the source has no column {column.name} (it has {list(source.names)}): name the columns "
-                    "that are to be set, or use withSchemaEvolution()"
+                    "that are to be set, or use withSchemaEvolution()",
+                    error_class="DELTA_MERGE_UNRESOLVED_EXPRESSION",
                 )
         return parse_assignments(chosen, self.schema, self.rules, f"{what} *", insert=inserts)
 
