@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.features.identity_columns import IdentityColumn, next_start
+from slackwater.spark.write.row_checks import marked
 
 _WIDE = "decimal(38,0)"
 _LONGEST = 2**63 - 1
@@ -40,7 +41,7 @@ def identity_values(identity: IdentityColumn, partitions: int, token: str) -> Co
     value = value + F.lit(first).cast("decimal(20,0)")
     overflow = F.raise_error(
         F.lit(
-            f"{token}identity column {identity.name}: its values are used up (start {identity.start}, step "
+            f"{marked(token)}identity column {identity.name}: its values are used up (start {identity.start}, step "
             f"{identity.step}, high-water mark {identity.high_water_mark}): the next ones do not fit into a long"
         )
     ).cast("long")

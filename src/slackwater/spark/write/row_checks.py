@@ -66,6 +66,11 @@ def new_token() -> str:
     return f"{_MARK}:{uuid.uuid4()}:"
 
 
+def marked(token: str, error_class: str = "") -> str:
+    """What the text of `raise_error` begins with, so that its error is ours and has the error class."""
+    return f"{token}{error_class}:"
+
+
 @contextmanager
 def violations_named(token: str, where: str) -> Iterator[None]:
     """Within the block, a job that failed by a check raises InvariantViolationException; other errors pass."""
@@ -77,7 +82,7 @@ def violations_named(token: str, where: str) -> Iterator[None]:
             raise
         error_class, _, says = message.partition(token)[2].partition(":")
         raise InvariantViolationException(
-            f"{where}: {says}; nothing was written: fix the rows, or the rule", error_class=error_class
+            f"{where}: {says}; nothing was written: fix the rows, or the rule", error_class=error_class or None
         ) from error
 
 
@@ -102,7 +107,7 @@ def _raised(error: PySparkException) -> str | None:
 
 
 def _violation(check: RowCheck, token: str) -> Column:
-    parts = [F.lit(f"{token}{check.error_class}:{check.says} is broken by a row")]
+    parts = [F.lit(f"{marked(token, check.error_class)}{check.says} is broken by a row")]
     if check.shows:
         shown = [F.col(quoted(name)).alias(name) for name in check.shows]
         values = F.to_json(F.struct(*shown), {"ignoreNullFields": "false"})
