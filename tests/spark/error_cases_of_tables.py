@@ -24,7 +24,6 @@ from .error_cases import (
     write,
 )
 
-MERGED = "MERGE INTO {t} t USING (SELECT id FROM range(2)) s ON t.id = s.id "
 APPEND_ONLY = of("id BIGINT", **{"delta.appendOnly": "true"})
 REFUSALS = [
     Refusal(
@@ -118,7 +117,6 @@ REFUSALS = [
         merge(lambda m: m.whenMatchedUpdateAll()),
         errors.InvalidArgument,
         "DELTA_MERGE_UNRESOLVED_EXPRESSION",
-        theirs=MERGED + "WHEN MATCHED THEN UPDATE SET *",
     ),
     Refusal(
         "a property that there is none of",
