@@ -302,11 +302,6 @@ def condition_of(error: PySparkException) -> str | None:
     return condition
 
 
-def class_of(error: PySparkException) -> dict[str, str | None]:
-    """The error class and the SQLSTATE of Spark's error, for one of ours that stands for it."""
-    return {"error_class": condition_of(error), "sqlstate": error.getSqlState()}
-
-
 def writer_failure(error: Exception) -> str | None:
     """Why Spark's file writer failed, None where it is not the writer that did."""
     if isinstance(error, PySparkException):

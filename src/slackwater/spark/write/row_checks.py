@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, InvariantViolationException, SlackwaterError, SqlSyntaxError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructType
-from slackwater.spark.session.modes import class_of, condition_of
+from slackwater.spark.session.modes import condition_of
 from slackwater.spark.session.names import quoted
 
 _RAISED = "USER_RAISED_EXCEPTION"
@@ -96,6 +96,11 @@ def expressions_named(what: str) -> Iterator[None]:
             raise
         kind = SqlSyntaxError if isinstance(error, ParseException) else InvalidArgument
         raise kind(f"{what}: {str(error).strip().splitlines()[0]}", **class_of(error)) from error
+
+
+def class_of(error: PySparkException) -> dict[str, str | None]:
+    """The error class and the SQLSTATE of Spark's error, for one of ours that stands for it."""
+    return {"error_class": condition_of(error), "sqlstate": error.getSqlState()}
 
 
 def _raised(error: PySparkException) -> str | None:
