@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.spark.session.modes import condition_of, is_connect
+from slackwater.spark.session.modes import condition_of, is_connect, java_class
 from slackwater.spark.session.names import quoted
 from slackwater.sql.parameters import text_literal
 
@@ -82,10 +81,9 @@ def _is_current_catalog(spark: SparkSession) -> bool:
 
 
 def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
-    jvm: Any = spark._jvm
     catalog = spark._jsparkSession.sessionState().catalog()
-    option = jvm.scala.Option
-    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(
+    option = java_class(spark, "scala.Option")
+    identifier = java_class(spark, "org.apache.spark.sql.catalyst.TableIdentifier")(
         parts[-1], option.apply(parts[0] if len(parts) == 2 else None)
     )
     if len(parts) == 1 and catalog.isTempView(identifier):
@@ -96,7 +94,9 @@ def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | Non
     found = table.identifier()
     provider, place = table.provider(), table.storage().locationUri()
     kind = str(table.tableType().name())
-    location = str(jvm.org.apache.hadoop.fs.Path(place.get()).toString()) if place.isDefined() else None
+    location = (
+        str(java_class(spark, "org.apache.hadoop.fs.Path")(place.get()).toString()) if place.isDefined() else None
+    )
     return CatalogEntry(
         (str(found.database().get()), str(found.table())),
         str(provider.get()) if provider.isDefined() and kind != "VIEW" else None,

@@ -20,6 +20,7 @@ from slackwater.predicate.condition import ALIAS, CAST, EXTRACT, LITERAL, NAME, 
 from slackwater.predicate.literals import INTEGRAL_RANGES, cast_literal
 from slackwater.predicate.predicate import Value
 from slackwater.protocol.schema.schema import FLOAT
+from slackwater.spark.session.modes import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -159,15 +160,18 @@ def _connect_node(expression: Any) -> tuple[_Node, Sequence[Any]]:
             return _Node(other), ()
 
 
+_SQL = "org.apache.spark.sql"
+
+
 def _read_classic(column: Any) -> list[_Node]:
     """The nodes of a Column of a classic session, in prefix order. This function and those below talk to the JVM."""
     from py4j.protocol import Py4JError
     from pyspark.sql.utils import get_active_spark_context
 
     try:
-        sql: Any = get_active_spark_context()._jvm.org.apache.spark.sql  # type: ignore[union-attr]
-        converter = getattr(getattr(sql.classic, "ColumnNodeToExpressionConverter$"), "MODULE$")
-        patterns = sql.catalyst.trees.TreePattern
+        context: Any = get_active_spark_context()
+        converter = getattr(java_class(context, f"{_SQL}.classic.ColumnNodeToExpressionConverter$"), "MODULE$")
+        patterns = java_class(context, f"{_SQL}.catalyst.trees.TreePattern")
         # In the JSON of these, parts stand more than once, or as whole plans: nested ones would never end.
         unfit = [patterns.CASE_WHEN(), patterns.PLAN_EXPRESSION()]
         nodes: list[_Node] = []

@@ -19,6 +19,7 @@ from slackwater.errors import SlackwaterError
 from slackwater.predicate.sql_text import plan_asks_the_clock
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
@@ -64,9 +65,8 @@ def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
         return spark.createDataFrame([], schema)
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-    jvm: Any = spark._jvm
     session = spark._jsparkSession
-    found = session.createDataFrame(jvm.java.util.ArrayList(), session.parseDataType(schema.json()))
+    found = session.createDataFrame(java_class(spark, "java.util.ArrayList")(), session.parseDataType(schema.json()))
     return ClassicDataFrame(found, spark)
 
 
@@ -103,17 +103,15 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
     """
     if is_connect(original.sparkSession):
         return same_plan(original, replacement)
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     session = original.sparkSession
-    jvm: Any = session._jvm
-    jsession = session._jsparkSession
     old_plan = original._jdf.queryExecution().analyzed()
     new_plan = replacement._jdf.queryExecution().analyzed()
     old, new = old_plan.output(), new_plan.output()
-    expressions = jvm.org.apache.spark.sql.catalyst.expressions
-    empty, none = _scala_object(jvm.scala.collection.immutable, "Nil"), _scala_object(jvm.scala, "None")
-    aliases = jvm.java.util.ArrayList()
+    alias = java_class(session, "org.apache.spark.sql.catalyst.expressions.Alias")
+    empty = _scala_object(session, "scala.collection.immutable.Nil")
+    none = _scala_object(session, "scala.None")
+    aliases = java_class(session, "java.util.ArrayList")()
     # What has the id already stays: where one attribute stands for itself, Spark gives other ids to all.
     pairs = zip(attribute_ids(old), attribute_ids(new), strict=True)
     kept = {position for position, (before, after) in enumerate(pairs) if before == after}
@@ -122,11 +120,18 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
             aliases.add(new.apply(position))
             continue
         attribute = old.apply(position)
-        aliases.add(expressions.Alias(new.apply(position), attribute.name(), attribute.exprId(), empty, none, empty))
-    scala_aliases = jvm.scala.jdk.javaapi.CollectionConverters.asScala(aliases).toSeq()
-    project = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(scala_aliases, new_plan)
-    jdf = jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, project)
-    return ClassicDataFrame(jdf, session)
+        aliases.add(alias(new.apply(position), attribute.name(), attribute.exprId(), empty, none, empty))
+    scala_aliases = java_class(session, "scala.jdk.javaapi.CollectionConverters").asScala(aliases).toSeq()
+    project = java_class(session, "org.apache.spark.sql.catalyst.plans.logical.Project")(scala_aliases, new_plan)
+    return frame_of_plan(session, project)
+
+
+def frame_of_plan(spark: SparkSession, plan: Any) -> DataFrame:
+    """The frame of a logical plan of the JVM, in a classic session."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    dataset = java_class(spark, "org.apache.spark.sql.classic.Dataset")
+    return ClassicDataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
 
 
 def attribute_ids(attributes: Any) -> list[str]:
@@ -145,8 +150,15 @@ def same_plan(original: DataFrame, replacement: DataFrame) -> DataFrame:
     return replacement
 
 
-def _scala_object(package: Any, name: str) -> Any:
-    return getattr(getattr(package, f"{name}$"), "MODULE$")
+def java_class(spark: SparkSession | SparkContext, name: str) -> Any:
+    """A class of the JVM by its full name. By `_jvm.org.apache…` each dot would be a question to the JVM."""
+    from py4j.java_gateway import JavaClass
+
+    return JavaClass(name, spark._jvm._gateway_client)  # type: ignore[union-attr]
+
+
+def _scala_object(spark: SparkSession, name: str) -> Any:
+    return getattr(java_class(spark, f"{name}$"), "MODULE$")
 
 
 def with_methods(frame: DataFrame, methods: Mapping[str, Callable[..., Any]]) -> DataFrame:
@@ -182,8 +194,7 @@ def read_paths(spark: SparkSession, reader: DataFrameReader, paths: Sequence[str
         frame = reader.load(list(paths))
     else:
         # Every element is a call into the JVM; one text that is split there is one. No path holds a NUL.
-        jvm: Any = spark._jvm
-        split = jvm.java.util.regex.Pattern.compile("\0").split("\0".join(paths))
+        split = java_class(spark, "java.util.regex.Pattern").compile("\0").split("\0".join(paths))
         frame = reader._df(reader._jreader.load(split))
     return frame
 
@@ -192,12 +203,12 @@ def listed_urls(frame: DataFrame) -> list[str]:
     """The URLs of the files that Spark listed for `frame`, one that `read_paths` gave."""
     if is_connect(frame.sparkSession):
         return list(frame.inputFiles())
-    jvm: Any = frame.sparkSession._jvm
     relation = frame._jdf.queryExecution().analyzed()
     # Asked of the relation, it need not be optimized first; that of another kind of source cannot be asked.
     listing = relation.relation() if relation.nodeName() == "LogicalRelation" else frame._jdf
     # Every element is a call into the JVM, one text is one. Java's own `join` is not found for an array of texts.
-    return str(jvm.org.apache.hadoop.util.StringUtils.join("\0", listing.inputFiles())).split("\0")
+    join = java_class(frame.sparkSession, "org.apache.hadoop.util.StringUtils").join
+    return str(join("\0", listing.inputFiles())).split("\0")
 
 
 def frame_of_writer(writer: Any) -> DataFrame:
@@ -251,9 +262,9 @@ def knows_scheme(spark: SparkSession, scheme: str, root: str) -> bool:
         if is_connect(spark):
             spark.read.format("binaryFile").load(root).schema  # noqa: B018  (it is analysed by that)
         else:
-            jvm: Any = spark._jvm
             configuration = spark._jsc.hadoopConfiguration()
-            jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
+            file_system = java_class(spark, "org.apache.hadoop.fs.FileSystem")
+            file_system.getFileSystemClass(scheme, configuration)
     except Exception as error:  # noqa: BLE001  (whatever else is wrong there is told by who reads)
         return _NO_FILE_SYSTEM.search(str(error)) is None
     return True

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.spark.catalog.attached import session_key
 from slackwater.spark.catalog.session_catalog import plain_sql
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.modes import frame_of_plan, is_connect
 
 _PREFIX = "__slackwater_"
 _numbers = itertools.count(1)
@@ -82,11 +82,7 @@ def _of_session(spark: SparkSession, frame: DataFrame) -> DataFrame:
     """The frame as one of this session: a view is known to no other, and a lake makes frames of its own."""
     if frame.sparkSession is spark or is_connect(spark) or session_key(frame.sparkSession) == session_key(spark):
         return frame
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
-    jvm: Any = spark._jvm
-    plan = frame._jdf.queryExecution().analyzed()
-    return ClassicDataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    return frame_of_plan(spark, frame._jdf.queryExecution().analyzed())
 
 
 def _drop(spark: SparkSession, name: str) -> None:
