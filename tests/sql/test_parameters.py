@@ -75,6 +75,7 @@ def test_a_text_is_one_token_that_says_the_same(value: str) -> None:
         ("WHERE c=:a AND d IN(:a,:b)", "WHERE c=1 AND d IN(1,'x')"),
         ("f(c=>:a, d%:a, e|:a, [:a])", "f(c=>1, d%1, e|1, [1])"),
         ("SELECT:a", "SELECT 1"),
+        ("COMMENT :a", "COMMENT 1"),
         ("LIMIT:a", "LIMIT 1"),
         ("WHERE c=:`a`", "WHERE c=1"),
         (":a::int", "1::int"),

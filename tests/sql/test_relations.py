@@ -477,6 +477,7 @@ def test_a_view_is_known_by_the_name_of_its_table(text: str, with_views: str) ->
         ("SELECT db.t.a FROM db.t AS x", "SELECT db.t.a FROM db.t AS x"),
         ("SELECT t.a FROM t", "SELECT t.a FROM t"),
         ("SELECT db.t.a FROM db.t.a", "SELECT db.t.a FROM db.t.a"),
+        ("SELECT db.t.a FROM db.t, db.t.u AS x", "SELECT t.a FROM db.t, db.t.u AS x"),
     ],
 )
 def test_columns_lose_the_database_that_a_view_does_not_have(text: str, without: str) -> None:

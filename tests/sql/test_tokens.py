@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.tokens import NAME, SIGN, TEXT, WORD, Cursor, closing, name_at, quoted_name, tokens_of
+from slackwater.sql.tokens import (
+    NAME,
+    SIGN,
+    TEXT,
+    WORD,
+    Cursor,
+    closing,
+    name_at,
+    quoted_name,
+    tokens_of,
+    with_quoted_names,
+)
 from tests.sql.reading import cursor, tokens
 
 
@@ -273,3 +284,17 @@ def test_a_name_does_not_go_on_behind_the_end_of_the_cursor() -> None:
     text = "a.b"
     with pytest.raises(InvalidArgument, match="the name of a table"):
         Cursor(text, tokens(text), 0, 1).name()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            'SELECT "a b", \'"c"\' -- "d"\n, "e`f", "g""h" FROM "t"',
+            'SELECT `a b`, \'"c"\' -- "d"\n, `e``f`, `g"h` FROM `t`',
+        ),
+        ("SELECT 'a', r\"b\"", "SELECT 'a', r\"b\""),
+    ],
+)
+def test_texts_in_double_quotes_may_be_names(text: str, found: str) -> None:
+    assert with_quoted_names(text, tokens(text)) == found

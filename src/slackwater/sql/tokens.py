@@ -91,7 +91,7 @@ def with_quoted_names(text: str, tokens: Sequence[Token]) -> str:
     pieces, at = [], 0
     for token in tokens:
         if token.kind == TEXT and token.raw[0] == '"':
-            pieces += [text[at : token.start], quoted_name(token.raw[1:-1])]
+            pieces += [text[at : token.start], quoted_name(token.raw[1:-1].replace('""', '"'))]
             at = token.end
     return "".join([*pieces, text[at:]])
 
