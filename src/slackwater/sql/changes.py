@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.tokens import BEFORE_OPERANDS, Cursor, SqlName, is_behind_dot
+from slackwater.sql.tokens import Cursor, SqlName, is_behind_dot, wants_operand
 
 UPDATE, DELETE, INSERT = "update", "delete", "insert"
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
@@ -188,8 +188,9 @@ def _until_query(cursor: Cursor) -> str:
 
 def _begins_rows(cursor: Cursor) -> bool:
     """Whether the rows begin at the cursor: not where a condition must go on, nor in IS DISTINCT FROM."""
-    before = cursor.ahead(-1)
-    if before in BEFORE_OPERANDS or before in ("IN", "EXISTS", "DISTINCT") or is_behind_dot(cursor.tokens, cursor.at):
+    if wants_operand(cursor.tokens, cursor.at) or is_behind_dot(cursor.tokens, cursor.at):
+        return False
+    if cursor.ahead(-1) in ("IN", "EXISTS", "DISTINCT"):
         return False
     return _opens_query(cursor)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.tokens import BEFORE_OPERANDS, TEXT, Token, closing, is_behind_dot, name_at, quoted_name, tokens_of
+from slackwater.sql.tokens import TEXT, Token, closing, is_behind_dot, name_at, quoted_name, tokens_of, wants_operand
 from slackwater.sql.travel import Travel, at_suffix, travel_at
 
 # What opens a query; TABLE and VALUES only where a name, or rows, are behind them.
@@ -143,7 +143,7 @@ class _Reader:
                 query.expects, query.in_from, query.is_open = False, True, True
             elif word == "(":
                 query.at = self._parentheses(query.at, query.common)
-            elif not query.expects and self.upper(query.at - 1) in BEFORE_OPERANDS and query.at > at:
+            elif not query.expects and query.at > at and wants_operand(self.tokens, query.at):
                 query.cases += word == "CASE"
                 query.at += 1
             elif self._is_target(query, word):
@@ -449,7 +449,7 @@ class _Reader:
         """Whether the condition ends here: not at a column of such a name, which is behind a dot or an operator."""
         if self.upper(at) not in _ENDS_WHERE or is_behind_dot(self.tokens, at):
             return False
-        return self.upper(at) in (";", "|>") or self.upper(at - 1) not in BEFORE_OPERANDS
+        return self.upper(at) in (";", "|>") or not wants_operand(self.tokens, at)
 
     def _text(self, start: int, stop: int) -> str:
         return self.text[self.tokens[start].start : self.tokens[stop - 1].end] if stop > start else ""

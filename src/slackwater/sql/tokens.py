@@ -116,6 +116,25 @@ def is_behind_dot(tokens: Sequence[Token], at: int) -> bool:
     return not ends_number or tokens[at].start == tokens[at - 1].end
 
 
+def wants_operand(tokens: Sequence[Token], at: int) -> bool:
+    """Whether an operand must stand at this index, whatever word it is: an operator is before it."""
+    if at < 1 or tokens[at - 1].upper not in BEFORE_OPERANDS:
+        return False
+    before = tokens[at - 1]
+    if before.kind == WORD:
+        return not is_behind_dot(tokens, at - 1) and (at < 2 or tokens[at - 2].upper != "AS")
+    return before.upper not in (">", "<>") or not _ends_type(tokens, at - 1)
+
+
+def _ends_type(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a `>` is the end of `ARRAY<INT>`, not an operator."""
+    depth = 1 if tokens[at].upper == ">" else 0
+    while depth and at > 0:
+        at -= 1
+        depth += (tokens[at].upper == ">") - (tokens[at].upper == "<")
+    return at > 0 and tokens[at - 1].upper in ("ARRAY", "MAP", "STRUCT")
+
+
 @dataclass(frozen=True, slots=True)
 class SqlName:
     """A name of one or more parts, and where it stands: `start` and `end` in the text, the index behind it."""
