@@ -28,6 +28,7 @@ from slackwater.spark.session.sessions import (
 )
 from slackwater.spark.sql.named import insert_into, save_as_table, table_exists, table_frame
 from slackwater.spark.sql.run import run
+from slackwater.spark.sql.write_to import extend_writer
 from slackwater.spark.write.save import save
 
 _REQUEST = "_slackwater_request"
@@ -90,7 +91,7 @@ def _extend_process() -> None:
     from pyspark.sql import catalog, readwriter
 
     with _extending:
-        _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter)
+        _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter, readwriter.DataFrameWriterV2)
         _extend_sessions(SparkSession, catalog.Catalog)
         if "pyspark.sql.connect.session" in sys.modules:
             _extend_connect()
@@ -102,7 +103,7 @@ def _extend_connect() -> None:
     from pyspark.sql.connect.streaming import readwriter as streaming
 
     with _extending:
-        _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter)
+        _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter, readwriter.DataFrameWriterV2)
         _extend_sessions(session.SparkSession, catalog.Catalog)
         if not streaming.DataStreamWriter.__dict__.get(_EXTENDED):
             setattr(streaming.DataStreamWriter, _EXTENDED, True)
@@ -233,9 +234,10 @@ def _session(reader: Any) -> Any:
     return reader.__dict__.get("_spark") or reader.__dict__.get("_client")
 
 
-def _extend(reader: type, writer: type) -> None:
+def _extend(reader: type, writer: type, writer_by_name: type) -> None:
     if reader.__dict__.get(_EXTENDED):
         return
+    extend_writer(writer_by_name, _wrap)
     setattr(reader, _EXTENDED, True)
     for kind in (reader, writer):
         _wrap(kind, "format", _format)

@@ -66,7 +66,10 @@ def test_another_session_of_the_catalog_finds_it(spark: SparkSession, db: str) -
 
 
 def test_a_table_as_a_query(spark: SparkSession, rows: Rows) -> None:
-    spark.sql("CREATE TABLE a USING delta PARTITIONED BY (p) AS SELECT id, id % 2 AS p FROM range(4)")
+    spark.sql(
+        "CREATE TABLE a USING delta PARTITIONED BY (p) TBLPROPERTIES (k = 'v') AS SELECT id, id % 2 AS p FROM range(4)"
+    )
+    assert detail(spark, "a").properties["k"] == "v"
     spark.sql("CREATE TABLE IF NOT EXISTS a USING delta AS SELECT 'no' AS other")
     assert rows("SELECT * FROM a") == [(0, 0), (1, 1), (2, 0), (3, 1)]
     spark.sql("CREATE OR REPLACE TABLE a USING delta COMMENT 'new' AS SELECT id FROM a WHERE p = 1")

@@ -27,6 +27,7 @@ from slackwater.spark.table.builder import (
     IdentityGenerator,
 )
 from slackwater.spark.table.table import DeltaTable
+from slackwater.spark.write.save import save
 from slackwater.sql import definitions as parsed
 from slackwater.sql.definitions import ColumnDefinition, TableCreation, creation_of
 from slackwater.sql.tokens import SqlName, name_at
@@ -188,16 +189,18 @@ class _Creation:
         replaces = given.mode in (parsed.REPLACE, parsed.CREATE_OR_REPLACE)
         if given.mode == parsed.CREATE_IF_NOT_EXISTS and DeltaTable.isDeltaTable(self._spark, location):
             return
-        writer = frame.write.format("delta").mode("overwrite" if replaces else "error")
-        if replaces and DeltaTable.isDeltaTable(self._spark, location):
-            writer = writer.option("overwriteSchema", "true")
-        for key, value in given.properties.items():
-            writer = writer.option(key, value)
-        if given.partitioned_by:
-            writer = writer.partitionBy(*_partition_names(given))
-        if given.clustered_by:
-            writer = writer.clusterBy(*given.clustered_by)
-        writer.save(location)
+        is_there = replaces and DeltaTable.isDeltaTable(self._spark, location)
+        save(
+            frame,
+            location,
+            "overwrite" if is_there else "error",
+            _partition_names(given),
+            {**given.options, **({"overwriteSchema": "true"} if is_there else {})},
+            given.clustered_by,
+            properties=given.properties,
+        )
+        if is_there and given.properties:
+            DeltaTable.forPath(self._spark, location).setProperties(given.properties)
         if given.comment is not None:
             DeltaTable.forPath(self._spark, location)._set_description(given.comment)
 

@@ -57,8 +57,11 @@ def save_as_table(
     partition_by: Sequence[str],
     options: Mapping[str, Any],
     cluster_by: Sequence[str],
+    properties: Mapping[str, str] | None = None,
 ) -> None:
     """`df.write.format("delta").saveAsTable(name)`: a table of the catalog or of a lake, new or as `mode` says.
+
+    `properties` are those of a table that is created.
 
     Raises as `save`, TableAlreadyExists, and InvalidArgument for a name that stands for something else.
     """
@@ -66,16 +69,21 @@ def save_as_table(
     parts = parts_of(name)
     path = path_of(parts)
     if path is not None:
-        save(frame, path, mode, partition_by, options, cluster_by, assigns=True)
+        save(frame, path, mode, partition_by, options, cluster_by, True, properties)
         return
     in_lake = lake_name_of(spark, parts, is_new=True)
     if in_lake is not None:
-        _save_in_lake(frame, in_lake, mode, partition_by, options, cluster_by)
+        _save_in_lake(frame, in_lake, mode, partition_by, {**options, **(properties or {})}, cluster_by)
         return
     entry = entry_of(spark, parts)
     location = Options(options).get("path")
     if entry is None or entry.is_temporary:
-        _save_new(frame, parts, mode, partition_by, options, cluster_by, location)
+        entry = put_down(spark, parts, frame.schema, location)
+        try:
+            save(frame, str(entry.location), mode, partition_by, options, cluster_by, True, properties)
+        except BaseException:
+            take_out(spark, entry)
+            raise
         return
     _require_same(entry, name, location)
     if mode.lower() in ("error", "errorifexists"):
@@ -96,24 +104,6 @@ def insert_into(frame: DataFrame, name: str, overwrite: bool, options: Mapping[s
         )
     named.table._write(frame.toDF(*columns), "overwrite" if overwrite else "append", options)
     return True
-
-
-def _save_new(
-    frame: DataFrame,
-    parts: Sequence[str],
-    mode: str,
-    partition_by: Sequence[str],
-    options: Mapping[str, Any],
-    cluster_by: Sequence[str],
-    location: str | None,
-) -> None:
-    spark = frame.sparkSession
-    entry = put_down(spark, parts, frame.schema, location)
-    try:
-        save(frame, str(entry.location), mode, partition_by, options, cluster_by, assigns=True)
-    except BaseException:
-        take_out(spark, entry)
-        raise
 
 
 def _save_in_lake(

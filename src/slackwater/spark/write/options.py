@@ -6,7 +6,7 @@ Source: delta-spark's DeltaOptions and session settings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from slackwater.errors import InvalidArgument
@@ -48,6 +48,7 @@ class WriteOptions:
     data_change: bool = True
     assigns: bool = False
     optimizes_write: bool | None = None
+    own_properties: Mapping[str, str] = field(default_factory=dict)
 
     def is_done(self, snapshot: Snapshot) -> bool:
         """Whether the log says that the application has done this write before."""
@@ -55,8 +56,9 @@ class WriteOptions:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The options that become table properties where the table is created: `delta.…`."""
-        return {name: self.given[name] for name in self.given if name.lower().startswith("delta.")}
+        """What becomes properties of a table that is created: options `delta.…`, and those given as properties."""
+        named = {name: self.given[name] for name in self.given if name.lower().startswith("delta.")}
+        return {**named, **self.own_properties}
 
     @property
     def parquet(self) -> dict[str, str]:

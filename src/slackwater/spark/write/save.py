@@ -81,20 +81,22 @@ def save(
     options: Mapping[str, Any] | None = None,
     cluster_by: Sequence[str] = (),
     assigns: bool = False,
+    properties: Mapping[str, str] | None = None,
 ) -> CommitResult | None:
     """Write `frame` to the Delta table at `path`; the commit, None where nothing was to be done.
 
     `mode`: `error` (the default), `append`, `overwrite`, `ignore`. Columns are matched by name in any case. Options
     (any case): `mergeSchema`, `overwriteSchema`, `replaceWhere`, `partitionOverwriteMode`, `txnAppId` with
-    `txnVersion`, `userMetadata`, `dataChange`, `maxRecordsPerFile`, `compression`, and `delta.…` properties of a table
-    that is created. With `assigns`, values that are appended are cast to the types of the table's columns by the
-    session's store assignment, as `saveAsTable` does it. Raises TableAlreadyExists, InvalidArgument where columns,
-    partitioning or options do not fit, InvariantViolationException for a row that breaks a rule, OperationNotAllowed,
-    UnsupportedFeature, and DeltaConcurrentModificationException and its kinds: the table is unchanged then. After
-    CommitUnknown it may not be.
+    `txnVersion`, `userMetadata`, `dataChange`, `maxRecordsPerFile`, `compression`, and `delta.…` properties of a
+    table that is created, as `properties` with any keys are. With `assigns`, values that are appended are cast to the
+    types of the table's columns by the session's store assignment, as `saveAsTable` does it. Raises
+    TableAlreadyExists, InvalidArgument where columns, partitioning or options do not fit, InvariantViolationException
+    for a row that breaks a rule, OperationNotAllowed, UnsupportedFeature, and DeltaConcurrentModificationException
+    and its kinds: the table is unchanged then. After CommitUnknown it may not be.
     """
     settings = SessionSettings.of(frame.sparkSession)
-    request = replace(write_options(settings, mode, options or {}, partition_by, cluster_by), assigns=assigns)
+    asked = write_options(settings, mode, options or {}, partition_by, cluster_by)
+    request = replace(asked, assigns=assigns, own_properties=dict(properties or {}))
     return _done(frame, table_at(frame.sparkSession, path, request.given), request, settings)
 
 
