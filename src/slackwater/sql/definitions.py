@@ -165,7 +165,7 @@ def column_of(cursor: Cursor) -> ColumnDefinition:
     ):
         raise _constraint()
     name = cursor.name("a column")
-    found: dict[str, object] = {"name": name, "type": _type(cursor)}
+    found: dict[str, object] = {"name": name, "type": type_of(cursor)}
     while not cursor.is_done and cursor.ahead() != ",":
         _add(found, *_descriptor(cursor), f"the column {name.text}")
     return ColumnDefinition(**found)  # type: ignore[arg-type]
@@ -223,7 +223,7 @@ def _generation(cursor: Cursor) -> tuple[str, object]:
     return "generated", cursor.group("an expression in parentheses")
 
 
-def _type(cursor: Cursor) -> str | None:
+def type_of(cursor: Cursor) -> str | None:
     """The text of the type that comes next: up to a word of a definition outside of all brackets."""
     start, depth = cursor.at, 0
     if cursor.sees("("):

@@ -165,7 +165,7 @@ class _Insert:
         snapshot = self._named.table._snapshot()
         self._schema: StructType = snapshot.schema
         self._rules = row_rules(snapshot.configuration)
-        self._partitions = _partition_values(given.partition, snapshot.metadata.partition_columns)
+        self._partitions = partition_values(given.partition, snapshot.metadata.partition_columns)
 
     def run(self) -> None:
         given = self._given
@@ -225,7 +225,7 @@ class _Insert:
         return {default.name.lower(): default.sql for default in self._rules.defaults}
 
 
-def _partition_values(text: str | None, partition_columns: Sequence[str]) -> dict[str, str | None]:
+def partition_values(text: str | None, partition_columns: Sequence[str]) -> dict[str, str | None]:
     """What `PARTITION (a = 1, b)` says: a value, or None for one of the rows."""
     if text is None:
         return {}

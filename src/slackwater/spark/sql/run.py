@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.spark.catalog.attached import SessionNames
-from slackwater.spark.sql import changes, creation, transactions
+from slackwater.spark.sql import alterations, changes, creation, describe, services, show, transactions
 from slackwater.spark.sql.frames import sql_over, with_frames
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.statement import Statement
@@ -30,7 +30,24 @@ _HANDLERS: dict[str, tuple[Handler, ...]] = {
     "CREATE": (creation.create_table, creation.create_view),
     "REPLACE": (creation.create_table,),
     "DROP": (creation.drop_table,),
+    "ALTER": (alterations.alter,),
+    "COMMENT": (alterations.comment_on,),
+    "DESCRIBE": (describe.log, describe.table),
+    "DESC": (describe.log, describe.table),
+    "SHOW": (show.columns, show.properties, show.creation, show.partitions, show.tables),
+    "OPTIMIZE": (services.optimize,),
+    "VACUUM": (services.vacuum,),
+    "RESTORE": (services.restore,),
+    "CONVERT": (services.convert,),
+    "GENERATE": (services.generate,),
+    "REORG": (services.reorg,),
+    "REFRESH": (services.refresh,),
+    "ANALYZE": (services.refused,),
     "CACHE": (creation.cache_table,),
+    "FSCK": (services.refused,),
+    "LOAD": (services.refused,),
+    "MSCK": (services.refused,),
+    "UNCACHE": (services.refused,),
     "USE": (transactions.use,),
     "BEGIN": (transactions.begin,),
     "COMMIT": (transactions.commit,),

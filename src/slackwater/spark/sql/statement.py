@@ -40,10 +40,17 @@ class Statement:
         In a transaction the time that it asks for is the transaction's. Raises InvalidArgument for a parameter that
         is no plain value.
         """
-        text = with_literals(self.text, self.args) if self.args else self.text
         transaction = SessionNames.of(self.spark).open_transaction
-        if transaction is not None:
-            text = TransactionTime(transaction).in_text(text, ())  # type: ignore[arg-type]
+        with_values = self.with_values()
+        if transaction is None:
+            return with_values
+        return with_values._as(TransactionTime(transaction).in_text(with_values.text, ()))  # type: ignore[arg-type]
+
+    def with_values(self) -> Statement:
+        """The same with its parameters as literals. Raises InvalidArgument for one that is no plain value."""
+        return self._as(with_literals(self.text, self.args)) if self.args else self
+
+    def _as(self, text: str) -> Statement:
         if text == self.text:
             return self
         return Statement(self.spark, text, tokens_of(text) or [], None, self.views)

@@ -80,18 +80,19 @@ def frame_of(spark: SparkSession, named: NamedTable, travel: Travel | None = Non
         return frame
     if path_of(named.place.parts) is not None:
         return _path_frame(spark, named.place, travel)
-    return named.table.toDF(**({} if travel is None else _options(spark, travel)))
+    return named.table.toDF(**({} if travel is None else travel_options(spark, travel)))
 
 
 def _path_frame(spark: SparkSession, place: NamedPlace, travel: Travel | None) -> DataFrame:
     """The table at a path, which may end in a version: ``delta.`/path@v3` ``."""
     reader = spark.read.format("delta")
-    for key, value in ({} if travel is None else _options(spark, travel)).items():
+    for key, value in ({} if travel is None else travel_options(spark, travel)).items():
         reader = reader.option(key, value)
     return reader.load(place.location)
 
 
-def _options(spark: SparkSession, travel: Travel) -> dict[str, Any]:
+def travel_options(spark: SparkSession, travel: Travel) -> dict[str, Any]:
+    """The options of reading that `travel` says: `versionAsOf`, or `timestampAsOf` as text with its zone."""
     if travel.kind == AT:
         _, named = split_path(f"x@{travel.texts[0].lower()}", session_zone(spark))
         if named.version is not None:
@@ -133,7 +134,7 @@ def clone_source(
 ) -> tuple[CloneTo, spark_types.StructType]:
     """What clones the table that the name stands for, as of `travel`, and its columns. Raises TableNotFound."""
     source = required_table(spark, parts).table
-    options = {} if travel is None else _options(spark, travel)
+    options = {} if travel is None else travel_options(spark, travel)
     snapshot = source._snapshot_to_clone(
         version=None if "versionAsOf" not in options else int(options["versionAsOf"]),
         timestamp=None if "timestampAsOf" not in options else to_ms(options["timestampAsOf"]),

@@ -5,7 +5,7 @@ Source: delta-spark's DeltaTable and ALTER TABLE; delta-protocol.md "Change Meta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -88,9 +88,7 @@ class TableAlterations:
         position = _position(after, first)
         # Columns that are added together stand together, in their order.
         places = [position, *(ColumnPosition(column.name) for column in columns)] if position else [None] * len(columns)
-        added = [NewColumn(column, where, place) for column, place in zip(columns, places, strict=False)]
-        described = _json([{"column": _described(where, a.column), **_placed(a.position)} for a in added])
-        self._change("ADD COLUMNS", lambda s: add_columns(s.configuration, added), {"columns": described})
+        self._add_columns([NewColumn(*each) for each in zip(columns, [where] * len(columns), places, strict=False)])
 
     def renameColumn(self, existing: str, new: str) -> None:
         """Give the column at the path `existing` the name `new`; files stay as they are. Needs column mapping.
@@ -252,6 +250,11 @@ class TableAlterations:
         """
         paths = [path_argument(name) for name in cols]
         self._alter(lambda s: alteration.cluster_by(s, paths))
+
+    def _add_columns(self, added: Sequence[NewColumn]) -> None:
+        """Add columns, each to a parent and in a place of its own. Raises as `addColumns`."""
+        described = _json([{"column": _described(a.parent, a.column), **_placed(a.position)} for a in added])
+        self._change("ADD COLUMNS", lambda s: add_columns(s.configuration, added), {"columns": described})
 
     def _set_description(self, text: str | None) -> None:
         """Describe the table by `text`; None takes the description away."""

@@ -1,0 +1,138 @@
+"""ALTER TABLE and COMMENT ON TABLE of Delta tables, by the methods of `DeltaTable`: one commit each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.protocol.changes.columns import ColumnPosition, NewColumn
+from slackwater.protocol.features.identity_columns import IdentityColumn
+from slackwater.protocol.schema.schema import COMMENT, CURRENT_DEFAULT, GENERATION_EXPRESSION, StructField
+from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.sql.changes import named_target
+from slackwater.spark.sql.results import nothing
+from slackwater.spark.sql.statement import Statement
+from slackwater.spark.sql.tables import NamedTable
+from slackwater.spark.table.alter import path_argument
+from slackwater.spark.table.arguments import parsed_type
+from slackwater.spark.table.column_edits import ColumnEdit, edit_columns
+from slackwater.spark.table.table import DeltaTable
+from slackwater.sql import alterations as parsed
+from slackwater.sql.definitions import ColumnDefinition
+
+
+def alter(statement: Statement) -> DataFrame | None:
+    """`ALTER TABLE t …`; no rows. What changes only the catalog is Spark's."""
+    named = named_target(statement, "ALTER", "TABLE")
+    if named is None:
+        return None
+    # Rules that the table keeps ask for the time when they are looked at, not for that of this statement.
+    _, alteration = parsed.alteration_of(statement.with_values().cursor())
+    if isinstance(alteration, parsed.OfTheCatalog):
+        _require_catalog(named, alteration)
+        return None
+    if isinstance(alteration, parsed.Refused):
+        raise UnsupportedFeature(
+            f"{named.place.shown}: ALTER TABLE … {alteration.words} is no statement of Delta tables: "
+            f"{alteration.instead}"
+        )
+    _CARRIED_OUT[type(alteration)](named.table, alteration)
+    return nothing(statement.spark)
+
+
+def comment_on(statement: Statement) -> DataFrame | None:
+    """`COMMENT ON TABLE t IS 'text' | NULL`; no rows."""
+    named = named_target(statement, "COMMENT", "ON", "TABLE")
+    if named is None:
+        return None
+    _, text = parsed.comment_of(statement.with_values().cursor())
+    named.table._set_description(text)
+    return nothing(statement.spark)
+
+
+def _require_catalog(named: NamedTable, alteration: parsed.OfTheCatalog) -> None:
+    if named.place.entry is None:
+        owner = "a path" if named.place.in_lake is None else "a lake"
+        raise UnsupportedFeature(
+            f"{named.place.shown}: ALTER TABLE … {alteration.words} is for tables of the session's catalog, and this "
+            f"is a table of {owner}: it stays where it is, and keeps its name"
+        )
+
+
+def _add_columns(table: DeltaTable, found: parsed.AddColumns) -> None:
+    added = []
+    for column in found.columns:
+        position = ColumnPosition(column.after) if column.after is not None else None
+        added.append(NewColumn(_field(column), column.name.parts[:-1], ColumnPosition() if column.first else position))
+    table._add_columns(added)
+
+
+def _replace_columns(table: DeltaTable, found: parsed.ReplaceColumns) -> None:
+    fields = []
+    for column in found.columns:
+        if len(column.name.parts) != 1 or column.first or column.after is not None:
+            raise InvalidArgument(f"REPLACE COLUMNS has columns of the top level in their order: {column.name.text}")
+        field = _field(column)
+        metadata = dict(field.metadata)
+        fields.append(spark_types.StructField(field.name, parsed_type(column.type), field.nullable, metadata))
+    table.replaceColumns(fields)
+
+
+def _field(column: ColumnDefinition) -> StructField:
+    """A column as it is defined, with what existing tables do not take: who adds it says so."""
+    if column.type is None:
+        raise InvalidArgument(f"the column {column.name.text} has no type")
+    given = spark_types.StructField(column.name.parts[-1], parsed_type(column.type), column.nullable)
+    (field,) = from_spark_schema(spark_types.StructType([given]))
+    given_metadata = {
+        COMMENT: column.comment,
+        CURRENT_DEFAULT: column.default,
+        GENERATION_EXPRESSION: column.generated,
+    }
+    metadata: dict[str, Any] = {**field.metadata, **{k: v for k, v in given_metadata.items() if v is not None}}
+    if column.identity is not None:
+        identity = column.identity
+        metadata |= IdentityColumn(field.name, identity.start, identity.step).metadata()
+    return replace(field, metadata=metadata)
+
+
+def _change_columns(table: DeltaTable, found: parsed.ChangeColumns) -> None:
+    edits = []
+    for change in found.changes:
+        if change.syncs_identity:
+            raise UnsupportedFeature(
+                f"ALTER COLUMN {change.column} SYNC IDENTITY is not there: the next values follow those that the "
+                "table generated, and not those that rows brought"
+            )
+        position = ColumnPosition(change.after) if change.after is not None else None
+        edits.append(
+            ColumnEdit(
+                path_argument(change.column),
+                change.type,
+                change.comment,
+                change.nullable,
+                change.default,
+                ColumnPosition() if change.first else position,
+            )
+        )
+    edit_columns(table._spark, table, edits)
+
+
+_CARRIED_OUT: dict[type, Callable[[DeltaTable, Any], object]] = {
+    parsed.AddColumns: _add_columns,
+    parsed.DropColumns: lambda table, found: table.dropColumns(*found.columns, ifExists=found.if_exists),
+    parsed.RenameColumn: lambda table, found: table.renameColumn(found.column, found.new),
+    parsed.ChangeColumns: _change_columns,
+    parsed.ReplaceColumns: _replace_columns,
+    parsed.SetProperties: lambda table, found: table.setProperties(found.properties),
+    parsed.UnsetProperties: lambda table, found: table.unsetProperties(*found.keys, ifExists=found.if_exists),
+    parsed.AddConstraint: lambda table, found: table.addConstraint(found.name, found.condition),
+    parsed.DropConstraint: lambda table, found: table.dropConstraint(found.name, found.if_exists),
+    parsed.ClusterBy: lambda table, found: table.clusterBy(*found.columns),
+    parsed.DropFeature: lambda table, found: table.dropFeatureSupport(found.name, found.truncates_history),
+}

@@ -1,0 +1,130 @@
+"""OPTIMIZE, VACUUM, RESTORE, CONVERT TO DELTA, GENERATE, REORG and REFRESH of Delta tables, as `DeltaTable` does them.
+
+Spark has no such statements: a name that is no Delta table's raises TableNotFound.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.spark.catalog.resolve import resolve
+from slackwater.spark.session.names import quoted
+from slackwater.spark.sql.results import nothing
+from slackwater.spark.sql.statement import Statement
+from slackwater.spark.sql.tables import NamedTable, named_table, required_table, travel_options
+from slackwater.spark.table.table import DeltaTable
+from slackwater.sql import services as parsed
+from slackwater.sql.tokens import SqlName, name_at
+
+
+def optimize(statement: Statement) -> DataFrame:
+    """`OPTIMIZE t [FULL] [WHERE …] [ZORDER BY (…)]`; a row of `path` and `metrics`."""
+    given = parsed.optimize_of(statement.on_delta().cursor())
+    builder = required(statement, given.target).table.optimize()
+    builder = builder.full() if given.full else builder
+    builder = builder if given.where is None else builder.where(given.where)
+    return builder.executeZOrderBy(*given.z_order) if given.z_order else builder.executeCompaction()
+
+
+def vacuum(statement: Statement) -> DataFrame:
+    """`VACUUM t [LITE|FULL] [USING INVENTORY …] [RETAIN n HOURS] [DRY RUN]`; `path`: the root, or what would go."""
+    statement = statement.on_delta()
+    given = parsed.vacuum_of(statement.cursor())
+    named = required(statement, given.target)
+    inventory = None if given.inventory is None else statement.query(given.inventory)
+    return named.table.vacuum(given.retention_hours, dry_run=given.dry_run, lite=given.lite, inventory=inventory)
+
+
+def restore(statement: Statement) -> DataFrame:
+    """`RESTORE [TABLE] t [TO] VERSION | TIMESTAMP AS OF …`; one row, RESTORE_RESULT."""
+    statement = statement.on_delta()
+    given = parsed.restore_of(statement.cursor())
+    named = required(statement, given.target)
+    options = travel_options(statement.spark, given.travel)
+    if "versionAsOf" not in options:
+        return named.table.restoreToTimestamp(options["timestampAsOf"])
+    version = str(options["versionAsOf"])
+    if not version.isdigit():
+        raise InvalidArgument(f"RESTORE … VERSION AS OF takes the number of a version, found {version}")
+    return named.table.restoreToVersion(int(version))
+
+
+def convert(statement: Statement) -> DataFrame:
+    """``CONVERT TO DELTA parquet.`/path` [NO STATISTICS] [PARTITIONED BY (…)]``; no rows."""
+    given = parsed.convert_of(statement.with_values().cursor())
+    DeltaTable.convertToDelta(
+        statement.spark, _identifier(given.source), given.partitions, collect_stats=given.with_statistics
+    )
+    return nothing(statement.spark)
+
+
+def _identifier(source: SqlName) -> str:
+    return f"{source.parts[0].lower()}.{quoted(source.parts[1])}" if len(source.parts) == 2 else source.text
+
+
+def generate(statement: Statement) -> DataFrame:
+    """`GENERATE symlink_format_manifest FOR TABLE t`; no rows."""
+    given = parsed.generate_of(statement.with_values().cursor())
+    required(statement, given.target).table.generate(given.mode)
+    return nothing(statement.spark)
+
+
+def reorg(statement: Statement) -> DataFrame:
+    """`REORG TABLE t [WHERE …] APPLY (PURGE)`; a row of `path` and `metrics`."""
+    given = parsed.reorg_of(statement.on_delta().cursor())
+    named = required(statement, given.target)
+    if given.upgrade is not None:
+        raise UnsupportedFeature(
+            f"{named.place.shown}: REORG … APPLY ({given.upgrade}) is not there: files are not rewritten for Iceberg; "
+            "APPLY (PURGE) rewrites those of which rows are deleted"
+        )
+    builder = named.table.reorg()
+    return (builder if given.where is None else builder.where(given.where)).applyPurge()
+
+
+def refresh(statement: Statement) -> DataFrame | None:
+    """`REFRESH [TABLE] t`: nothing is kept that a commit makes old, so there is nothing to do."""
+    cursor = statement.cursor()
+    cursor.expect("REFRESH")
+    if cursor.ahead(1):
+        cursor.takes("TABLE")
+    name = name_at(cursor.tokens, cursor.at)
+    if name is None or named_table(statement.spark, name.parts) is None:
+        return None
+    return nothing(statement.spark)
+
+
+_LOAD = ("LOAD", "DATA")
+_REFUSED: dict[tuple[str, ...], str] = {
+    _LOAD: "INSERT INTO … SELECT, from the files as a table of their format",
+    ("ANALYZE", "TABLE"): "the log has the statistics of its files",
+    ("MSCK", "REPAIR", "TABLE"): "the log names the files of all its partitions",
+    ("MSCK", "TABLE"): "the log names the files of all its partitions",
+    ("FSCK", "REPAIR", "TABLE"): "RESTORE TABLE … TO VERSION AS OF a version whose files are there, with "
+    "spark.sql.files.ignoreMissingFiles",
+    ("UNCACHE", "TABLE", "IF", "EXISTS"): "it is not cached: .unpersist() the DataFrame that was",
+    ("UNCACHE", "TABLE"): "it is not cached: .unpersist() the DataFrame that was",
+}
+
+
+def refused(statement: Statement) -> DataFrame | None:
+    """Statements on tables of other formats, which raise UnsupportedFeature for Delta tables."""
+    cursor = statement.cursor()
+    words = next((words for words in _REFUSED if cursor.takes(*words)), None)
+    if words is None:
+        return None
+    if words == _LOAD:
+        cursor.until("INTO")
+        cursor.takes("INTO", "TABLE")
+    name = name_at(cursor.tokens, cursor.at)
+    if name is None:
+        return None
+    if resolve(statement.spark, name.parts) is None:
+        return None
+    raise UnsupportedFeature(f"{name.text}: {' '.join(words)} is no statement of Delta tables: {_REFUSED[words]}")
+
+
+def required(statement: Statement, target: parsed.Target) -> NamedTable:
+    """The table that a statement is about. Raises TableNotFound."""
+    return required_table(statement.spark, target.parts)

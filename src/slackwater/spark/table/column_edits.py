@@ -1,0 +1,75 @@
+"""Several changes of columns in one commit, as ALTER TABLE says them; each is one of the methods of `DeltaTable`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+from pyspark.sql import SparkSession
+from pyspark.sql import types as spark_types
+
+from slackwater.protocol.changes.column import change_type, set_comment, set_default, set_nullability
+from slackwater.protocol.changes.columns import ColumnPosition, move_column
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.schema.column_paths import format_column_path, resolve_field
+from slackwater.protocol.schema.schema import ColumnPath
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.table.alter import TableAlterations
+from slackwater.spark.table.arguments import parsed_type
+from slackwater.spark.write.row_checks import not_null_check
+from slackwater.spark.write.table_expressions import validate_default
+
+
+@dataclass(frozen=True)
+class ColumnEdit:
+    """What changes of the column at `path`; None: not that. `default` "" takes it away."""
+
+    path: ColumnPath
+    type: str | None = None
+    comment: str | None = None
+    nullable: bool | None = None
+    default: str | None = None
+    position: ColumnPosition | None = None
+
+
+def edit_columns(spark: SparkSession, table: TableAlterations, edits: Sequence[ColumnEdit]) -> None:
+    """Commit all of `edits`, or none. Raises as the methods of `DeltaTable` for each."""
+
+    def change(snapshot: Snapshot) -> TableConfiguration:
+        changed = snapshot.configuration
+        for edit in edits:
+            changed = _edited(spark, table, snapshot, changed, edit)
+        return changed
+
+    reads_rows = any(edit.nullable is False for edit in edits)
+    if len(edits) == 1:
+        table._change_column(edits[0].path, change, edits[0].position, reads_rows)
+        return
+    paths = [{"column": {"name": format_column_path(edit.path)}} for edit in edits]
+    table._change("CHANGE COLUMNS", change, {"columns": orjson.dumps(paths).decode()}, reads_rows)
+
+
+def _edited(
+    spark: SparkSession, table: TableAlterations, snapshot: Snapshot, before: TableConfiguration, edit: ColumnEdit
+) -> TableConfiguration:
+    path, changed = edit.path, before
+    if edit.type is not None:
+        wanted = spark_types.StructType([spark_types.StructField("x", parsed_type(edit.type))])
+        changed = change_type(changed, path, from_spark_schema(wanted).fields[0].type)
+    if edit.default is not None:
+        changed = set_default(changed, path, edit.default or None)
+        if edit.default:
+            _, column = resolve_field(changed.schema, path)
+            what = f"default value {edit.default!r} of column {format_column_path(path)}"
+            validate_default(spark, edit.default, column.type, what)
+    if edit.nullable is not None:
+        nullable = set_nullability(changed, path, edit.nullable, holds_no_null=True)
+        if not edit.nullable and nullable != changed:
+            spelled, _ = resolve_field(snapshot.schema, path)
+            table._require_rows(snapshot, not_null_check(spelled, snapshot.schema))
+        changed = nullable
+    if edit.comment is not None:
+        changed = set_comment(changed, path, edit.comment)
+    return changed if edit.position is None else move_column(changed, path, edit.position)

@@ -1,0 +1,335 @@
+"""ALTER TABLE and COMMENT ON TABLE taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from slackwater.errors import InvalidArgument
+from slackwater.sql.definitions import (
+    ColumnDefinition,
+    column_of,
+    columns_between,
+    paths_of,
+    properties_of,
+    property_keys,
+    type_of,
+)
+from slackwater.sql.tokens import Cursor, SqlName
+
+
+@dataclass(frozen=True)
+class AddColumns:
+    """ADD COLUMNS: definitions whose names are paths."""
+
+    columns: tuple[ColumnDefinition, ...]
+
+
+@dataclass(frozen=True)
+class DropColumns:
+    """DROP COLUMNS: paths in SQL."""
+
+    columns: tuple[str, ...]
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    """RENAME COLUMN: a path in SQL, and a name."""
+
+    column: str
+    new: str
+
+
+@dataclass(frozen=True)
+class ColumnChange:
+    """What is to change of the column at a path in SQL; None and False: not that.
+
+    `default` is "" where it is to go.
+    """
+
+    column: str
+    type: str | None = None
+    comment: str | None = None
+    nullable: bool | None = None
+    default: str | None = None
+    first: bool = False
+    after: str | None = None
+    syncs_identity: bool = False
+
+
+@dataclass(frozen=True)
+class ChangeColumns:
+    """ALTER COLUMN and CHANGE COLUMN."""
+
+    changes: tuple[ColumnChange, ...]
+
+
+@dataclass(frozen=True)
+class ReplaceColumns:
+    """REPLACE COLUMNS."""
+
+    columns: tuple[ColumnDefinition, ...]
+
+
+@dataclass(frozen=True)
+class SetProperties:
+    """SET TBLPROPERTIES."""
+
+    properties: dict[str, str]
+
+
+@dataclass(frozen=True)
+class UnsetProperties:
+    """UNSET TBLPROPERTIES."""
+
+    keys: tuple[str, ...]
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class AddConstraint:
+    """ADD CONSTRAINT: the condition is SQL."""
+
+    name: str
+    condition: str
+
+
+@dataclass(frozen=True)
+class DropConstraint:
+    """DROP CONSTRAINT."""
+
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class ClusterBy:
+    """CLUSTER BY: paths in SQL; none for NONE."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DropFeature:
+    """DROP FEATURE."""
+
+    name: str
+    truncates_history: bool
+
+
+@dataclass(frozen=True)
+class OfTheCatalog:
+    """What changes the name or the place that a catalog has for the table: RENAME TO, SET LOCATION."""
+
+    words: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What no Delta table has, and what to use instead of it."""
+
+    words: str
+    instead: str
+
+
+Alteration: TypeAlias = (
+    AddColumns
+    | DropColumns
+    | RenameColumn
+    | ChangeColumns
+    | ReplaceColumns
+    | SetProperties
+    | UnsetProperties
+    | AddConstraint
+    | DropConstraint
+    | ClusterBy
+    | DropFeature
+    | OfTheCatalog
+    | Refused
+)
+
+_PARTITIONS = "its partitions come and go with its rows: DELETE FROM … WHERE, or write them"
+_FORMAT = "its files are Parquet, and no SerDe reads them"
+_OTHERS = {
+    ("PARTITION",): _PARTITIONS,
+    ("ADD", "PARTITION"): _PARTITIONS,
+    ("ADD", "IF", "NOT", "EXISTS", "PARTITION"): _PARTITIONS,
+    ("DROP", "PARTITION"): _PARTITIONS,
+    ("DROP", "IF", "EXISTS", "PARTITION"): _PARTITIONS,
+    ("RECOVER", "PARTITIONS"): "the log names the files of all its partitions",
+    ("SET", "SERDE"): _FORMAT,
+    ("SET", "SERDEPROPERTIES"): _FORMAT,
+    ("UNSET", "SERDEPROPERTIES"): _FORMAT,
+    ("DEFAULT", "COLLATION"): "its texts are compared byte by byte",
+}
+
+
+def alteration_of(cursor: Cursor) -> tuple[SqlName, Alteration]:
+    """The ALTER TABLE at the cursor. Raises InvalidArgument where it is none."""
+    cursor.expect("ALTER", "TABLE")
+    table = cursor.name()
+    found = _alteration(cursor)
+    cursor.done()
+    return table, found
+
+
+def _alteration(cursor: Cursor) -> Alteration:
+    for words, instead in _OTHERS.items():
+        if cursor.takes(*words):
+            cursor.rest()
+            return Refused(" ".join(words), instead)
+    word = cursor.takes_one(*_ACTIONS)
+    if word is None:
+        raise cursor.unexpected("what to alter, one of " + ", ".join(_ACTIONS))
+    return _ACTIONS[word](cursor)
+
+
+def _add(cursor: Cursor) -> Alteration:
+    if cursor.takes("CONSTRAINT"):
+        name = cursor.name("the name of a constraint").parts[-1]
+        cursor.expect("CHECK")
+        found = AddConstraint(name, cursor.group("a condition in parentheses"))
+        cursor.takes("ENFORCED")
+        return found
+    if cursor.takes_one("COLUMN", "COLUMNS") is None:
+        raise cursor.unexpected("COLUMNS or CONSTRAINT")
+    return AddColumns(_definitions(cursor))
+
+
+def _definitions(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
+    if cursor.sees("("):
+        return columns_between(cursor, *cursor.group_places())
+    found = [column_of(cursor)]
+    while cursor.takes(","):
+        found.append(column_of(cursor))
+    return tuple(found)
+
+
+def _drop(cursor: Cursor) -> Alteration:
+    if cursor.takes("FEATURE"):
+        name = cursor.literal() if cursor.sees_literal() else cursor.name("the name of a feature").parts[-1]
+        return DropFeature(name, cursor.takes("TRUNCATE", "HISTORY"))
+    what = cursor.takes_one("CONSTRAINT", "COLUMN", "COLUMNS")
+    if what is None:
+        raise cursor.unexpected("COLUMNS, CONSTRAINT or FEATURE")
+    if_exists = cursor.takes("IF", "EXISTS")
+    if what == "CONSTRAINT":
+        return DropConstraint(cursor.name("the name of a constraint").parts[-1], if_exists)
+    if cursor.sees("("):
+        return DropColumns(paths_of(cursor), if_exists)
+    found = [cursor.name("a column").text]
+    while cursor.takes(","):
+        found.append(cursor.name("a column").text)
+    return DropColumns(tuple(found), if_exists)
+
+
+def _rename(cursor: Cursor) -> Alteration:
+    if cursor.takes("TO"):
+        cursor.name()
+        return OfTheCatalog("RENAME TO")
+    cursor.expect("COLUMN")
+    column = cursor.name("a column").text
+    cursor.expect("TO")
+    new = cursor.name("a name")
+    if len(new.parts) != 1:
+        raise InvalidArgument(f"RENAME COLUMN {column}: the new name is one name, not a path, found {new.text}")
+    return RenameColumn(column, new.parts[0])
+
+
+def _alter_column(cursor: Cursor) -> Alteration:
+    cursor.takes_one("COLUMN", "COLUMNS")
+    found = [_column_change(cursor)]
+    while cursor.takes(","):
+        found.append(_column_change(cursor))
+    return ChangeColumns(tuple(found))
+
+
+def _change_column(cursor: Cursor) -> Alteration:
+    """`CHANGE COLUMN a a type COMMENT …`, or what ALTER COLUMN says."""
+    start = cursor.at
+    cursor.takes("COLUMN")
+    column = cursor.name("a column")
+    if cursor.ahead() in ("TYPE", "COMMENT", "FIRST", "AFTER", "SET", "DROP", "SYNC"):
+        cursor.at = start
+        return _alter_column(cursor)
+    new = column_of(cursor)
+    if new.name.parts[-1].lower() != column.parts[-1].lower():
+        raise InvalidArgument(f"CHANGE COLUMN does not rename {column.text}: RENAME COLUMN … TO {new.name.text}")
+    nullable = None if new.nullable else False
+    change = ColumnChange(column.text, new.type, new.comment, nullable, new.default, new.first, new.after)
+    return ChangeColumns((change,))
+
+
+def _column_change(cursor: Cursor) -> ColumnChange:
+    column = cursor.name("a column").text
+    if cursor.takes("TYPE"):
+        return ColumnChange(column, type=type_of(cursor))
+    if cursor.takes("COMMENT"):
+        return ColumnChange(column, comment=cursor.literal())
+    if cursor.takes("FIRST"):
+        return ColumnChange(column, first=True)
+    if cursor.takes("AFTER"):
+        return ColumnChange(column, after=cursor.name("a column").parts[-1])
+    if cursor.takes("SET", "NOT", "NULL"):
+        return ColumnChange(column, nullable=False)
+    if cursor.takes("DROP", "NOT", "NULL"):
+        return ColumnChange(column, nullable=True)
+    if cursor.takes("DROP", "DEFAULT"):
+        return ColumnChange(column, default="")
+    if cursor.takes("SET", "DEFAULT"):
+        default = cursor.until(",")
+        if not default:
+            raise cursor.unexpected("an expression behind SET DEFAULT")
+        return ColumnChange(column, default=default)
+    if cursor.takes("SYNC", "IDENTITY"):
+        return ColumnChange(column, syncs_identity=True)
+    raise cursor.unexpected("TYPE, COMMENT, FIRST, AFTER, SET, DROP or SYNC IDENTITY")
+
+
+def _replace(cursor: Cursor) -> Alteration:
+    cursor.expect("COLUMNS")
+    return ReplaceColumns(columns_between(cursor, *cursor.group_places()))
+
+
+def _set(cursor: Cursor) -> Alteration:
+    if cursor.takes("LOCATION"):
+        cursor.literal()
+        return OfTheCatalog("SET LOCATION")
+    cursor.expect("TBLPROPERTIES")
+    return SetProperties(properties_of(cursor))
+
+
+def _unset(cursor: Cursor) -> Alteration:
+    cursor.expect("TBLPROPERTIES")
+    if_exists = cursor.takes("IF", "EXISTS")
+    return UnsetProperties(tuple(property_keys(cursor)), if_exists)
+
+
+def _cluster(cursor: Cursor) -> Alteration:
+    cursor.expect("BY")
+    return ClusterBy(() if cursor.takes("NONE") else paths_of(cursor))
+
+
+_ACTIONS: dict[str, Callable[[Cursor], Alteration]] = {
+    "ADD": _add,
+    "DROP": _drop,
+    "RENAME": _rename,
+    "ALTER": _alter_column,
+    "CHANGE": _change_column,
+    "REPLACE": _replace,
+    "SET": _set,
+    "UNSET": _unset,
+    "CLUSTER": _cluster,
+}
+
+
+def comment_of(cursor: Cursor) -> tuple[SqlName, str | None]:
+    """The table and the text of the COMMENT ON TABLE at the cursor, None for NULL. Raises InvalidArgument."""
+    cursor.expect("COMMENT", "ON", "TABLE")
+    name = cursor.name()
+    cursor.expect("IS")
+    text = None if cursor.takes("NULL") else cursor.literal()
+    cursor.done()
+    return name, text

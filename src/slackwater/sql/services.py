@@ -1,0 +1,275 @@
+"""Statements that keep a table healthy, taken apart: OPTIMIZE, VACUUM, RESTORE, CONVERT, GENERATE, REORG, DESCRIBE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slackwater.errors import InvalidArgument
+from slackwater.sql.definitions import paths_of
+from slackwater.sql.tokens import Cursor, SqlName
+from slackwater.sql.travel import FROM_TO, Travel, travel_at
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table by its name, or by a path in quotes: one of the two."""
+
+    parts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """How it is called in messages."""
+        return ".".join(self.parts)
+
+
+def target_of(cursor: Cursor) -> Target:
+    """The name, or the path in quotes, that comes next; a path is as ``delta.`path` ``."""
+    if cursor.sees_literal():
+        return Target(("delta", _rooted(cursor.literal())))
+    return Target(cursor.name("the name of a table, or a path in quotes").parts)
+
+
+def _rooted(path: str) -> str:
+    # What has neither a slash nor a scheme is a directory of the working directory, and no name in a catalog.
+    return path if "/" in path or ":" in path else f"./{path}"
+
+
+@dataclass(frozen=True)
+class Optimize:
+    """OPTIMIZE: `where` is SQL, `z_order` has paths in SQL."""
+
+    target: Target
+    full: bool
+    where: str | None
+    z_order: tuple[str, ...]
+
+
+def optimize_of(cursor: Cursor) -> Optimize:
+    """The OPTIMIZE at the cursor. Raises InvalidArgument where it is none."""
+    cursor.expect("OPTIMIZE")
+    cursor.takes("TABLE")
+    target = target_of(cursor)
+    full = cursor.takes("FULL")
+    where = _condition(cursor, "ZORDER") if cursor.takes("WHERE") else None
+    z_order: tuple[str, ...] = ()
+    if cursor.takes("ZORDER", "BY"):
+        z_order = paths_of(cursor) if cursor.sees("(") else _paths(cursor)
+        if not z_order:
+            raise InvalidArgument("ZORDER BY needs a column")
+    cursor.done()
+    return Optimize(target, full, where, z_order)
+
+
+def _condition(cursor: Cursor, *ends: str) -> str:
+    found = cursor.until(*ends)
+    if not found:
+        raise cursor.unexpected("a condition behind WHERE")
+    return found
+
+
+def _paths(cursor: Cursor) -> tuple[str, ...]:
+    found = [cursor.name("a column").text]
+    while cursor.takes(","):
+        found.append(cursor.name("a column").text)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Vacuum:
+    """VACUUM: `inventory` is a query, `lite` None where neither LITE nor FULL is said."""
+
+    target: Target
+    lite: bool | None
+    inventory: str | None
+    retention_hours: float | None
+    dry_run: bool
+
+
+def vacuum_of(cursor: Cursor) -> Vacuum:
+    """The VACUUM at the cursor, its clauses in any order. Raises InvalidArgument where it is none."""
+    cursor.expect("VACUUM")
+    cursor.takes("TABLE")
+    target = target_of(cursor)
+    found: dict[str, bool | str | float] = {}
+    while not cursor.is_done:
+        place = cursor.at
+        key, value = _vacuum_clause(cursor)
+        if key in found:
+            cursor.at = place
+            raise cursor.unexpected("each clause once")
+        found[key] = value
+    lite, inventory, hours = found.get("lite"), found.get("inventory"), found.get("hours")
+    return Vacuum(
+        target,
+        None if lite is None else bool(lite),
+        None if inventory is None else str(inventory),
+        None if hours is None else float(hours),
+        "dry_run" in found,
+    )
+
+
+def _vacuum_clause(cursor: Cursor) -> tuple[str, bool | str | float]:
+    if cursor.takes("LITE"):
+        return "lite", True
+    if cursor.takes("FULL"):
+        return "lite", False
+    if cursor.takes("DRY", "RUN"):
+        return "dry_run", True
+    if cursor.takes("RETAIN"):
+        hours = float(cursor.number("a number of hours"))
+        if cursor.takes_one("HOURS", "HOUR") is None:
+            raise cursor.unexpected("HOURS")
+        return "hours", hours
+    if cursor.takes("USING", "INVENTORY"):
+        if cursor.sees("("):
+            return "inventory", cursor.group()
+        return "inventory", f"TABLE {cursor.name().text}"
+    raise cursor.unexpected("LITE, FULL, RETAIN n HOURS, USING INVENTORY or DRY RUN")
+
+
+@dataclass(frozen=True)
+class Restore:
+    """RESTORE: as of one version or time."""
+
+    target: Target
+    travel: Travel
+
+
+def restore_of(cursor: Cursor) -> Restore:
+    """The RESTORE at the cursor. Raises InvalidArgument where it is none."""
+    cursor.expect("RESTORE")
+    cursor.takes("TABLE")
+    target = Target(cursor.name().parts)
+    cursor.takes("TO")
+    found = travel_at(cursor.text, cursor.tokens[: cursor.end], cursor.at)
+    if found is None or len(found[0].texts) != 1 or found[0].kind == FROM_TO:
+        raise cursor.unexpected("VERSION AS OF or TIMESTAMP AS OF")
+    travel, cursor.at = found
+    cursor.done()
+    return Restore(target, travel)
+
+
+@dataclass(frozen=True)
+class Convert:
+    """CONVERT TO DELTA: `partitions` are definitions of columns as DDL text."""
+
+    source: SqlName
+    with_statistics: bool
+    partitions: str | None
+
+
+def convert_of(cursor: Cursor) -> Convert:
+    """The CONVERT TO DELTA at the cursor. Raises InvalidArgument where it is none."""
+    cursor.expect("CONVERT", "TO", "DELTA")
+    source = cursor.name()
+    with_statistics = not cursor.takes("NO", "STATISTICS")
+    partitions = cursor.group() if cursor.takes("PARTITIONED", "BY") else None
+    cursor.done()
+    return Convert(source, with_statistics, partitions)
+
+
+@dataclass(frozen=True)
+class Generate:
+    """GENERATE: what, and for which table."""
+
+    mode: str
+    target: Target
+
+
+def generate_of(cursor: Cursor) -> Generate:
+    """The GENERATE at the cursor. Raises InvalidArgument where it is none."""
+    cursor.expect("GENERATE")
+    mode = cursor.literal() if cursor.sees_literal() else cursor.name("what to generate").parts[-1]
+    cursor.expect("FOR", "TABLE")
+    target = Target(cursor.name().parts)
+    cursor.done()
+    return Generate(mode, target)
+
+
+@dataclass(frozen=True)
+class Reorg:
+    """REORG: `upgrade` is what APPLY asks for besides PURGE."""
+
+    target: Target
+    where: str | None
+    upgrade: str | None
+
+
+def reorg_of(cursor: Cursor) -> Reorg:
+    """The REORG at the cursor. Raises InvalidArgument where it is none."""
+    cursor.expect("REORG")
+    cursor.takes("TABLE")
+    target = Target(cursor.name().parts)
+    where = _condition(cursor, "APPLY") if cursor.takes("WHERE") else None
+    cursor.expect("APPLY")
+    inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places("(PURGE)"))
+    cursor.done()
+    if inner.takes("PURGE"):
+        inner.done()
+        return Reorg(target, where, None)
+    if not inner.sees("UPGRADE"):
+        raise inner.unexpected("PURGE")
+    return Reorg(target, where, inner.rest())
+
+
+@dataclass(frozen=True)
+class Log:
+    """DESCRIBE HISTORY, with how many commits at most, or DESCRIBE DETAIL."""
+
+    is_history: bool
+    target: Target
+    limit: int | None = None
+
+
+def log_of(cursor: Cursor) -> Log | None:
+    """The DESCRIBE HISTORY or DETAIL at the cursor; None for another statement.
+
+    What follows the word must be a name or a path: a table may be called `history`. Raises InvalidArgument.
+    """
+    if cursor.takes_one("DESCRIBE", "DESC") is None:
+        return None
+    word = cursor.takes_one("HISTORY", "DETAIL")
+    if word is None or cursor.is_done or not (cursor.sees_literal() or cursor.tokens[cursor.at].is_name):
+        return None
+    target, limit = target_of(cursor), None
+    if word == "HISTORY" and cursor.takes("LIMIT"):
+        limit = int(cursor.number())
+    cursor.done()
+    return Log(word == "HISTORY", target, limit)
+
+
+@dataclass(frozen=True)
+class Description:
+    """DESCRIBE TABLE: `column` is a path."""
+
+    table: SqlName
+    extended: bool
+    column: tuple[str, ...] | None = None
+    has_partition: bool = False
+    as_json: bool = False
+
+
+_OTHER_THINGS = ("FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "CATALOG", "QUERY", "PROCEDURE")
+
+
+def description_of(cursor: Cursor) -> Description | None:
+    """The DESCRIBE TABLE at the cursor; None for a statement that describes something else, or is none."""
+    if cursor.takes_one("DESCRIBE", "DESC") is None:
+        return None
+    if cursor.ahead() in _OTHER_THINGS and cursor.ahead(1) not in ("", "."):
+        return None
+    if cursor.ahead(1) != ".":
+        cursor.takes("TABLE")
+    extended = cursor.ahead(1) != "." and cursor.takes_one("EXTENDED", "FORMATTED") is not None
+    try:
+        table = cursor.name()
+        has_partition = cursor.takes("PARTITION")
+        if has_partition:
+            cursor.group()
+        as_json = cursor.takes("AS", "JSON")
+        column = None if cursor.is_done else cursor.name("a column").parts
+        as_json = as_json or cursor.takes("AS", "JSON")
+        cursor.done()
+    except InvalidArgument:
+        return None
+    return Description(table, extended, column, has_partition, as_json)
