@@ -33,11 +33,11 @@ _EMPTY = ("", "", "")
 
 def log(statement: Statement) -> DataFrame | None:
     """`DESCRIBE HISTORY t [LIMIT n]`, HISTORY_SCHEMA, and `DESCRIBE DETAIL t`, DETAIL_SCHEMA; t may be a path."""
-    cursor = statement.cursor()
-    if entry_of(statement.spark, (cursor.ahead(1).lower(),)) is not None:
-        # A table or view that is called so.
+    word = statement.cursor().ahead(1)
+    if word not in ("HISTORY", "DETAIL") or entry_of(statement.spark, (word.lower(),)) is not None:
+        # Of something else, or of a table that is called so.
         return None
-    given = parsed.log_of(statement.with_values().cursor()) if cursor.ahead(1) in ("HISTORY", "DETAIL") else None
+    given = parsed.log_of(statement.with_values().cursor())
     if given is None:
         return None
     named = required(statement, given.target)
