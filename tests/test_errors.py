@@ -93,7 +93,7 @@ for kind, of in (
     assert issubclass(kind, of), (kind, of)
 assert not issubclass(errors.CommitUnknown, AnalysisException)
 # What PySpark's own keep of a message is not made, nor sent to other processes.
-assert vars(errors.InvalidArgument("no")) == vars(errors.InvalidArgument()) == {}
+assert vars(errors.CommitUnknown("no")) == vars(errors.InvalidArgument()) == {}
 print("done")
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)

@@ -30,11 +30,22 @@ def test_every_error_comes_back_as_itself(kind: type[SlackwaterError]) -> None:
     back = error_from_json(sent)
     assert type(back) is kind
     assert str(back) == str(error)
+    assert back.error_class == error.error_class
     assert (sent["retryable"], sent["conflict"]) == (
         getattr(error, "retryable", False),
         getattr(error, "conflict", False),
     )
     assert is_known_error(sent)
+
+
+def test_an_error_class_that_was_given_to_an_error_comes_back_with_it() -> None:
+    sent = error_to_json(InvalidArgument("no", error_class="DELTA_ILLEGAL_OPTION"))
+    back = error_from_json(sent)
+    assert back is not None
+    assert (back.error_class, back.sqlstate) == ("DELTA_ILLEGAL_OPTION", "42616")
+    of_an_older_server = error_from_json({key: value for key, value in sent.items() if key != "errorClass"})
+    assert of_an_older_server is not None
+    assert of_an_older_server.error_class is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

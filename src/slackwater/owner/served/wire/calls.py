@@ -137,6 +137,7 @@ class ErrorAnswer(Answered):
     message: str
     retryable: Annotated[bool, OnWire(description="The same work may be tried again on a fresh snapshot.")]
     conflict: Annotated[bool, OnWire(description="Another writer was there first.")]
+    error_class: Annotated[str | None, OnWire(description="What delta-spark calls it, if it has a name for it.")] = None
 
 
 def _work(request: TransactionRequest) -> dict[str, Any]:

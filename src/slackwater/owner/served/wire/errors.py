@@ -60,12 +60,13 @@ def status_of(error: SlackwaterError) -> int:
 
 
 def error_to_json(error: SlackwaterError) -> Json:
-    """`error` (the class), `message`, `retryable` and `conflict`, as the commit errors have them."""
+    """`error` (the class), `message`, `errorClass`, `retryable` and `conflict`, as the commit errors have them."""
     return ErrorAnswer(
         error=_public_name(type(error)),
         message=without_secrets(str(error)),
         retryable=isinstance(error, CommitError) and error.retryable,
         conflict=isinstance(error, CommitError) and error.conflict,
+        error_class=error.error_class,
     ).to_json()
 
 
@@ -76,11 +77,14 @@ def error_from_json(found: Any) -> SlackwaterError | None:
     """
     if not isinstance(found, dict):
         return None
-    name, message = found.get("error"), found.get("message")
+    name, message, error_class = found.get("error"), found.get("message"), found.get("errorClass")
     if not isinstance(name, str) or not isinstance(message, str):
         return None
     kind = _named(name)
-    return SlackwaterError(f"{name}: {message}") if kind is None else kind(message)
+    named = error_class if isinstance(error_class, str) else None
+    return (
+        SlackwaterError(f"{name}: {message}", error_class=named) if kind is None else kind(message, error_class=named)
+    )
 
 
 def is_known_error(found: Any) -> bool:
