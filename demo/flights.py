@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 import slackwater
 from demo.changes import change_rows
 from demo.lake import adopt, leave
+from demo.statements import speak_sql
 from demo.terminal import console, show, yes
 from demo.together import change_together
 
@@ -47,6 +48,7 @@ def main() -> None:
     describe(spark)
     leave(spark, lake, TABLE.name)
     change_together(spark, DATA, TABLE.name)
+    speak_sql(spark, DATA)
     console.rule("[bold]Done")
     where = TABLE.relative_to(DATA.parent)
     console.print(
