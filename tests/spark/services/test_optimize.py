@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -145,6 +146,33 @@ def test_columns_that_came_later_are_null(spark: SparkSession, path: str, way: s
     table.optimize().executeCompaction()
     assert rows(table.toDF()) == before
     assert len(live(path)) == 1
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_purge_takes_dropped_columns_out_of_files(spark: SparkSession, path: str, way: str, mode: str) -> None:
+    table = made(
+        spark, path, 2, "select id, cast(id as string) s, array(struct(id x, uuid() y)) st from numbers",
+        **{MAPPING: mode, TRACKED: "true", VECTORS: "true"},
+    )  # fmt: skip
+    table.delete("id = 11")
+    assert _num_leaves(path) == {4}
+    table.dropColumns("s", "st.element.y")
+    save(spark.range(20, 21).selectExpr("id", "array(struct(id x)) st"), path)
+    before = rows(read(spark, path, rowTracking="true"))
+    (newest,) = {f["path"] for f in live(path)} - {a["path"] for n in (0, 1) for a in actions(path, n, "add")}
+    found = metrics(table.reorg().applyPurge())
+    assert found["numFilesRemoved"] == 2
+    assert _num_leaves(path) == {2}
+    assert newest in {f["path"] for f in live(path)}
+    assert rows(read(spark, path, rowTracking="true")) == before
+    assert metrics(table.reorg().applyPurge())["numFilesRemoved"] == 0
+
+
+def _num_leaves(path: str) -> set[int]:
+    """How many leaf columns the live files have, but for those of row ids, which no table drops."""
+    footers = [pq.read_metadata(f"{path}/{file['path']}") for file in live(path)]
+    names = [[footer.schema.column(at).path for at in range(footer.num_columns)] for footer in footers]
+    return {sum(not name.startswith("_row-") for name in each) for each in names}
 
 
 def test_purge_rewrites_each_file_with_deleted_rows_and_no_other(spark: SparkSession, path: str, way: str) -> None:

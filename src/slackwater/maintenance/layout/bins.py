@@ -54,11 +54,6 @@ def to_compact(files: pa.Table, packing: Packing) -> pa.Table:
     return files.filter(pc.or_(small, pc.greater(ratios, packing.max_deleted_ratio)))
 
 
-def with_vectors(files: pa.Table) -> pa.Table:
-    """Those of `files` that have a deletion vector."""
-    return files.filter(pc.is_valid(files["deletionVector"]))
-
-
 def bins_of(files: pa.Table, packing: Packing, rewrites_single: bool = False) -> list[Bin]:
     """Bins of `files` (columns of ADD_SCHEMA), partition by partition.
 

@@ -102,7 +102,9 @@ class DeltaReorgBuilder(_Builder):
         return chosen
 
     def applyPurge(self) -> DataFrame:
-        """Rewrite files of which rows are deleted by vectors, so that the next vacuum takes these off the disk.
+        """Rewrite files of which rows are deleted by vectors, or columns were dropped under column mapping.
+
+        The next vacuum takes what they held off the disk.
 
         The result and errors are as those of `DeltaOptimizeBuilder.executeCompaction`.
         """

@@ -18,7 +18,8 @@ from pyspark.sql import Column, SparkSession
 from slackwater.errors import InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
-from slackwater.maintenance.layout.bins import Bin, Packing, bins_of, to_compact, with_vectors
+from slackwater.maintenance.layout.bins import Bin, Packing, bins_of, to_compact
+from slackwater.maintenance.layout.dropped_columns import to_purge
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.protocol.properties.properties import TARGET_FILE_SIZE, TableProperties
@@ -94,7 +95,10 @@ def compact(
 
 
 def purge(spark: SparkSession, table: Table, where: Where) -> Outcome:
-    """Rewrite all files of which rows are deleted by vectors. Raises as `compact` does."""
+    """Rewrite all files of which rows are deleted by vectors, or columns were dropped.
+
+    Raises as `compact` does, and as `with_dropped_columns`.
+    """
     change = Rearrangement(spark, table, REORG)
     packing = packing_of(change.settings, change.snapshot.properties)
     is_clustered = clustering.DOMAIN in change.snapshot.domain_metadata
@@ -102,7 +106,8 @@ def purge(spark: SparkSession, table: Table, where: Where) -> Outcome:
     def bins(files: pa.Table) -> list[Bin]:
         # Rows of a clustered table stay where they are.
         size = Packing(max_bytes=0) if is_clustered else packing
-        return bins_of(with_vectors(files), size, rewrites_single=True)
+        purged = to_purge(change.snapshot.table, change.snapshot.configuration, files)
+        return bins_of(purged, size, rewrites_single=True)
 
     return run(change, partial(_rearranged, change, where, bins, as_purged, {"applyPurge": "true"}))
 

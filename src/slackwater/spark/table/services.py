@@ -25,7 +25,7 @@ class TableServices:
         return DeltaOptimizeBuilder(self._spark, self._changing, self._table.root_url)
 
     def reorg(self) -> DeltaReorgBuilder:
-        """A builder for a REORG: `applyPurge` rewrites files of which rows are deleted by vectors."""
+        """A builder for a REORG: `applyPurge` rewrites files with deleted rows or dropped columns."""
         return DeltaReorgBuilder(self._spark, self._changing, self._table.root_url)
 
     def restoreToVersion(self, version: int) -> DataFrame:
