@@ -184,10 +184,12 @@ def test_mistakes_are_named(spark: SparkSession, text: str, error: type[Exceptio
 
 
 def test_text_that_is_kept_is_refused(spark: SparkSession) -> None:
+    spark.sql("CREATE VIEW kept AS SELECT 1 AS id")
     spark.sql("CREATE TABLE t USING delta AS SELECT id FROM range(3)")
     for text in (
         "CREATE FUNCTION f() RETURNS BIGINT RETURN (SELECT max(id) FROM t)",
         "CREATE TEMPORARY FUNCTION f() RETURNS BIGINT RETURN SELECT max(id) FROM t",
+        "ALTER VIEW kept AS SELECT * FROM t",
     ):
         with pytest.raises(UnsupportedFeature, match="keeps the text"):
             spark.sql(text)

@@ -30,7 +30,7 @@ _HANDLERS: dict[str, tuple[Handler, ...]] = {
     "CREATE": (creation.create_table, creation.create_view),
     "REPLACE": (creation.create_table,),
     "DROP": (creation.drop_table,),
-    "ALTER": (alterations.alter,),
+    "ALTER": (creation.keep_text, alterations.alter),
     "COMMENT": (alterations.comment_on,),
     "DESCRIBE": (describe.log, describe.table),
     "DESC": (describe.log, describe.table),
