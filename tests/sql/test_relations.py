@@ -468,6 +468,9 @@ def test_replacements_are_done_from_left_to_right_whatever_their_order() -> None
         ("TABLE t", "TABLE v"),
         ("SELECT * FROM f(TABLE(t))", "SELECT * FROM f(TABLE(v))"),
         ("SELECT * FROM (t)", "SELECT * FROM (v AS `t`)"),
+        ("SELECT`a`FROM`t`WHERE`b`", "SELECT`a`FROM v AS `t`WHERE`b`"),
+        ("SELECT*FROM`t`x", "SELECT*FROM v x"),
+        ("SELECT*FROM`t`VERSION AS OF'1'x", "SELECT*FROM v x"),
     ],
 )
 def test_a_view_is_known_by_the_name_of_its_table(text: str, with_views: str) -> None:
@@ -486,6 +489,7 @@ def test_a_view_is_known_by_the_name_of_its_table(text: str, with_views: str) ->
         ("SELECT db.t.a FROM db.t AS x", "SELECT db.t.a FROM db.t AS x"),
         ("SELECT t.a FROM t", "SELECT t.a FROM t"),
         ("SELECT db.t.a FROM db.t.a", "SELECT db.t.a FROM db.t.a"),
+        ("SELECT`db`.t.a FROM db.t", "SELECT t.a FROM db.t"),
         ("SELECT db.t.a FROM db.t, db.t.u AS x", "SELECT t.a FROM db.t, db.t.u AS x"),
     ],
 )

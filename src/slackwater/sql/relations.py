@@ -465,12 +465,19 @@ class Replacement:
 
 
 def replaced(text: str, replacements: Sequence[Replacement]) -> str:
-    """`text` with all of these done, and nothing else of it changed."""
-    pieces, at = [], 0
-    for each in sorted(replacements, key=lambda r: (r.start, r.end)):
-        pieces += [text[at : each.start], each.text]
-        at = each.end
-    return "".join([*pieces, text[at:]])
+    """`text` with all of these done, and nothing else of it changed; words that would be one have a space between."""
+    pieces, at, last = [], 0, ""
+    for start, end, new in [*sorted((r.start, r.end, r.text) for r in replacements), (len(text), len(text), "")]:
+        for piece in (text[at:start], new):
+            if piece:
+                pieces.append(f" {piece}" if _is_word(last) and _is_word(piece[0]) else piece)
+                last = piece[-1]
+        at = end
+    return "".join(pieces)
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def as_view(relation: Relation, view: str) -> Iterator[Replacement]:
