@@ -26,6 +26,7 @@ from tests.sql.reading import blocks, relations, tables, tokens
         ("SELECT * FROM t LEFT SEMI JOIN u ON a = b CROSS JOIN v", "t u v"),
         ("SELECT * FROM t JOIN u ON CASE WHEN a THEN b END = c, v", "t u v"),
         ("SELECT * FROM t JOIN u ON f(a, b), v", "t u v"),
+        ("SELECT * FROM t JOIN u ON 1., v", "t u v"),
         ("SELECT a, b FROM t GROUP BY a, b ORDER BY a, b", "t"),
         ("SELECT * FROM t CLUSTER BY a, b", "t"),
         ("SELECT * FROM t WINDOW w AS (PARTITION BY a), x AS (ORDER BY b)", "t"),

@@ -136,7 +136,7 @@ class _Reader:
         query = _Query(at, end, common, self.new_block(), in_from, in_from, is_open=in_from)
         while query.at < end:
             word = self.upper(query.at)
-            if is_behind_dot(self.tokens, query.at) and word not in ("(", ")"):
+            if is_behind_dot(self.tokens, query.at):
                 query.at += 1
             elif query.expects and word != "LATERAL" and not self._is_stream(query.at):
                 query.at = self._relation(query.at, end, query.common, query.block, query.nullable)

@@ -110,7 +110,7 @@ def closing(tokens: Sequence[Token]) -> dict[int, int]:
 
 def is_behind_dot(tokens: Sequence[Token], at: int) -> bool:
     """Whether the token at this index goes on a name, behind a dot that is not the one of `1.`."""
-    if at < 1 or tokens[at - 1].upper != ".":
+    if at < 1 or tokens[at - 1].upper != "." or not tokens[at].is_name:
         return False
     ends_number = at > 1 and tokens[at - 2].raw.isdigit() and tokens[at - 2].end == tokens[at - 1].start
     return not ends_number or tokens[at].start == tokens[at - 1].end
