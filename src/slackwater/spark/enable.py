@@ -15,6 +15,8 @@ from typing import Any, overload
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument
+from slackwater.spark.catalog.named import insert_into, save_as_table, table_exists, table_frame
+from slackwater.spark.catalog.write_to import extend_writer
 from slackwater.spark.lake.lake import Lake
 from slackwater.spark.read.load import load
 from slackwater.spark.session.modes import frame_of_writer, is_connect
@@ -26,9 +28,7 @@ from slackwater.spark.session.sessions import (
     opts_out,
     take_back_catalog,
 )
-from slackwater.spark.sql.named import insert_into, save_as_table, table_exists, table_frame
 from slackwater.spark.sql.run import run
-from slackwater.spark.sql.write_to import extend_writer
 from slackwater.spark.write.save import save
 
 _REQUEST = "_slackwater_request"

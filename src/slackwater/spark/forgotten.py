@@ -14,7 +14,10 @@ from slackwater.errors import InvalidArgument
 from slackwater.spark.imported import when_imported
 
 _READERS_AND_WRITERS = ("pyspark.sql.readwriter", "pyspark.sql.connect.readwriter")
-_UNKNOWN, _DELTA = "DATA_SOURCE_NOT_FOUND", "data source: delta"
+UNSEEN = "in a way that Slackwater does not see"
+"""What the provider says that stands for `delta` in a catalog, where nobody answered for the format before."""
+_UNKNOWN = ("DATA_SOURCE_NOT_FOUND", "DATA_SOURCE_NOT_EXIST", "UNSUPPORTED_DATA_SOURCE_SAVE_MODE")
+_DELTA = ("data source: delta", "data source 'delta'", 'data source "delta"')
 _FORGOTTEN = (
     'format("delta") is not known to this Spark session: call slackwater.enable(spark) once before it is used (where '
     "spark.slackwater.enabled is false, Slackwater leaves the session alone)"
@@ -46,11 +49,17 @@ def _explain(kind: type, name: str) -> None:
             if str(self.__dict__.get("_format")).lower() == "delta" and answer is not None:
                 _ = answer.schema
         except Exception as error:
-            text = str(error)
-            if _UNKNOWN in text and _DELTA in text.lower():
+            if _is_unknown(str(error)):
                 raise InvalidArgument(_FORGOTTEN) from error
             raise
         return answer
 
     method._slackwater_explained = True  # type: ignore[attr-defined]
     setattr(kind, name, method)
+
+
+def _is_unknown(text: str) -> bool:
+    """Whether an error says that nobody answers for `delta`."""
+    lowered = text.lower()
+    is_named = any(name in text for name in _UNKNOWN) and any(name in lowered for name in _DELTA)
+    return is_named or UNSEEN in text

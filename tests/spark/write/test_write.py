@@ -87,12 +87,9 @@ def test_the_path_may_be_an_option_and_save_may_say_everything(spark: SparkSessi
     assert actions(tmp_path / "b", 0, "commitInfo")[0]["userMetadata"] == "said"
 
 
-def test_a_table_may_be_named_by_its_path_and_a_catalog_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_may_be_named_by_its_path(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(2).write.format("delta").saveAsTable(f"delta.`{tmp_path / 't'}`")
     assert rows(read(spark, tmp_path / "t")) == [(0,), (1,)]
-    with pytest.raises(errors.UnsupportedFeature, match="in_the_catalog"):
-        spark.range(2).write.format("delta").saveAsTable("in_the_catalog")
-    assert not spark.catalog.tableExists("in_the_catalog")
 
 
 def test_a_table_named_by_its_path_casts_what_is_appended_and_a_save_does_not(

@@ -10,10 +10,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
+from slackwater.spark.catalog.named import save_as_table
 from slackwater.spark.catalog.resolve import lake_name_of, parts_of, path_of, resolve
 from slackwater.spark.session.modes import frame_of_writer
 from slackwater.spark.session.sessions import answers_for
-from slackwater.spark.sql.named import save_as_table
 from slackwater.spark.sql.tables import NamedTable, named_table
 
 _REQUEST = "_slackwater_write_to"
