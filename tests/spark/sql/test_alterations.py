@@ -162,6 +162,8 @@ def test_a_default_value(spark: SparkSession) -> None:
     assert spark.table("t").collect() == [(1, 5)]
     with pytest.raises(InvalidArgument):
         spark.sql("ALTER TABLE t ALTER COLUMN b SET DEFAULT a + 1")
+    with pytest.raises(InvalidArgument, match="default value"):
+        spark.sql("ALTER TABLE t ALTER COLUMN b SET DEFAULT nope(1)")
 
 
 def test_parameters_are_values(spark: SparkSession) -> None:

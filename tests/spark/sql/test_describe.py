@@ -118,7 +118,8 @@ def test_what_is_not_described_is_refused_by_name(spark: SparkSession) -> None:
 
 
 @pytest.mark.usefixtures("split")
-def test_columns(spark: SparkSession, db: str) -> None:
+def test_columns(spark: SparkSession, lake: slackwater.Lake, db: str) -> None:
+    assert rows(spark, "SHOW COLUMNS IN orders IN lake") == [("id",), ("sku",)]
     expected = [("id",), ("s",), ("day",), ("re_gion",)]
     for text in ("IN t", "FROM t", f"IN t IN {db}", f"IN {db}.t"):
         assert rows(spark, f"SHOW COLUMNS {text}") == expected
@@ -148,6 +149,10 @@ def test_partitions_have_the_types_of_their_columns(spark: SparkSession) -> None
     assert rows(spark, "SHOW PARTITIONS t PARTITION (re_gion = 'x')") == []
     spark.sql("DELETE FROM t")
     assert rows(spark, "SHOW PARTITIONS t") == []
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    spark.sql("ALTER TABLE t RENAME COLUMN day TO `the day`")
+    spark.sql("INSERT INTO t VALUES (1, NULL, DATE'2026-01-01', 'n')")
+    assert rows(spark, "SHOW PARTITIONS t") == [first]
     spark.sql("CREATE TABLE whole (id INT) USING delta")
     with pytest.raises(InvalidArgument, match="not partitioned"):
         spark.sql("SHOW PARTITIONS whole")

@@ -65,6 +65,7 @@ def test_vacuum_tells_what_would_go_and_lets_it_go(
     files = {path.name for path in (tmp_path / db / "t").glob("*.parquet")}
     assert len(files) == 4
     spark.sql(f"VACUUM '{tmp_path}/{db}/t' LITE RETAIN 0 HOURS")
+    assert (tmp_path / db / "t" / "_delta_log" / "_last_vacuum_info").is_file()
     assert len(list((tmp_path / db / "t").glob("*.parquet"))) == 1
     assert spark.table("t").count() == 3
 
@@ -129,9 +130,16 @@ def test_parquet_files_become_a_table(spark: SparkSession, tmp_path: Path) -> No
     frame.write.parquet(str(tmp_path / "q"))
     spark.sql(f"CONVERT TO DELTA parquet.`{tmp_path}/q` NO STATISTICS")
     assert spark.sql(f"SELECT * FROM delta.`{tmp_path}/q`").count() == 2
+    assert (_statistics(spark, tmp_path / "p"), _statistics(spark, tmp_path / "q")) == ({True}, {False})
     assert table.history(1).collect()[0].operation == "CONVERT"
     with pytest.raises(UnsupportedFeature, match="path"):
         spark.sql("CONVERT TO DELTA p")
+
+
+def _statistics(spark: SparkSession, path: Path) -> set[bool]:
+    """Whether the files of a table have statistics."""
+    snapshot = slackwater.DeltaTable.forPath(spark, str(path))._snapshot()
+    return {text is not None for text in snapshot.live_files(["stats"])["stats"].to_pylist()}
 
 
 def test_manifests_are_generated(spark: SparkSession, db: str, tmp_path: Path) -> None:
@@ -154,7 +162,9 @@ def test_reorg_rewrites_files_with_deleted_rows(spark: SparkSession) -> None:
         spark.sql("REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))")
 
 
-def test_refresh_has_nothing_to_do(spark: SparkSession) -> None:
+def test_refresh_has_nothing_to_do(spark: SparkSession, lake: slackwater.Lake) -> None:
+    assert spark.sql("REFRESH TABLE lake.orders").collect() == []
+    assert spark.sql(f"REFRESH TABLE delta.`{lake.location('stock')}`").collect() == []
     made(spark)
     assert spark.sql("REFRESH TABLE t").collect() == []
     assert spark.sql("REFRESH t").collect() == []
