@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,8 +65,13 @@ def test_vacuum_tells_what_would_go_and_lets_it_go(
     assert spark.sql("VACUUM t").collect() == table.vacuum().collect() == [(f"{tmp_path}/{db}/t",)]
     files = {path.name for path in (tmp_path / db / "t").glob("*.parquet")}
     assert len(files) == 4
+    stray = tmp_path / db / "t" / "stray.parquet"
+    stray.write_bytes(b"of no commit")
+    os.utime(stray, (0, 0))
     spark.sql(f"VACUUM '{tmp_path}/{db}/t' LITE RETAIN 0 HOURS")
-    assert (tmp_path / db / "t" / "_delta_log" / "_last_vacuum_info").is_file()
+    assert stray.is_file()
+    spark.sql("VACUUM t FULL")
+    assert not stray.exists()
     assert len(list((tmp_path / db / "t").glob("*.parquet"))) == 1
     assert spark.table("t").count() == 3
 
