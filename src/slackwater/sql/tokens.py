@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import SqlSyntaxError
 
 WORD, NAME, TEXT, SIGN = "word", "name", "text", "sign"
 _LEXER = re.compile(
@@ -168,7 +168,7 @@ def quoted_name(part: str) -> str:
 
 
 class Cursor:
-    """A statement that is read from left to right; what does not fit raises InvalidArgument with its position."""
+    """A statement that is read from left to right; what does not fit raises SqlSyntaxError with its position."""
 
     def __init__(self, text: str, tokens: Sequence[Token], at: int = 0, end: int | None = None) -> None:
         self.text = text
@@ -301,11 +301,11 @@ class Cursor:
         return found
 
     def done(self) -> None:
-        """Raise InvalidArgument where something is left."""
+        """Raise SqlSyntaxError where something is left."""
         if not self.is_done:
             raise self.unexpected("the end of the statement")
 
-    def unexpected(self, expected: str) -> InvalidArgument:
+    def unexpected(self, expected: str) -> SqlSyntaxError:
         """The error of a statement that has something else than `expected` here."""
         if self.is_done:
             found, place = "its end", len(self.text)
@@ -313,7 +313,7 @@ class Cursor:
             found, place = repr(self.tokens[self.at].raw), self.tokens[self.at].start
         line = self.text.count("\n", 0, place) + 1
         column = place - (self.text.rfind("\n", 0, place) + 1) + 1
-        return InvalidArgument(
+        return SqlSyntaxError(
             f"the statement is not understood at line {line}, column {column}: expected {expected}, found {found}, in: "
             f"{self.text.strip()[:200]}"
         )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import SqlSyntaxError
 from slackwater.sql.tokens import TEXT, WORD, Token, closing, is_behind_dot, name_at
 
 VERSION, TIMESTAMP, SYSTEM_TIME = "version", "timestamp", "system time"
@@ -31,7 +31,7 @@ class Travel:
 def travel_at(text: str, tokens: Sequence[Token], at: int) -> tuple[Travel, int] | None:
     """The clause that begins at the index `at`, and the index behind it; None where none does.
 
-    Raises InvalidArgument for one that does not go on as it must.
+    Raises SqlSyntaxError for one that does not go on as it must.
     """
     start = at
     words = [token.upper for token in tokens[at : at + 5]] + [""] * 5
@@ -51,7 +51,7 @@ def travel_at(text: str, tokens: Sequence[Token], at: int) -> tuple[Travel, int]
     joint = "TO" if after[0] == "FROM" else "AND"
     if stop >= len(tokens) or tokens[stop].upper != joint:
         said = _text(text, tokens, start, stop)
-        raise InvalidArgument(f"{said}: expected {joint} and a second time behind it")
+        raise SqlSyntaxError(f"{said}: expected {joint} and a second time behind it")
     end = _expression_end(tokens, stop + 1)
     pair = (_text(text, tokens, at + 2, stop), _text(text, tokens, stop + 1, end))
     return Travel(FROM_TO if joint == "TO" else BETWEEN, pair), end
@@ -69,7 +69,7 @@ def at_suffix(tokens: Sequence[Token], at: int) -> tuple[Travel, int] | None:
 
 def _text(text: str, tokens: Sequence[Token], start: int, stop: int) -> str:
     if stop <= start:
-        raise InvalidArgument(f"a time or a version is missing in the time travel of: {text.strip()[:200]}")
+        raise SqlSyntaxError(f"a time or a version is missing in the time travel of: {text.strip()[:200]}")
     return text[tokens[start].start : tokens[stop - 1].end]
 
 
