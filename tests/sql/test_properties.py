@@ -16,7 +16,8 @@ from slackwater.sql.changes import delete_of, insert_of, merge_of, update_of
 from slackwater.sql.definitions import column_of, creation_of, properties_of, property_keys
 from slackwater.sql.parameters import with_literals
 from slackwater.sql.pushed import pushed_conditions
-from slackwater.sql.relations import Replacement, as_view, blocks_of, relations_of, replaced
+from slackwater.sql.relations import blocks_of, relations_of
+from slackwater.sql.replacements import Replacement, as_view, replaced
 from slackwater.sql.tokens import Cursor, tokens_of
 from slackwater.sql.travel import at_suffix, travel_at
 from tests.examples import examples

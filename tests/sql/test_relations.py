@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.relations import Replacement, as_view, relations_of, replaced, without_database
+from slackwater.sql.relations import relations_of
+from slackwater.sql.replacements import Replacement, as_view, replaced, without_database
 from slackwater.sql.travel import AT, FROM_TO, TIMESTAMP, VERSION, Travel
 from tests.sql.reading import blocks, relations, tables, tokens
 

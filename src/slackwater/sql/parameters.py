@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.relations import Replacement, replaced
+from slackwater.sql.replacements import Replacement, replaced
 from slackwater.sql.tokens import BEFORE_OPERANDS, SIGN, WORD, Token, tokens_of
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slackwater.predicate.sql_text import conjuncts
-from slackwater.sql.relations import Block, Relation, Replacement, replaced
+from slackwater.sql.relations import Block, Relation
+from slackwater.sql.replacements import Replacement, replaced
 from slackwater.sql.tokens import NAME, WORD, Token, name_at, tokens_of
 
 # Words that are no columns, in conditions that predicates can express.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.tokens import TEXT, Token, closing, is_behind_dot, name_at, quoted_name, tokens_of, wants_operand
+from slackwater.sql.tokens import TEXT, Token, closing, is_behind_dot, name_at, tokens_of, wants_operand
 from slackwater.sql.travel import Travel, at_suffix, travel_at
 
 # What opens a query; TABLE and VALUES only where a name, or rows, are behind them.
@@ -453,60 +453,3 @@ class _Reader:
 
     def _text(self, start: int, stop: int) -> str:
         return self.text[self.tokens[start].start : self.tokens[stop - 1].end] if stop > start else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Replacement:
-    """Text that takes the place of `start` to `end`."""
-
-    start: int
-    end: int
-    text: str
-
-
-def replaced(text: str, replacements: Sequence[Replacement]) -> str:
-    """`text` with all of these done, and nothing else of it changed; words that would be one have a space between."""
-    pieces, at, last = [], 0, ""
-    for start, end, new in [*sorted((r.start, r.end, r.text) for r in replacements), (len(text), len(text), "")]:
-        for piece in (text[at:start], new):
-            if piece:
-                pieces.append(f" {piece}" if _is_word(last) and _is_word(piece[0]) else piece)
-                last = piece[-1]
-        at = end
-    return "".join(pieces)
-
-
-def _is_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
-
-
-def as_view(relation: Relation, view: str) -> Iterator[Replacement]:
-    """What lets the relation be `view`, known by the name that it had."""
-    yield Replacement(relation.start, relation.end, view)
-    if relation.alias is None and relation.takes_alias:
-        yield Replacement(relation.alias_at, relation.alias_at, f" AS {quoted_name(relation.shown)}")
-
-
-def without_database(
-    tokens: Sequence[Token], qualified: Mapping[Relation, Collection[tuple[str, ...]]]
-) -> Iterator[Replacement]:
-    """What lets `db.t.c` be `t.c` in expressions, as a view has no database.
-
-    `qualified` are the relations with views, each with the names of several parts that it goes by.
-    """
-    names = {
-        tuple(part.lower() for part in name) for r, known in qualified.items() if r.alias is None for name in known
-    }
-    taken = {relation.start for relation in qualified}
-    at = 0
-    while names and at < len(tokens):
-        name = name_at(tokens, at)
-        if name is None:
-            at += 1
-            continue
-        lowered = tuple(part.lower() for part in name.parts)
-        is_star = name.next + 1 < len(tokens) and tokens[name.next].upper == "." and tokens[name.next + 1].upper == "*"
-        longest = max((len(n) for n in names if lowered[: len(n)] == n), default=0)
-        if longest > 1 and name.start not in taken and (len(lowered) > longest or is_star):
-            yield Replacement(name.start, tokens[at + 2 * (longest - 1)].start, "")
-        at = name.next

@@ -11,7 +11,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from slackwater.sql.relations import as_view, relations_of, replaced
+from slackwater.sql.relations import relations_of
+from slackwater.sql.replacements import as_view, replaced
 from slackwater.sql.tokens import tokens_of
 from tests.examples import examples
 from tests.spark.sql.corpus import standing_alone

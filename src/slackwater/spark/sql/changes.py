@@ -22,7 +22,8 @@ from slackwater.spark.sql.results import affected, nothing
 from slackwater.spark.sql.statement import Statement
 from slackwater.spark.sql.tables import NamedTable, named_table
 from slackwater.sql import changes as parsed
-from slackwater.sql.relations import Replacement, relations_of, replaced
+from slackwater.sql.relations import relations_of
+from slackwater.sql.replacements import Replacement, replaced
 from slackwater.sql.tokens import Cursor, closing, name_at, tokens_of
 
 _WHOLE = "SELECT * FROM "

@@ -22,7 +22,8 @@ from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.frames import new_view_name, sql_over
 from slackwater.spark.sql.tables import NamedTable, frame_of, named_table, required_table
 from slackwater.sql.pushed import pushed_conditions
-from slackwater.sql.relations import Block, Relation, Replacement, as_view, blocks_of, replaced, without_database
+from slackwater.sql.relations import Block, Relation, blocks_of
+from slackwater.sql.replacements import Replacement, as_view, replaced, without_database
 from slackwater.sql.tokens import Token, tokens_of
 
 _CHANGES, _CHANGES_BY_PATH = "table_changes", "table_changes_by_path"
