@@ -91,9 +91,11 @@ class DeltaSpark:
 
 
 @contextmanager
-def running(installation: Installation, folder: Path) -> Iterator[DeltaSpark]:
-    """A delta-spark that runs until the block ends; its log and scratch files are in `folder`."""
-    command = [installation.python, str(_SERVER), installation.jars, str(folder)]
+def running(
+    installation: Installation, folder: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[DeltaSpark]:
+    """A delta-spark that runs until the block ends, with more `settings`; its log and scratch files are in `folder`."""
+    command = [installation.python, str(_SERVER), installation.jars, str(folder), json.dumps(dict(settings or {}))]
     log = folder / "delta-spark.log"
     with (
         log.open("w") as errors,

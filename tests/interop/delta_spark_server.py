@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,8 @@ def serve(session: SparkSession, calls: Any, answers: Any) -> None:
         answers.flush()
 
 
-def start(jars: str, folder: str) -> SparkSession:
-    """A small session with Delta Lake; what it leaves behind is in `folder`."""
+def start(jars: str, folder: str, more: Mapping[str, str] | None = None) -> SparkSession:
+    """A small session with Delta Lake, and `more` settings; what it leaves behind is in `folder`."""
     # A short run on two cores is faster with a compiler and a collector that do less.
     java = f"-Djava.io.tmpdir={folder} -Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = {
@@ -54,7 +54,7 @@ def start(jars: str, folder: str) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master("local[1]")
-    for key, value in settings.items():
+    for key, value in {**settings, **(more or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -115,7 +115,7 @@ if __name__ == "__main__":
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     os.chdir(Path(sys.argv[2]))
-    spark = start(*sys.argv[1:])
+    spark = start(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
     channel.write(json.dumps({"version": spark.version}) + "\n")
     channel.flush()
     serve(spark, sys.stdin, channel)

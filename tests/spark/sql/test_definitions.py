@@ -63,6 +63,9 @@ def test_another_session_of_the_catalog_finds_it(spark: SparkSession, db: str) -
     spark.sql("INSERT INTO t VALUES (1)")
     other = slackwater.enable(spark.newSession())
     assert other.sql(f"SELECT * FROM {db}.t").count() == 1
+    for statement in (f"ALTER TABLE {db}.t RENAME TO {db}.u", f"DROP TABLE {db}.u"):
+        slackwater.enable(spark.newSession()).sql(statement)
+    assert not spark.catalog.tableExists("u")
 
 
 def test_a_table_as_a_query(spark: SparkSession, rows: Rows) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument, TableNotFound
 from slackwater.spark.catalog.attached import AttachedLake, AttachedTransaction, SessionNames
+from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.session_catalog import CatalogEntry, entry_of
 from slackwater.sql.tokens import Cursor, tokens_of
 
@@ -113,6 +114,8 @@ def resolve(spark: SparkSession, parts: Sequence[str]) -> NamedPlace | None:
     entry = entry_of(spark, parts)
     if entry is None or not entry.is_delta or entry.location is None:
         return None
+    # Statements that are Spark's to carry out look for the provider, in whatever session.
+    register_provider(spark)
     return NamedPlace(tuple(parts), entry.location, entry)
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
+from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.registration import put_down, take_out
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_of
 from slackwater.spark.catalog.session_catalog import entry_of, plain_sql
@@ -293,6 +294,9 @@ def drop_table(statement: Statement) -> DataFrame | None:
             f"{name.text}: a table of a lake is not dropped by SQL: lake.release({in_lake.name!r}) hands it back to "
             "its path, where its directory can be deleted"
         )
+    entry = entry_of(statement.spark, name.parts)
+    if entry is not None and entry.is_delta:
+        register_provider(statement.spark)
     return None
 
 
