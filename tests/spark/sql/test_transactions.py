@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -200,3 +201,19 @@ def test_statements_are_all_or_nothing_in_one(spark: SparkSession, rows: Rows, l
     with pytest.raises(Exception, match="nope"):
         spark.sql("BEGIN ATOMIC DELETE FROM orders; DELETE FROM stock WHERE nope = 1; END")
     assert (counted(lake, "orders"), counted(lake, "stock")) == (1, 1)
+
+
+def test_a_lake_that_is_closed_has_no_name(spark: SparkSession, rows: Rows, db: str, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE stock USING delta AS SELECT 'here' AS v")
+    with slackwater.Lake.open(tmp_path / "closed", spark=spark) as opened:
+        opened.create_table("stock", "sku STRING")
+        opened.attach(spark)
+        spark.sql("USE lake")
+        spark.sql("BEGIN TRANSACTION")
+        spark.sql("INSERT INTO stock VALUES ('a')")
+    assert rows("SELECT * FROM stock") == [("here",)]
+    with pytest.raises(OperationNotAllowed, match="no transaction is open"):
+        spark.sql("COMMIT")
+    with slackwater.Lake.open(tmp_path / "closed", spark=spark) as again:
+        assert again.table("stock").toDF().count() == 0
+        again.attach(spark)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -131,6 +131,18 @@ def detach(spark: SparkSession, lake: AttachedLake) -> None:
             del _known[session_key(spark)]
 
 
-def lakes_of(spark: SparkSession) -> Mapping[str, AttachedLake]:
-    """The lakes that are attached to the session, by their names in small letters."""
-    return SessionNames.of(spark).lakes
+def forget(lake: AttachedLake) -> None:
+    """Forget all names of `lake` in all sessions, as it is closed; its transactions that SQL began are rolled back."""
+    with _lock:
+        for key, names in list(_known.items()):
+            if names.transaction_lake is lake:
+                if names.open_transaction is not None:
+                    names.open_transaction.rollback()
+                names.transaction = names.transaction_lake = None
+            gone = [name for name, known in names.lakes.items() if known is lake]
+            for name in gone:
+                del names.lakes[name]
+            if names.current in gone:
+                names.current = None
+            if not names.lakes:
+                del _known[key]

@@ -19,7 +19,7 @@ from slackwater.maintenance.clone import CloneResult
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.schema.schema import StructType
-from slackwater.spark.catalog.attached import attach, detach
+from slackwater.spark.catalog.attached import attach, detach, forget
 from slackwater.spark.lake.time_slice import TimeSlice, history_frame
 from slackwater.spark.lake.transaction import LakeTransaction
 from slackwater.spark.services.restore import RESTORE_RESULT, ignores_missing_files
@@ -238,6 +238,13 @@ class Lake(LogLake):
         Raises OperationNotAllowed while a transaction that SQL began is open there.
         """
         detach(spark or self._session(), self)
+
+    def close(self) -> None:
+        """As `LogLake.close`; sessions forget its names, and transactions that SQL began are rolled back."""
+        try:
+            forget(self)
+        finally:
+            super().close()
 
     def _opened_beside(self, root: str | os.PathLike[str]) -> LogLake:
         return type(self).open(root, storage_options=self._storage_options, spark=self._session())
