@@ -37,7 +37,9 @@ def extend_writer(writer: type, wrap: Callable[[type, str, Callable[..., Any]], 
     """Let `wrap` put what is here in the place of the writer's methods, which get those of Spark."""
     wrap(writer, "__init__", _init)
     for name in ("using", "option", "options", "tableProperty", "partitionedBy", "clusterBy"):
-        wrap(writer, name, functools.partial(_asked, name))
+        # Releases of PySpark differ in what there is.
+        if hasattr(writer, name):
+            wrap(writer, name, functools.partial(_asked, name))
     for name in ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions"):
         wrap(writer, name, functools.partial(_done, name))
 
