@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.errors import InvalidArgument, TableAlreadyExists
 from slackwater.log.segment import list_log
 from slackwater.spark.catalog.registration import put_down, take_out
-from slackwater.spark.catalog.resolve import LakeName, lake_name_of, parts_of, path_of
+from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_of
 from slackwater.spark.catalog.session_catalog import CatalogEntry, entry_of
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.stores import table_at
@@ -93,7 +93,8 @@ def save_as_table(
 
 def insert_into(frame: DataFrame, name: str, overwrite: bool, options: Mapping[str, Any]) -> bool:
     """`df.write.insertInto(name)`: rows by the order of their columns; False where `name` is no Delta table's."""
-    named = named_table(frame.sparkSession, parts_of(name))
+    parts = known_parts(name)
+    named = named_table(frame.sparkSession, parts) if parts else None
     if named is None:
         return False
     columns = named.table._snapshot().schema.names

@@ -68,6 +68,14 @@ def parts_of(name: str) -> tuple[str, ...]:
     return found.parts
 
 
+def known_parts(name: str) -> tuple[str, ...]:
+    """As `parts_of`; empty for what is no name: others may know what to make of it."""
+    try:
+        return parts_of(name)
+    except InvalidArgument:
+        return ()
+
+
 def path_of(parts: Sequence[str]) -> str | None:
     """The path that the name ``delta.`/path` `` has, None for other names."""
     is_path = len(parts) == 2 and parts[0].lower() == "delta" and ("/" in parts[1] or ":" in parts[1])

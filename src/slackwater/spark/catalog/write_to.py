@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.spark.catalog.named import save_as_table
-from slackwater.spark.catalog.resolve import lake_name_of, parts_of, path_of, resolve
+from slackwater.spark.catalog.resolve import known_parts, lake_name_of, parts_of, path_of, resolve
 from slackwater.spark.session.modes import frame_of_writer
 from slackwater.spark.session.sessions import answers_for
 from slackwater.spark.sql.tables import NamedTable, named_table
@@ -57,19 +57,21 @@ def _asked(what: str, original: Callable[..., Any], self: Any, *args: Any, **kwa
         if request.provider == "delta" and answers_for(_session(self)):
             return self
     elif what == "option":
-        key, value = (*args, *kwargs.values())
-        request.options[key] = value
+        request.options[_given("key", 0, args, kwargs)] = _given("value", 1, args, kwargs)
     elif what == "options":
         request.options.update(kwargs)
     elif what == "tableProperty":
-        key, value = (*args, *kwargs.values())
-        request.properties[key] = value
+        request.properties[_given("property", 0, args, kwargs)] = _given("value", 1, args, kwargs)
     elif what == "clusterBy":
         request.cluster_by = [str(each) for each in (*args, *kwargs.values())]
     else:
         names = [_column_name(each) for each in (*args, *kwargs.values())]
         request.partition_by = None if None in names else [name for name in names if name is not None]
     return original(*args, **kwargs)
+
+
+def _given(name: str, place: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    return args[place] if len(args) > place else kwargs[name]
 
 
 def _column_name(given: Any) -> str | None:
@@ -83,7 +85,7 @@ def _column_name(given: Any) -> str | None:
 def _done(what: str, original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
     request: _Request = self.__dict__[_REQUEST]
     spark = _session(self)
-    parts = parts_of(request.name) if answers_for(spark) else ()
+    parts = known_parts(request.name) if answers_for(spark) else ()
     creates = what in ("create", "replace", "createOrReplace")
     if not parts or not (_creates_delta(spark, request, parts) if creates else resolve(spark, parts) is not None):
         original(*args, **kwargs)
