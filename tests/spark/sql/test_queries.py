@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import slackwater
 from slackwater.errors import InvalidArgument, TableNotFound
+from slackwater.spark.sql.query import rewritten
 
 pytestmark = [pytest.mark.spark]
 
@@ -182,3 +183,31 @@ def test_tables_of_any_name(spark: SparkSession, rows: Rows, db: str, tmp_path: 
         spark.sql(f"CREATE TABLE {quoted} (id INT) USING delta")
         spark.sql(f"INSERT INTO {quoted} VALUES (1)")
         assert rows(f"SELECT {quoted}.id FROM {quoted}") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("SELECT id FROM wide WHERE p = 1", ["id", "p"]),
+        ("SELECT count(*) FROM wide", []),
+        ("SELECT w.id * 2, `odd name` FROM wide w ORDER BY s.a", ["id", "odd name", "s"]),
+        ("SELECT * FROM wide", ["id", "odd name", "p", "s"]),
+        ("SELECT w.* FROM wide w", ["id", "odd name", "p", "s"]),
+        ("SELECT x FROM wide AS w (x, y, z, q)", ["id", "odd name", "p", "s"]),
+        ("SELECT id FROM wide NATURAL JOIN (SELECT 1 AS p)", ["id", "odd name", "p", "s"]),
+    ],
+)
+def test_rows_by_arrow_are_of_the_columns_that_are_named(
+    spark: SparkSession, db: str, conf: Callable[[str, str], None], text: str, read: list[str]
+) -> None:
+    spark.sql(
+        "CREATE TABLE wide USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name') AS "
+        "SELECT 1 AS id, 'v' AS `odd name`, 1 AS p, named_struct('a', 1) AS s"
+    )
+    expected = spark.sql(text).collect()
+    conf("spark.slackwater.rows", "arrow")
+    found = rewritten(spark, text)
+    assert found is not None
+    (frame,) = found.views.values()
+    assert sorted(name for name in frame.columns if not name.startswith("__")) == read
+    assert spark.sql(text).collect() == expected

@@ -94,6 +94,11 @@ def narrowing_frame(scan: Plannable) -> DataFrame:
     return _frame(scan, (_Stage(scan.frame_of(files), None),), Constant(True), files)
 
 
+def selects_anew(frame: DataFrame) -> bool:
+    """Whether `select` on the frame lets less be read, which Spark cannot see to itself."""
+    return "select" in getattr(frame, "_slackwater_methods", ())
+
+
 def _frame(scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, files: pa.Table) -> DataFrame:
     """The frame of the last stage, whose `where` plans the scan anew for everything that was asked so far."""
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument
 from slackwater.predicate.predicate import columns_of, is_understood
@@ -17,10 +18,13 @@ from slackwater.spark.catalog.resolve import parts_of
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.lake.transaction import TransactionTable
 from slackwater.spark.lake.transaction_time import TransactionTime
+from slackwater.spark.read.narrowing import selects_anew
 from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.names import quoted
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.frames import new_view_name, sql_over
 from slackwater.spark.sql.tables import NamedTable, frame_of, named_table, required_table
+from slackwater.sql.needed import needed_columns, renames_columns
 from slackwater.sql.pushed import pushed_conditions
 from slackwater.sql.relations import Block, Relation, blocks_of
 from slackwater.sql.replacements import Replacement, as_view, replaced, without_database
@@ -54,7 +58,7 @@ def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = N
         frames = _frames(spark, block, tables)
         for relation, frame in frames.items():
             view = new_view_name()
-            statement.views[view] = frame
+            statement.views[view] = _selected(frame, text, found, relation)
             changes += as_view(relation, view)
             qualified[relation] = tables[_key(relation)].qualified
     changes += without_database(found, qualified)
@@ -145,6 +149,17 @@ class _Seen:
             return self.named.table.toDF() if self.whole is None else self.whole
         condition = " AND ".join(f"({each})" for each in conditions)
         return self.named.table.where(condition) if self.whole is None else self.whole.where(condition)
+
+
+def _selected(frame: DataFrame, text: str, tokens: Sequence[Token], relation: Relation) -> DataFrame:
+    """The columns that the statement can need, of a frame that reads no others then; where Spark prunes, the frame."""
+    if not selects_anew(frame) or renames_columns(text, relation):
+        return frame
+    needed = needed_columns(tokens, frame.columns)
+    if needed is None:
+        return frame
+    kept = [F.col(quoted(name)) for name in frame.columns if name in needed]
+    return frame.select(*kept or [F.lit(1).alias("__slackwater_row")])
 
 
 def _of_changes(spark: SparkSession, relation: Relation) -> NamedTable:
