@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import slackwater
 from slackwater import Snapshot
+from slackwater.spark.session.modes import with_settings
 from tests.faults import dying_optimize
 from tests.faults.dying_optimize import POINTS
 from tests.spark.services.rearranged import live, made
@@ -57,8 +58,8 @@ def test_a_killed_optimize_is_whole_or_absent_and_the_next_one_ends_it(
     assert len(live(str(path))) == 2
     assert rows(read(spark, path)) == before
     # What the killed one left goes with what was compacted, and nothing else does.
-    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    table.vacuum(0, untracked_hours=0)
+    with with_settings(spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
+        table.vacuum(0, untracked_hours=0)
     assert {file.name for file in data_files(path)} == {file["path"].rpartition("/")[2] for file in live(str(path))}
     assert [name for name in listing(path) if name.startswith(".slackwater-")] == []
     assert rows(read(spark, path)) == before
