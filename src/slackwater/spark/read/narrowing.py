@@ -96,7 +96,8 @@ def narrowing_frame(scan: Plannable) -> DataFrame:
 
 def selects_anew(frame: DataFrame) -> bool:
     """Whether `select` on the frame lets less be read, which Spark cannot see to itself."""
-    return "select" in getattr(frame, "_slackwater_methods", ())
+    # A frame of Connect has a column of any name.
+    return "select" in frame.__dict__.get("_slackwater_methods", ())
 
 
 def _frame(scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, files: pa.Table) -> DataFrame:
