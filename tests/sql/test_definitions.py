@@ -16,7 +16,7 @@ from slackwater.sql.definitions import (
     Identity,
     TableCreation,
     column_of,
-    columns_between,
+    columns_in,
     creation_of,
     paths_of,
     properties_of,
@@ -298,17 +298,17 @@ def test_a_column_that_is_none_is_refused(text: str, message: str) -> None:
         column(text)
 
 
-def test_the_columns_between_two_places_are_read() -> None:
+def test_the_columns_in_parentheses_are_read() -> None:
     read = cursor("ADD COLUMNS (a INT AFTER b, c.d STRING FIRST) x")
     read.expect("ADD", "COLUMNS")
-    first, second = columns_between(read, *read.group_places())
+    first, second = columns_in(read.inner())
     assert (first.after, second.first, second.name.parts) == ("b", True, ("c", "d"))
     assert read.rest() == "x"
 
 
 def test_no_columns_are_no_definitions() -> None:
     read = cursor("()")
-    assert columns_between(read, *read.group_places()) == ()
+    assert columns_in(read.inner()) == ()
     assert paths_of(cursor("()")) == ()
 
 

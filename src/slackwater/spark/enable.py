@@ -25,6 +25,7 @@ from slackwater.spark.session.sessions import (
     answers_for,
     enable_process,
     explained_view,
+    is_delta_by_default,
     opts_out,
     take_back_catalog,
 )
@@ -34,7 +35,6 @@ from slackwater.spark.write.save import save
 _REQUEST = "_slackwater_request"
 _EXTENDED = "_slackwater_extended"
 _ATTENDED = "_slackwater_attended"
-_DEFAULT_SOURCE = "spark.sql.sources.default"
 _extending = threading.RLock()
 
 
@@ -269,9 +269,8 @@ def _wrap(kind: type, name: str, handler: Callable[..., Any]) -> None:
 def _is_delta(self: Any, source: Any) -> bool:
     """Whether `source`, or what the session takes where none is named, is Delta and answered for here."""
     session = _session(self)
-    if source is None:
-        source = session.conf.get(_DEFAULT_SOURCE, None)
-    return isinstance(source, str) and source.lower() == "delta" and answers_for(session)
+    is_delta = is_delta_by_default(session) if source is None else isinstance(source, str) and source.lower() == "delta"
+    return is_delta and answers_for(session)
 
 
 def _wants_delta(self: Any, named: Any) -> bool:

@@ -10,7 +10,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.sql.definitions import (
     ColumnDefinition,
     column_of,
-    columns_between,
+    columns_in,
     paths_of,
     properties_of,
     property_keys,
@@ -200,7 +200,7 @@ def _add(cursor: Cursor) -> Alteration:
 
 def _definitions(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
     if cursor.sees("("):
-        return columns_between(cursor, *cursor.group_places())
+        return columns_in(cursor.inner())
     found = [column_of(cursor)]
     while cursor.takes(","):
         found.append(column_of(cursor))
@@ -219,10 +219,7 @@ def _drop(cursor: Cursor) -> Alteration:
         return DropConstraint(cursor.name("the name of a constraint").parts[-1], if_exists)
     if cursor.sees("("):
         return DropColumns(paths_of(cursor), if_exists)
-    found = [cursor.name("a column").text]
-    while cursor.takes(","):
-        found.append(cursor.name("a column").text)
-    return DropColumns(tuple(found), if_exists)
+    return DropColumns(tuple(cursor.names()), if_exists)
 
 
 def _rename(cursor: Cursor) -> Alteration:
@@ -290,7 +287,7 @@ def _column_change(cursor: Cursor) -> ColumnChange:
 
 def _replace(cursor: Cursor) -> Alteration:
     cursor.expect("COLUMNS")
-    return ReplaceColumns(columns_between(cursor, *cursor.group_places()))
+    return ReplaceColumns(columns_in(cursor.inner()))
 
 
 def _set(cursor: Cursor) -> Alteration:

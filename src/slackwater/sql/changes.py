@@ -133,15 +133,14 @@ def insert_of(cursor: Cursor) -> Insert:
     columns = None
     alias = _insert_alias(cursor)
     if cursor.sees("(") and not _opens_query(cursor):
-        start, stop = cursor.group_places()
-        columns = tuple(_names(cursor, start, stop))
+        columns = tuple(_names(cursor))
     if cursor.takes("BY", "NAME"):
         raise InvalidArgument("INSERT takes a list of columns, or BY NAME, not both")
     where = using = on = None
     if cursor.takes("REPLACE", "WHERE"):
         where = _until_query(cursor)
     elif cursor.takes("REPLACE", "USING"):
-        using = tuple(_names(cursor, *cursor.group_places()))
+        using = tuple(_names(cursor))
     elif cursor.takes("REPLACE", "ON"):
         on = _until_query(cursor)
     query, query_alias = _rows(cursor, common, is_named=on is not None)
@@ -203,12 +202,10 @@ def _opens_query(cursor: Cursor) -> bool:
     return cursor.ahead(offset) in _QUERY and cursor.ahead(offset + 1) not in (",", ")", ".", *_COMPARISONS)
 
 
-def _names(cursor: Cursor, start: int, stop: int) -> list[str]:
-    """The names that commas join, of the tokens between two indexes."""
-    inner = Cursor(cursor.text, cursor.tokens, start, stop)
-    found = [inner.name("a column").text]
-    while inner.takes(","):
-        found.append(inner.name("a column").text)
+def _names(cursor: Cursor, what: str = "(") -> list[str]:
+    """The columns that are named in the parentheses that come next."""
+    inner = cursor.inner(what)
+    found = inner.names()
     inner.done()
     return found
 
@@ -269,10 +266,9 @@ def _clause(cursor: Cursor) -> Clause:
         return Clause(kind, UPDATE, condition, _assignments(cursor, ("WHEN",)))
     if cursor.takes("*"):
         return Clause(kind, INSERT, condition, None)
-    columns = _names(cursor, *cursor.group_places("the columns, or *"))
+    columns = _names(cursor, "the columns, or *")
     cursor.expect("VALUES")
-    start, stop = cursor.group_places()
-    values = split_values(cursor, start, stop)
+    values = _values(cursor.inner())
     if len(values) != len(columns):
         raise InvalidArgument(f"INSERT has {len(columns)} columns and {len(values)} values")
     if len(set(columns)) != len(columns):
@@ -280,9 +276,8 @@ def _clause(cursor: Cursor) -> Clause:
     return Clause(kind, INSERT, condition, dict(zip(columns, values, strict=True)))
 
 
-def split_values(cursor: Cursor, start: int, stop: int) -> list[str]:
-    """The expressions that commas join, of the tokens between two indexes."""
-    inner = Cursor(cursor.text, cursor.tokens, start, stop)
+def _values(inner: Cursor) -> list[str]:
+    """The expressions that commas join, to the end."""
     found = [_some(inner, "a value", ",")]
     while inner.takes(","):
         found.append(_some(inner, "a value", ","))

@@ -79,7 +79,7 @@ def creation_of(cursor: Cursor) -> TableCreation:
         mode = CREATE_IF_NOT_EXISTS
     found: dict[str, object] = {"mode": mode, "table": cursor.name()}
     if cursor.sees("("):
-        found["columns"] = columns_between(cursor, *cursor.group_places())
+        found["columns"] = columns_in(cursor.inner())
     if cursor.takes("LIKE"):
         found["like"] = cursor.name()
     elif cursor.takes("SHALLOW", "CLONE") or cursor.takes("CLONE"):
@@ -101,9 +101,9 @@ def _clause(cursor: Cursor) -> tuple[str, object]:
     if cursor.takes("USING"):
         return "provider", cursor.name("a format").parts[-1].lower()
     if cursor.takes("PARTITIONED", "BY"):
-        return "partitioned_by", columns_between(cursor, *cursor.group_places())
+        return "partitioned_by", columns_in(cursor.inner())
     if cursor.takes("CLUSTER", "BY"):
-        return "clustered_by", () if cursor.takes("NONE") else _paths(cursor)
+        return "clustered_by", () if cursor.takes("NONE") else paths_of(cursor)
     if cursor.takes("TBLPROPERTIES"):
         return "properties", properties_of(cursor)
     if cursor.takes("OPTIONS"):
@@ -129,26 +129,16 @@ def _add(found: dict[str, object], key: str, value: object, of: str) -> None:
     found[key] = value
 
 
-def _paths(cursor: Cursor) -> tuple[str, ...]:
-    start, stop = cursor.group_places()
-    inner = Cursor(cursor.text, cursor.tokens, start, stop)
-    if inner.is_done:
-        return ()
-    found = [inner.name("a column").text]
-    while inner.takes(","):
-        found.append(inner.name("a column").text)
-    inner.done()
-    return tuple(found)
-
-
 def paths_of(cursor: Cursor) -> tuple[str, ...]:
     """The paths of columns in the parentheses that come next."""
-    return _paths(cursor)
+    inner = cursor.inner()
+    found = () if inner.is_done else tuple(inner.names())
+    inner.done()
+    return found
 
 
-def columns_between(cursor: Cursor, start: int, stop: int) -> tuple[ColumnDefinition, ...]:
-    """The definitions of columns that commas join, of the tokens between two indexes."""
-    inner = Cursor(cursor.text, cursor.tokens, start, stop)
+def columns_in(inner: Cursor) -> tuple[ColumnDefinition, ...]:
+    """The definitions of columns that commas join, to the end of the cursor."""
     if inner.is_done:
         return ()
     found = [column_of(inner)]
@@ -242,7 +232,7 @@ def type_of(cursor: Cursor) -> str | None:
 def _identity(cursor: Cursor, always: bool) -> Identity:
     start, step = 1, 1
     if cursor.sees("("):
-        inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places())
+        inner = cursor.inner()
         while not inner.is_done:
             if inner.takes("START", "WITH"):
                 start = _whole(inner)
@@ -264,7 +254,7 @@ def _whole(cursor: Cursor) -> int:
 
 def properties_of(cursor: Cursor) -> dict[str, str]:
     """The pairs in the parentheses that come next: `'a.b' = 'c', d.e = true`."""
-    inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places())
+    inner = cursor.inner()
     found: dict[str, str] = {}
     while not inner.is_done:
         key = property_key(inner)
@@ -287,7 +277,7 @@ def properties_of(cursor: Cursor) -> dict[str, str]:
 
 def property_keys(cursor: Cursor) -> list[str]:
     """The keys in the parentheses that come next."""
-    inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places())
+    inner = cursor.inner()
     found = [property_key(inner)]
     while inner.takes(","):
         found.append(property_key(inner))

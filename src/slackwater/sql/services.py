@@ -53,7 +53,7 @@ def optimize_of(cursor: Cursor) -> Optimize:
     where = _condition(cursor, "ZORDER") if cursor.takes("WHERE") else None
     z_order: tuple[str, ...] = ()
     if cursor.takes("ZORDER", "BY"):
-        z_order = paths_of(cursor) if cursor.sees("(") else _paths(cursor)
+        z_order = paths_of(cursor) if cursor.sees("(") else tuple(cursor.names())
         if not z_order:
             raise InvalidArgument("ZORDER BY needs a column")
     cursor.done()
@@ -65,13 +65,6 @@ def _condition(cursor: Cursor, *ends: str) -> str:
     if not found:
         raise cursor.unexpected("a condition behind WHERE")
     return found
-
-
-def _paths(cursor: Cursor) -> tuple[str, ...]:
-    found = [cursor.name("a column").text]
-    while cursor.takes(","):
-        found.append(cursor.name("a column").text)
-    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -202,7 +195,7 @@ def reorg_of(cursor: Cursor) -> Reorg:
     target = Target(cursor.name().parts)
     where = _condition(cursor, "APPLY") if cursor.takes("WHERE") else None
     cursor.expect("APPLY")
-    inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places("(PURGE)"))
+    inner = cursor.inner("(PURGE)")
     cursor.done()
     if inner.takes("PURGE"):
         inner.done()

@@ -252,6 +252,17 @@ class Cursor:
             self.at += 2
         return self.text[self.tokens[start].start : self.tokens[self.at - 1].end]
 
+    def names(self, what: str = "a column") -> list[str]:
+        """The names that come next, with commas between, in SQL."""
+        found = [self.name(what).text]
+        while self.takes(","):
+            found.append(self.name(what).text)
+        return found
+
+    def inner(self, what: str = "(") -> Cursor:
+        """A cursor over what stands between the parentheses that come next; steps behind them."""
+        return Cursor(self.text, self.tokens, *self.group_places(what))
+
     def group(self, what: str = "(") -> str:
         """What stands between the parentheses that come next."""
         start, stop = self.group_places(what)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.spark.catalog.session_catalog import SPARK_CATALOG
 from slackwater.spark.session.modes import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SPARK_CATALOG = "spark_catalog"
 _known: dict[str, SessionNames] = {}
 _lock = threading.Lock()
 
@@ -54,6 +54,10 @@ class AttachedLake(Protocol):
         """Where the table `name` is."""
         ...
 
+    def transaction(self, *args: Any, **kwargs: Any) -> Any:
+        """A transaction of its tables, not begun."""
+        ...
+
     def as_of(self, timestamp: str) -> Any:
         """All tables as they were at a time."""
         ...
@@ -67,13 +71,21 @@ class SessionNames:
     current: str | None = None
     transaction: AttachedTransaction | None = None
     transaction_lake: AttachedLake | None = None
-    settings: dict[str, str] = field(default_factory=dict)
-    """What SET TRANSACTION said of the next one: `isolation`, `control`, and `writes` with commas between."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What SET TRANSACTION said of the next one: arguments of `Lake.transaction`."""
 
     @staticmethod
     def of(spark: SparkSession) -> SessionNames:
         """Those of `spark`; empty ones where nothing was attached to it."""
         return _known.get(session_key(spark), _NOTHING) if _known else _NOTHING
+
+    def drop(self, lake: AttachedLake) -> None:
+        """Forget all names of `lake`."""
+        gone = [name for name, known in self.lakes.items() if known is lake]
+        for name in gone:
+            del self.lakes[name]
+        if self.current in gone:
+            self.current = None
 
     def lake(self, name: str) -> AttachedLake | None:
         """The lake that is attached as `name`, in any case."""
@@ -104,8 +116,8 @@ def attach(spark: SparkSession, lake: AttachedLake, name: str) -> None:
     """Let `name` stand for `lake` in SQL and names of the session. Raises InvalidArgument for a name that is taken."""
     if not isinstance(name, str) or not name or "." in name or "`" in name:
         raise InvalidArgument(f"a lake is attached by a name without dots and quotes, found {name!r}")
-    if name.lower() == _SPARK_CATALOG:
-        raise InvalidArgument(f"{_SPARK_CATALOG} is the name of Spark's own catalog: attach the lake by another one")
+    if name.lower() == SPARK_CATALOG:
+        raise InvalidArgument(f"{SPARK_CATALOG} is the name of Spark's own catalog: attach the lake by another one")
     with _lock:
         names = _known.setdefault(session_key(spark), SessionNames())
         there = names.lake(name)
@@ -120,13 +132,9 @@ def detach(spark: SparkSession, lake: AttachedLake) -> None:
         names = _known.get(session_key(spark))
         if names is None:
             return
-        gone = [name for name, known in names.lakes.items() if known is lake]
-        if gone and names.open_transaction is not None and names.transaction_lake is lake:
+        if names.open_transaction is not None and names.transaction_lake is lake:
             raise OperationNotAllowed("a transaction of the lake is open in this session: COMMIT or ROLLBACK first")
-        for name in gone:
-            del names.lakes[name]
-        if names.current in gone:
-            names.current = None
+        names.drop(lake)
         if not names.lakes:
             del _known[session_key(spark)]
 
@@ -139,10 +147,6 @@ def forget(lake: AttachedLake) -> None:
                 if names.open_transaction is not None:
                     names.open_transaction.rollback()
                 names.transaction = names.transaction_lake = None
-            gone = [name for name, known in names.lakes.items() if known is lake]
-            for name in gone:
-                del names.lakes[name]
-            if names.current in gone:
-                names.current = None
+            names.drop(lake)
             if not names.lakes:
                 del _known[key]

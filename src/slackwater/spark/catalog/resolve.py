@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from slackwater.errors import InvalidArgument, TableNotFound
 from slackwater.spark.catalog.attached import AttachedLake, AttachedTransaction, SessionNames
 from slackwater.spark.catalog.provider import register_provider
-from slackwater.spark.catalog.session_catalog import CatalogEntry, entry_of
+from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, CatalogEntry, entry_of
 from slackwater.sql.tokens import Cursor, tokens_of
 
 
@@ -93,7 +93,7 @@ def lake_name_of(spark: SparkSession, parts: Sequence[str], is_new: bool = False
     current = names.current_lake
     if len(parts) > 1 and (lake := names.lake(parts[0])) is not None:
         attached, name = parts[0].lower(), ".".join(parts[1:])
-    elif current is None or names.current is None or parts[0].lower() == "spark_catalog":
+    elif current is None or names.current is None or parts[0].lower() == SPARK_CATALOG:
         return None
     else:
         entry = None if is_new or len(parts) > 1 else entry_of(spark, parts)

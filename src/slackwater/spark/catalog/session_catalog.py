@@ -1,10 +1,11 @@
-"""Spark's own catalog, as a session sees it: what a name stands for there, and where tables are by default."""
+"""Spark's own catalog, as a session sees it: what a name stands for there."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +15,7 @@ from slackwater.spark.session.names import quoted
 from slackwater.sql.parameters import text_literal
 
 SPARK_CATALOG = "spark_catalog"
-_LINE = re.compile(r"(?m)^(Provider|Location|Type|Comment): ?(.*)$")
+_LINE = re.compile(r"(?m)^(Provider|Location|Type): ?(.*)$")
 _MISSING = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "NO_SUCH_DATABASE")
 _GLOBAL = "global_temp"
 
@@ -40,10 +41,10 @@ class CatalogEntry:
         return ".".join(quoted(part) for part in (SPARK_CATALOG, *self.parts))
 
 
-def plain_sql(spark: SparkSession, text: str) -> DataFrame:
-    """`spark.sql(text)` as Spark has it."""
-    method = type(spark).sql
-    frame: DataFrame = getattr(method, "__wrapped__", method)(spark, text)
+def plain_sql(spark: SparkSession, text: str, args: Any = None) -> DataFrame:
+    """`spark.sql(text, args)` as Spark has it."""
+    method: Any = type(spark).sql
+    frame: DataFrame = getattr(method, "__wrapped__", method)(spark, text, args)
     return frame
 
 
@@ -57,13 +58,6 @@ def entry_of(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
     if len(given) > 2 or (len(given) == 2 and given[0].lower() == _GLOBAL):
         return None
     return _by_statement(spark, given) if is_connect(spark) else _by_catalog(spark, given)
-
-
-def database_location(spark: SparkSession, database: str | None) -> str:
-    """Where managed tables of the database are, by default of the current one."""
-    name = current_database(spark) if database is None else database
-    rows = plain_sql(spark, f"DESCRIBE DATABASE {quoted(SPARK_CATALOG)}.{quoted(name)}").collect()
-    return next(str(row[1]) for row in rows if str(row[0]).lower() == "location")
 
 
 def current_database(spark: SparkSession) -> str:

@@ -13,11 +13,10 @@ from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.spark.catalog.named import save_as_table
 from slackwater.spark.catalog.resolve import known_parts, lake_name_of, parts_of, path_of, resolve
 from slackwater.spark.session.modes import frame_of_writer
-from slackwater.spark.session.sessions import answers_for
+from slackwater.spark.session.sessions import answers_for, is_delta_by_default
 from slackwater.spark.sql.tables import NamedTable, named_table
 
 _REQUEST = "_slackwater_write_to"
-_DEFAULT_SOURCE = "spark.sql.sources.default"
 _COLUMN_TEXT = "Column<'"
 
 
@@ -107,7 +106,7 @@ def _creates_delta(spark: SparkSession, request: _Request, parts: tuple[str, ...
         return request.provider == "delta"
     if path_of(parts) is not None or lake_name_of(spark, parts, is_new=True) is not None:
         return True
-    return (spark.conf.get(_DEFAULT_SOURCE, None) or "").lower() == "delta"
+    return is_delta_by_default(spark)
 
 
 def _create(frame: DataFrame, request: _Request, what: str) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ENABLED = "spark.slackwater.enabled"
+_DEFAULT_SOURCE = "spark.sql.sources.default"
 _CATALOG = "spark.sql.catalog.spark_catalog"
 _DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 # How Spark says that a statement is to change rows of what is no table.
@@ -33,6 +34,11 @@ def enable_process() -> None:
 def answers_for(spark: SparkSession) -> bool:
     """Whether `format("delta")` of the session is Slackwater's. Raises InvalidArgument as `opts_out`."""
     return _process.is_set() and not opts_out(spark)
+
+
+def is_delta_by_default(spark: SparkSession) -> bool:
+    """Whether the session means Delta where no format is named."""
+    return (spark.conf.get(_DEFAULT_SOURCE, None) or "").lower() == "delta"
 
 
 def opts_out(spark: SparkSession) -> bool:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
@@ -31,22 +31,24 @@ _WHOLE = "SELECT * FROM "
 
 def delete(statement: Statement) -> DataFrame | None:
     """`DELETE FROM t [WHERE …]`, with sub-queries where wanted; one row, `num_affected_rows`."""
-    if named_target(statement, "DELETE", "FROM") is None:
+    target = named_target(statement, "DELETE", "FROM")
+    if target is None:
         return None
     statement = statement.on_delta()
     change = parsed.delete_of(statement.cursor())
-    named = _target(statement.spark, change.table.parts, change.alias)
+    named = _aliased(target, change.alias)
     with _condition(statement, change.condition) as condition:
         return affected(statement.spark, named.table._delete(condition))
 
 
 def update(statement: Statement) -> DataFrame | None:
     """`UPDATE t SET … [WHERE …]`, with sub-queries in WHERE where wanted; one row, `num_affected_rows`."""
-    if named_target(statement, "UPDATE") is None:
+    target = named_target(statement, "UPDATE")
+    if target is None:
         return None
     statement = statement.on_delta()
     change = parsed.update_of(statement.cursor())
-    named = _target(statement.spark, change.table.parts, change.alias)
+    named = _aliased(target, change.alias)
     with _condition(statement, change.condition) as condition:
         return affected(statement.spark, named.table._update(condition, change.values))
 
@@ -54,11 +56,12 @@ def update(statement: Statement) -> DataFrame | None:
 def merge(statement: Statement) -> DataFrame | None:
     """`MERGE INTO t USING … ON … WHEN …`; one row, MERGE_RESULT."""
     start = ("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO")
-    if named_target(statement, *start) is None and named_target(statement, "MERGE", "INTO") is None:
+    target = named_target(statement, *start) or named_target(statement, "MERGE", "INTO")
+    if target is None:
         return None
     statement = statement.on_delta()
     change = parsed.merge_of(statement.cursor())
-    named = _target(statement.spark, change.table.parts, change.alias)
+    named = _aliased(target, change.alias)
     source = statement.query(_WHOLE + change.source)
     alias = _source_alias(change.source)
     builder = named.table.merge(source.alias(alias) if alias else source, change.condition)
@@ -69,11 +72,12 @@ def merge(statement: Statement) -> DataFrame | None:
 
 def truncate(statement: Statement) -> DataFrame | None:
     """`TRUNCATE TABLE t`: no row is left."""
-    if named_target(statement, "TRUNCATE", "TABLE") is None:
+    named = named_target(statement, "TRUNCATE", "TABLE")
+    if named is None:
         return None
     cursor = statement.cursor()
     cursor.expect("TRUNCATE", "TABLE")
-    named = _target(statement.spark, cursor.name().parts, None)
+    cursor.name()
     if cursor.sees("PARTITION"):
         raise UnsupportedFeature("TRUNCATE TABLE … PARTITION: use DELETE FROM … WHERE")
     cursor.done()
@@ -93,10 +97,11 @@ def insert(statement: Statement) -> DataFrame | None:
         return None
     cursor.takes("TABLE")
     name = name_at(cursor.tokens, cursor.at)
-    if name is None or named_table(statement.spark, name.parts) is None:
+    named = None if name is None else named_table(statement.spark, name.parts)
+    if named is None:
         return None
     statement = statement.on_delta()
-    _Insert(statement, parsed.insert_of(statement.cursor())).run()
+    _Insert(statement, named, parsed.insert_of(statement.cursor())).run()
     return nothing(statement.spark)
 
 
@@ -109,10 +114,8 @@ def named_target(statement: Statement, *words: str) -> NamedTable | None:
     return None if name is None else named_table(statement.spark, name.parts)
 
 
-def _target(spark: SparkSession, parts: Sequence[str], alias: str | None) -> NamedTable:
-    named = named_table(spark, parts)
-    if named is None:
-        raise InvalidArgument(f"{'.'.join(parts)} is no Delta table any more")
+def _aliased(named: NamedTable, alias: str | None) -> NamedTable:
+    """The table under the name by which the statement qualifies its columns."""
     return replace(named, table=named.table.alias(alias or named.alias))
 
 
@@ -159,21 +162,21 @@ def _with_clause(builder: Any, clause: parsed.Clause) -> Any:
 class _Insert:
     """One INSERT: the columns that its rows have, and how they get into the table."""
 
-    def __init__(self, statement: Statement, given: parsed.Insert) -> None:
+    def __init__(self, statement: Statement, named: NamedTable, given: parsed.Insert) -> None:
         self._statement = statement
         self._given = given
-        self._named = _target(statement.spark, given.table.parts, None)
-        snapshot = self._named.table._snapshot()
+        self._named = named
+        snapshot = named.table._snapshot()
         self._schema: StructType = snapshot.schema
         self._rules = row_rules(snapshot.configuration)
         self._partitions = partition_values(given.partition, snapshot.metadata.partition_columns)
 
     def run(self) -> None:
         given = self._given
-        options: dict[str, Any] = {"mergeSchema": "true"} if given.evolves else {}
-        frame = self._rows()
         if given.replace_using is not None or given.replace_on is not None:
             raise UnsupportedFeature("INSERT … REPLACE USING and REPLACE ON: use MERGE, or REPLACE WHERE")
+        options: dict[str, Any] = {"mergeSchema": "true"} if given.evolves else {}
+        frame = self._rows()
         if given.replace_where is not None:
             options["replaceWhere"] = given.replace_where
         elif given.overwrites and any(value is not None for value in self._partitions.values()):

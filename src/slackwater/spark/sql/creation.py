@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -14,11 +15,12 @@ from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.registration import put_down, take_out
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_of
 from slackwater.spark.catalog.session_catalog import entry_of, plain_sql
+from slackwater.spark.session.sessions import is_delta_by_default
 from slackwater.spark.session.types import to_spark_schema
-from slackwater.spark.sql.query import rewritten
+from slackwater.spark.sql.query import names_delta_tables
 from slackwater.spark.sql.results import nothing
 from slackwater.spark.sql.statement import Statement
-from slackwater.spark.sql.tables import NamedTable, clone_source, named_table, required_table
+from slackwater.spark.sql.tables import CloneTo, NamedTable, clone_source, named_table, required_table
 from slackwater.spark.table.builder import (
     CREATE,
     CREATE_IF_NOT_EXISTS,
@@ -31,9 +33,8 @@ from slackwater.spark.table.table import DeltaTable
 from slackwater.spark.write.save import save
 from slackwater.sql import definitions as parsed
 from slackwater.sql.definitions import ColumnDefinition, TableCreation, creation_of
-from slackwater.sql.tokens import SqlName, name_at
+from slackwater.sql.tokens import name_at
 
-_DEFAULT_SOURCE = "spark.sql.sources.default"
 _MODES = {
     parsed.CREATE: CREATE,
     parsed.CREATE_IF_NOT_EXISTS: CREATE_IF_NOT_EXISTS,
@@ -80,7 +81,7 @@ def _is_delta(spark: SparkSession, given: TableCreation) -> bool:
         return True
     if given.like is not None:
         return named_table(spark, given.like.parts) is not None
-    return (spark.conf.get(_DEFAULT_SOURCE, None) or "").lower() == "delta" and given.refused is None
+    return is_delta_by_default(spark) and given.refused is None
 
 
 class _Creation:
@@ -147,20 +148,33 @@ class _Creation:
         """The table itself, at its place."""
         given = self._given
         if given.clones is not None:
-            return self._cloned(given.clones, location)
+            return self._cloned(location)
         if given.query is not None:
-            self._written(self._statement.query(given.query), location)
+            self._written(self._rows, location)
             return nothing(self._spark)
         self._builder().location(location).execute()
         return nothing(self._spark)
+
+    @cached_property
+    def _rows(self) -> DataFrame:
+        """What AS a query gives: for its columns and its rows it is planned once."""
+        return self._statement.query(self._given.query or "")
+
+    @cached_property
+    def _source(self) -> tuple[CloneTo, spark_types.StructType]:
+        """What is cloned, as it was when the statement began, and its columns."""
+        source = self._given.clones
+        if source is None:
+            raise InvalidArgument(f"{self._given.table.text} clones nothing")
+        return clone_source(self._spark, source.parts, self._given.clones_travel)
 
     def _shown_schema(self) -> spark_types.StructType:
         """The columns that the catalog is told."""
         given = self._given
         if given.query is not None:
-            return self._statement.query(given.query).schema
+            return self._rows.schema
         if given.clones is not None:
-            return clone_source(self._spark, given.clones.parts, given.clones_travel)[1]
+            return self._source[1]
         return to_spark_schema(self._builder()._schema)
 
     def _builder(self) -> DeltaTableBuilder[DeltaTable]:
@@ -205,12 +219,12 @@ class _Creation:
         if given.comment is not None:
             DeltaTable.forPath(self._spark, location)._set_description(given.comment)
 
-    def _cloned(self, source: SqlName, location: str) -> DataFrame:
+    def _cloned(self, location: str) -> DataFrame:
         given = self._given
         replaces = given.mode in (parsed.REPLACE, parsed.CREATE_OR_REPLACE)
         if given.mode == parsed.CREATE_IF_NOT_EXISTS and DeltaTable.isDeltaTable(self._spark, location):
             return nothing(self._spark)
-        clone, _ = clone_source(self._spark, source.parts, given.clones_travel)
+        clone, _ = self._source
         clone(location, replaces, given.properties)
         return nothing(self._spark)
 
@@ -228,7 +242,7 @@ class _Creation:
             if given.mode == parsed.CREATE_IF_NOT_EXISTS:
                 return nothing(self._spark)
             raise TableAlreadyExists(f"the lake {name.attached} has a table {name.name} already")
-        frame = None if given.query is None else self._statement.query(given.query)
+        frame = None if given.query is None else self._rows
         builder = self._builder()
         schema = builder._schema if frame is None else frame.schema
         lake: Any = name.lake
@@ -309,8 +323,7 @@ def create_view(statement: Statement) -> DataFrame | None:
     is_temporary = cursor.takes_one("TEMP", "TEMPORARY") is not None
     if cursor.ahead() == "TABLE" or not cursor.takes("VIEW"):
         return keep_text(statement)
-    found = rewritten(statement.spark, statement.text, statement.tokens)
-    if found is None or not found.views:
+    if not names_delta_tables(statement.spark, statement.text, statement.tokens):
         return None
     if not is_temporary:
         raise UnsupportedFeature(
@@ -321,7 +334,7 @@ def create_view(statement: Statement) -> DataFrame | None:
     name = cursor.name("the name of a view").parts[-1]
     names = []
     if cursor.sees("("):
-        names = [column.name.parts[-1] for column in parsed.columns_between(cursor, *cursor.group_places())]
+        names = [column.name.parts[-1] for column in parsed.columns_in(cursor.inner())]
     if cursor.takes("COMMENT"):
         cursor.literal()
     cursor.expect("AS")
@@ -341,8 +354,7 @@ def keep_text(statement: Statement) -> DataFrame | None:
     """Functions, altered views and all else whose text Spark keeps to run it later: refused over Delta tables."""
     if statement.first in ("CREATE", "ALTER") and not {"FUNCTION", "VIEW"} & {t.upper for t in statement.tokens[:6]}:
         return None
-    found = rewritten(statement.spark, statement.text, statement.tokens)
-    if found is None or not found.views:
+    if not names_delta_tables(statement.spark, statement.text, statement.tokens):
         return None
     raise UnsupportedFeature(
         f"{statement.first} …: Spark keeps the text of this, and cannot read the Delta tables that it names later: "
@@ -367,8 +379,7 @@ def cache_table(statement: Statement) -> DataFrame | None:
             f"CACHE TABLE {name.text}: a Delta table has newer versions: cache a query, CACHE TABLE a_name AS …"
         )
     query = cursor.rest()
-    found = rewritten(statement.spark, query)
-    if found is None or not found.views:
+    if not names_delta_tables(statement.spark, query):
         return None
     statement.on_delta().query(query).createOrReplaceTempView(name.text)
     return plain_sql(statement.spark, f"CACHE {'LAZY ' if is_lazy else ''}TABLE {name.text}{options}")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,14 +20,6 @@ _numbers = itertools.count(1)
 def new_view_name() -> str:
     """A name for a view that no other has."""
     return f"{_PREFIX}{next(_numbers)}"
-
-
-@dataclass(frozen=True)
-class Given:
-    """What `spark.sql` was given besides the text: values of parameters, and frames that `{name}` stands for."""
-
-    args: Mapping[str, Any] | Sequence[Any] | None = None
-    frames: Mapping[str, Any] | None = None
 
 
 @contextmanager
@@ -61,9 +52,7 @@ def sql_over(spark: SparkSession, text: str, views: Mapping[str, DataFrame], arg
     if is_connect(spark):
         return _connect_sql(spark, text, views, args)
     with session_views(spark, views):
-        method: Any = type(spark).sql
-        frame: DataFrame = getattr(method, "__wrapped__", method)(spark, text, args)
-        return frame
+        return plain_sql(spark, text, args)
 
 
 @contextmanager

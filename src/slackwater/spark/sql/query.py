@@ -48,8 +48,7 @@ def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = N
         return None
     blocks = blocks_of(text, found)
     tables = _tables(spark, blocks)
-    transaction = SessionNames.of(spark).open_transaction
-    if not tables and transaction is None:
+    if not tables and SessionNames.of(spark).open_transaction is None:
         return None
     statement = Rewritten(text)
     changes: list[Replacement] = []
@@ -62,19 +61,27 @@ def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = N
             changes += as_view(relation, view)
             qualified[relation] = tables[_key(relation)].qualified
     changes += without_database(found, qualified)
-    statement.text = replaced(text, changes)
-    if transaction is not None:
-        # Whatever else the statement reads, there is one time in it.
-        statement.text = TransactionTime(transaction).in_text(statement.text, ())  # type: ignore[arg-type]
+    # Whatever else the statement reads, there is one time in it.
+    statement.text = at_transaction_time(spark, replaced(text, changes))
     return statement
 
 
-def query_frame(
-    spark: SparkSession, text: str, views: Mapping[str, DataFrame] | None = None, args: Any = None
-) -> DataFrame:
+def names_delta_tables(spark: SparkSession, text: str, tokens: Sequence[Token] | None = None) -> bool:
+    """Whether the queries of the statement name a Delta table, which is not opened for that."""
+    found = tokens_of(text) if tokens is None else tokens
+    return found is not None and bool(_tables(spark, blocks_of(text, found)))
+
+
+def at_transaction_time(spark: SparkSession, text: str) -> str:
+    """`text` with the time of the session's transaction where it asks for the time; as it is where none is open."""
+    transaction = SessionNames.of(spark).open_transaction
+    return text if transaction is None else TransactionTime(transaction).in_text(text, ())  # type: ignore[arg-type]
+
+
+def query_frame(spark: SparkSession, text: str, views: Mapping[str, DataFrame] | None = None) -> DataFrame:
     """What a query gives, over Delta tables and all else that Spark knows; `views` are known in it besides."""
     found = rewritten(spark, text) or Rewritten(text)
-    return sql_over(spark, found.text, {**(views or {}), **found.views}, args)
+    return sql_over(spark, found.text, {**(views or {}), **found.views})
 
 
 def _tables(spark: SparkSession, blocks: Sequence[Block]) -> dict[tuple[str, ...], NamedTable]:

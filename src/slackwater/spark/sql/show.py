@@ -71,7 +71,7 @@ def properties(statement: Statement) -> DataFrame | None:
     if not cursor.sees("("):
         cursor.done()
         return pairs(statement.spark, known)
-    inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places())
+    inner = cursor.inner()
     key = property_key(inner)
     inner.done()
     missing = f"Table {catalog_name(named) or named.place.shown} does not have property: {key}"

@@ -8,9 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.spark.catalog.attached import SessionNames
-from slackwater.spark.lake.transaction_time import TransactionTime
-from slackwater.spark.sql.query import query_frame
+from slackwater.spark.sql.query import at_transaction_time, query_frame
 from slackwater.sql.parameters import with_literals
 from slackwater.sql.tokens import Cursor, Token, tokens_of
 
@@ -40,11 +38,8 @@ class Statement:
         In a transaction the time that it asks for is the transaction's. Raises InvalidArgument for a parameter that
         is no plain value.
         """
-        transaction = SessionNames.of(self.spark).open_transaction
         with_values = self.with_values()
-        if transaction is None:
-            return with_values
-        return with_values._as(TransactionTime(transaction).in_text(with_values.text, ()))  # type: ignore[arg-type]
+        return with_values._as(at_transaction_time(self.spark, with_values.text))
 
     def with_values(self) -> Statement:
         """The same with its parameters as literals. Raises InvalidArgument for one that is no plain value."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
@@ -10,7 +12,7 @@ from slackwater.spark.catalog.resolve import lake_name_of
 from slackwater.spark.sql.results import nothing
 from slackwater.spark.sql.statement import Statement
 from slackwater.sql.parameters import with_literals
-from slackwater.sql.tokens import Cursor
+from slackwater.sql.tokens import Cursor, SqlName
 
 _CONTROL = ("OPTIMISTIC", "LOCKING")
 _ENDED_BY_ERROR = "a statement of the transaction failed, and it was rolled back: nothing of it was committed"
@@ -36,11 +38,10 @@ def set_catalog(statement: Statement) -> DataFrame | None:
     return _chosen(statement.spark, cursor.name("the name of a lake"))
 
 
-def _chosen(spark: SparkSession, name: object) -> DataFrame | None:
-    parts = name.parts  # type: ignore[attr-defined]
+def _chosen(spark: SparkSession, name: SqlName) -> DataFrame | None:
     names = SessionNames.of(spark)
-    if len(parts) == 1 and names.lake(parts[0]) is not None:
-        names.current = parts[0].lower()
+    if len(name.parts) == 1 and names.lake(name.parts[0]) is not None:
+        names.current = name.parts[0].lower()
         return nothing(spark)
     names.current = None
     return None
@@ -87,10 +88,7 @@ def _begin(statement: Statement, cursor: Cursor) -> None:
     lake = _lake_of(names, cursor)
     cursor.done()
     settings, names.settings = dict(names.settings), {}
-    writes = settings.pop("writes", None)
-    begun = lake.transaction(  # type: ignore[attr-defined]
-        statement.spark, writes=None if writes is None else writes.split(","), **settings
-    )
+    begun = lake.transaction(statement.spark, **settings)
     begun.__enter__()
     names.transaction, names.transaction_lake = begun, lake
 
@@ -159,7 +157,7 @@ def set_transaction(statement: Statement) -> DataFrame | None:
         raise InvalidArgument("SET TRANSACTION is about a lake's transactions: attach one, lake.attach(spark, 'lake')")
     if names.open_transaction is not None:
         raise OperationNotAllowed("a transaction is open: SET TRANSACTION goes before BEGIN TRANSACTION")
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     while not cursor.is_done:
         cursor.takes(",")
         if cursor.takes("ISOLATION", "LEVEL"):
@@ -174,11 +172,11 @@ def set_transaction(statement: Statement) -> DataFrame | None:
             found["control"] = control.lower()
         else:
             cursor.expect("WRITES")
-            inner = Cursor(cursor.text, cursor.tokens, *cursor.group_places())
+            inner = cursor.inner()
             tables = [_table_name(statement, inner)]
             while inner.takes(","):
                 tables.append(_table_name(statement, inner))
-            found["writes"] = ",".join(tables)
+            found["writes"] = tables
     names.settings |= found
     return nothing(statement.spark)
 
