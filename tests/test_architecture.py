@@ -27,6 +27,7 @@ LAYERS = (
     "owner.api",
     "log",
     "scan",
+    "streams",
     "transaction",
     "maintenance",
     "owner",

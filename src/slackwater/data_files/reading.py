@@ -34,8 +34,9 @@ UNREADABLE = (ValueError, pa.ArrowException, OSError)
 class Split:
     """The row groups of the file at `place` that begin in bytes `start` to `end`; None is the file's end.
 
-    `place` is as `file_place` gives it. `deleted`: the indexes of rows in the file that are left out. `constants`: the
-    values of further columns, one of each for all rows. `size_bytes`: the file's size, where the log says it.
+    `place` is as `file_place` gives it. `deleted`: the indexes of rows in the file that are left out; `only`: those of
+    the rows that are read, where it is not all. `constants`: the values of further columns, one of each for all rows.
+    `size_bytes`: the file's size, where the log says it.
     """
 
     place: str
@@ -44,6 +45,7 @@ class Split:
     deleted: BitMap64 | None = None
     constants: Mapping[str, pa.Scalar] = field(default_factory=dict)
     size_bytes: int | None = None
+    only: BitMap64 | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,10 @@ def _groups(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator[_F
     groups = file.footer.row_groups
     may_match = wanted.matching.may_match(file.footer) if wanted.matching else [True] * len(groups)
     deleted = np.array([] if split.deleted is None else split.deleted.to_array(), np.uint64)
+    if split.only is not None:
+        others = np.ones(sum(group.num_rows for group in groups), bool)
+        others[np.array(split.only.to_array(), np.int64)] = False
+        deleted = np.union1d(deleted, np.flatnonzero(others).astype(np.uint64))
     first = 0
     for number, group in enumerate(groups):
         if may_match[number] and _begins_in(group, split, number):

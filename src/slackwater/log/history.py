@@ -103,6 +103,19 @@ class CommitHistory:
                 error_class="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
             )
 
+    def version_from(self, timestamp_ms: int, latest: int, allow_after_last_commit: bool = False) -> int:
+        """The first version in the log that was committed at `timestamp_ms` or later; `latest` is the newest.
+
+        The version that comes next where there is none. Raises TimestampOutOfRange for a time after the last commit,
+        unless `allow_after_last_commit`.
+        """
+        for version in self.versions:
+            if self.timestamp_ms(version) >= timestamp_ms:
+                return version
+        if not allow_after_last_commit:
+            self.require_not_after_last_commit(timestamp_ms, latest)
+        return latest + 1
+
     def entries(self, limit: int | None = None) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
         """(version, timestamp in ms, commitInfo) of every commit in the log, newest first; commitInfo may be empty."""
         for version in sorted(self._commits, reverse=True)[: limit if limit is not None else None]:

@@ -70,9 +70,7 @@ class Snapshot(LogSnapshot):
     @cached_property
     def physical_paths(self) -> Mapping[Path, Path]:
         """From the path of every column by display names to its path in files; empty without column mapping."""
-        if self.column_mapping_mode == NONE:
-            return {}
-        return dict(_paths(self.schema, self.column_mapping_mode, (), ()))
+        return physical_paths(self.schema, self.column_mapping_mode)
 
     def _stats_columns(self, data_columns: Sequence[Path]) -> list[str]:
         physical = [".".join(self.physical_paths.get(path, path)) for path in data_columns]
@@ -80,6 +78,11 @@ class Snapshot(LogSnapshot):
             f"stats_parsed.{group}.{path}" for group in ("minValues", "maxValues", "nullCount") for path in physical
         ]
         return ["stats", "stats_parsed.numRecords", "stats_parsed.tightBounds", *parsed]
+
+
+def physical_paths(schema: StructType, mode: str) -> Mapping[Path, Path]:
+    """From the path of every column of `schema` to its path in files; empty without column mapping."""
+    return {} if mode == NONE else dict(_paths(schema, mode, (), ()))
 
 
 def _paths(data_type: DataType, mode: str, logical: Path, physical: Path) -> list[tuple[Path, Path]]:

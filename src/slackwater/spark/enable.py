@@ -19,20 +19,29 @@ from slackwater.spark.catalog.named import insert_into, save_as_table, table_exi
 from slackwater.spark.catalog.write_to import extend_writer
 from slackwater.spark.lake.lake import Lake
 from slackwater.spark.read.load import load
+from slackwater.spark.requests import (
+    Request,
+    given_path,
+    remember_requests,
+    request_of,
+    require_no_schema,
+    session_of,
+    wants_delta,
+    wrap,
+)
 from slackwater.spark.session.modes import frame_of_writer, is_connect
 from slackwater.spark.session.sessions import (
     ENABLED,
     answers_for,
     enable_process,
     explained_view,
-    is_delta_by_default,
     opts_out,
     take_back_catalog,
 )
 from slackwater.spark.sql.run import run
+from slackwater.spark.streams.reader import extend_stream_reader
 from slackwater.spark.write.save import save
 
-_REQUEST = "_slackwater_request"
 _EXTENDED = "_slackwater_extended"
 _ATTENDED = "_slackwater_attended"
 _extending = threading.RLock()
@@ -89,8 +98,10 @@ def _is_builder(given: Any) -> bool:
 def _extend_process() -> None:
     """Extend PySpark's classes, those of Connect where they are imported; sessions that come later see to the rest."""
     from pyspark.sql import catalog, readwriter
+    from pyspark.sql.streaming import readwriter as streaming
 
     with _extending:
+        extend_stream_reader(streaming.DataStreamReader)
         _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter, readwriter.DataFrameWriterV2)
         _extend_sessions(SparkSession, catalog.Catalog)
         if "pyspark.sql.connect.session" in sys.modules:
@@ -105,9 +116,10 @@ def _extend_connect() -> None:
     with _extending:
         _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter, readwriter.DataFrameWriterV2)
         _extend_sessions(session.SparkSession, catalog.Catalog)
+        extend_stream_reader(streaming.DataStreamReader)
         if not streaming.DataStreamWriter.__dict__.get(_EXTENDED):
             setattr(streaming.DataStreamWriter, _EXTENDED, True)
-            _wrap(streaming.DataStreamWriter, "foreachBatch", _foreach_batch)
+            wrap(streaming.DataStreamWriter, "foreachBatch", _foreach_batch)
 
 
 def _extend_sessions(session: Any, catalog: type) -> None:
@@ -119,10 +131,10 @@ def _extend_sessions(session: Any, catalog: type) -> None:
         for name in names:
             # Releases of PySpark differ in what there is.
             if hasattr(kind, name):
-                _wrap(kind, name, _new_session)
-    _wrap(session, "sql", _sql)
-    _wrap(session, "table", _table)
-    _wrap(catalog, "tableExists", _table_exists)
+                wrap(kind, name, _new_session)
+    wrap(session, "sql", _sql)
+    wrap(session, "table", _table)
+    wrap(catalog, "tableExists", _table_exists)
 
 
 def _new_session(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -145,9 +157,9 @@ def _table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # n
 
 
 def _read_table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # noqa: N803  (the name PySpark has)
-    session = _session(self)
+    session = session_of(self)
     is_ours = isinstance(tableName, str) and answers_for(session)
-    frame = table_frame(session, tableName, _request(self).options) if is_ours else None
+    frame = table_frame(session, tableName, request_of(self).options) if is_ours else None
     return original(tableName) if frame is None else frame
 
 
@@ -157,11 +169,11 @@ def _insert_into(
     tableName: str,  # noqa: N803  (the name PySpark has)
     overwrite: bool | None = None,
 ) -> None:
-    request = _request(self)
+    request = request_of(self)
     overwrites = request.mode.lower() == "overwrite" if overwrite is None else bool(overwrite)
     if (
         not isinstance(tableName, str)
-        or not answers_for(_session(self))
+        or not answers_for(session_of(self))
         or not insert_into(frame_of_writer(self), tableName, overwrites, request.options)
     ):
         original(tableName, overwrite)
@@ -209,111 +221,40 @@ def _enabling(func: Callable[..., None]) -> Callable[..., None]:
     return enabled
 
 
-class _Request:
-    """What was asked of one reader or writer so far."""
-
-    def __init__(self) -> None:
-        self.is_delta: bool | None = None
-        self.options: dict[str, Any] = {}
-        self.schema: Any = None
-        self.mode = "error"
-        self.partition_by: list[str] = []
-        self.cluster_by: list[str] = []
-        self.buckets: str | None = None
-
-
-def _request(reader: Any) -> _Request:
-    found = reader.__dict__.get(_REQUEST)
-    if found is None:
-        found = reader.__dict__[_REQUEST] = _Request()
-    return found  # type: ignore[no-any-return]
-
-
-def _session(reader: Any) -> Any:
-    # A reader of Connect calls its session the client.
-    return reader.__dict__.get("_spark") or reader.__dict__.get("_client")
-
-
 def _extend(reader: type, writer: type, writer_by_name: type) -> None:
     if reader.__dict__.get(_EXTENDED):
         return
-    extend_writer(writer_by_name, _wrap)
+    extend_writer(writer_by_name, wrap)
     setattr(reader, _EXTENDED, True)
     for kind in (reader, writer):
-        _wrap(kind, "format", _format)
-        _wrap(kind, "option", _option)
-        _wrap(kind, "options", _options)
-    _wrap(reader, "schema", _schema)
-    _wrap(reader, "load", _load)
-    _wrap(reader, "table", _read_table)
-    _wrap(writer, "mode", _mode)
-    _wrap(writer, "partitionBy", _partition_by)
-    _wrap(writer, "clusterBy", _cluster_by)
-    _wrap(writer, "save", _save)
-    _wrap(writer, "saveAsTable", _save_as_table)
-    _wrap(writer, "insertInto", _insert_into)
+        remember_requests(kind)
+    wrap(reader, "load", _load)
+    wrap(reader, "table", _read_table)
+    wrap(writer, "mode", _mode)
+    wrap(writer, "partitionBy", _partition_by)
+    wrap(writer, "clusterBy", _cluster_by)
+    wrap(writer, "save", _save)
+    wrap(writer, "saveAsTable", _save_as_table)
+    wrap(writer, "insertInto", _insert_into)
     for name in ("bucketBy", "sortBy"):
-        _wrap(writer, name, functools.partial(_buckets, name))
-
-
-def _wrap(kind: type, name: str, handler: Callable[..., Any]) -> None:
-    original = getattr(kind, name)
-
-    @functools.wraps(original)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return handler(functools.partial(original, self), self, *args, **kwargs)
-
-    setattr(kind, name, method)
-
-
-def _is_delta(self: Any, source: Any) -> bool:
-    """Whether `source`, or what the session takes where none is named, is Delta and answered for here."""
-    session = _session(self)
-    is_delta = is_delta_by_default(session) if source is None else isinstance(source, str) and source.lower() == "delta"
-    return is_delta and answers_for(session)
-
-
-def _wants_delta(self: Any, named: Any) -> bool:
-    """Whether the format `named` at the end of a request, or before, or by nobody, is answered for here."""
-    known = _request(self).is_delta
-    return _is_delta(self, named) if named is not None or known is None else known
-
-
-def _format(original: Callable[..., Any], self: Any, source: str) -> Any:
-    _request(self).is_delta = is_delta = _is_delta(self, source)
-    return self if is_delta else original(source)
-
-
-def _option(original: Callable[..., Any], self: Any, key: str, value: Any) -> Any:
-    _request(self).options[key] = value
-    return original(key, value)
-
-
-def _options(original: Callable[..., Any], self: Any, **options: Any) -> Any:
-    _request(self).options.update(options)
-    return original(**options)
-
-
-def _schema(original: Callable[..., Any], self: Any, schema: Any) -> Any:
-    _request(self).schema = schema
-    return original(schema)
+        wrap(writer, name, functools.partial(_buckets, name))
 
 
 def _mode(original: Callable[..., Any], self: Any, save_mode: str | None) -> Any:
     if save_mode:
-        _request(self).mode = save_mode
+        request_of(self).mode = save_mode
     return original(save_mode)
 
 
 def _partition_by(original: Callable[..., Any], self: Any, *columns: Any) -> Any:
     names = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
-    _request(self).partition_by = list(names)
+    request_of(self).partition_by = list(names)
     return original(*columns)
 
 
 def _cluster_by(original: Callable[..., Any], self: Any, *columns: Any) -> Any:
     names = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
-    _request(self).cluster_by = list(names)
+    request_of(self).cluster_by = list(names)
     return original(*columns)
 
 
@@ -325,16 +266,12 @@ def _load(
     schema: Any = None,
     **options: Any,
 ) -> Any:
-    request = _request(self)
-    if not _wants_delta(self, format):
+    request = request_of(self)
+    if not wants_delta(self, format):
         return original(path, format, schema, **options)
-    if schema is not None or request.schema is not None:
-        raise InvalidArgument(
-            "a Delta table has a schema of its own: leave out the one given to the reader",
-            error_class="DELTA_UNSUPPORTED_SCHEMA_DURING_READ",
-        )
+    require_no_schema(schema if schema is not None else request.schema)
     given = {**request.options, **options}
-    return load(_session(self), _path(path, given), given)
+    return load(session_of(self), given_path(path, given), given)
 
 
 def _save(
@@ -346,7 +283,7 @@ def _save(
     partitionBy: Any = None,  # noqa: N803  (the name PySpark has)
     **options: Any,
 ) -> None:
-    if not _wants_delta(self, format):
+    if not wants_delta(self, format):
         original(path, format, mode, partitionBy, **options)
     else:
         _save_delta(self, path, mode, partitionBy, options)
@@ -361,7 +298,7 @@ def _save_as_table(
     partitionBy: Any = None,  # noqa: N803  (the name PySpark has)
     **options: Any,
 ) -> None:
-    if not _wants_delta(self, format):
+    if not wants_delta(self, format):
         original(name, format, mode, partitionBy, **options)
         return
     request = _complete(self, mode, partitionBy)
@@ -372,13 +309,13 @@ def _save_as_table(
 def _save_delta(writer: Any, path: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]) -> None:
     request = _complete(writer, mode, partition_by)
     given = {**request.options, **options}
-    frame, target = frame_of_writer(writer), _path(path, given)
+    frame, target = frame_of_writer(writer), given_path(path, given)
     save(frame, target, mode or request.mode, request.partition_by, given, request.cluster_by)
 
 
-def _complete(writer: Any, mode: str | None, partition_by: Any) -> _Request:
+def _complete(writer: Any, mode: str | None, partition_by: Any) -> Request:
     """What was asked of a writer, with what its last call says. Raises InvalidArgument for buckets."""
-    request = _request(writer)
+    request = request_of(writer)
     if request.buckets is not None:
         raise InvalidArgument(
             f"Delta tables have no buckets: leave {request.buckets} out, or use clusterBy",
@@ -391,14 +328,5 @@ def _complete(writer: Any, mode: str | None, partition_by: Any) -> _Request:
 
 
 def _buckets(method: str, original: Callable[..., Any], self: Any, *args: Any) -> Any:
-    _request(self).buckets = method
+    request_of(self).buckets = method
     return original(*args)
-
-
-def _path(path: Any, options: dict[str, Any]) -> str:
-    found = path if path is not None else next((v for k, v in options.items() if k.lower() == "path"), None)
-    if isinstance(found, (list, tuple)) and len(found) == 1:
-        found = found[0]
-    if not isinstance(found, str) or not found:
-        raise InvalidArgument(f"name the path of one Delta table, found {found!r}")
-    return found

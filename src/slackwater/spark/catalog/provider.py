@@ -24,14 +24,19 @@ def register_provider(spark: SparkSession) -> None:
     """Make `delta` a format that the session's catalog knows, once per session."""
     if spark.__dict__.get(_REGISTERED):
         return
+    register(spark, _provider())
+    spark.__dict__[_REGISTERED] = True
+
+
+def register(spark: SparkSession, source: Any) -> None:
+    """Make a Python data source known to the session; where its name is taken, that is left as it is."""
     with _active(spark):
         try:
-            spark.dataSource.register(_provider())
+            spark.dataSource.register(source)
         except AnalysisException as error:
             # delta-spark is there, or another object for this session did it.
             if condition_of(error) != _THERE:
                 raise
-    spark.__dict__[_REGISTERED] = True
 
 
 @contextmanager

@@ -32,9 +32,9 @@ from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import row_tracking
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.schema.schema import StructType
+from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.scan.scan import prune
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.read.change_feed import CHANGE_TYPE
 from slackwater.spark.read.located_rows import LocatedRows, located_schema
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import SessionSettings

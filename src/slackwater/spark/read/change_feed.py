@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
-from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import ChangeFeedNotEnabled, CorruptLog, InvalidArgument, VersionNotFound
+from slackwater.errors import InvalidArgument, VersionNotFound
 from slackwater.log.file_actions import STRING_MAP
 from slackwater.log.history import CommitHistory, to_ms
 from slackwater.log.table import Table
@@ -25,9 +23,16 @@ from slackwater.protocol.actions.file_names import commit_name
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
-from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
 from slackwater.protocol.schema.schema import StructType
-from slackwater.scan.deletion_vectors import load_deletion_vectors
+from slackwater.scan.file_changes import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    FileChange,
+    derived_changes,
+    recorded_changes,
+    require_feed,
+)
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.deleted_rows import without_deleted_rows, words_table
 from slackwater.spark.read.file_columns import FILE, same_text
@@ -37,25 +42,9 @@ from slackwater.spark.session.modes import empty_frame
 from slackwater.spark.session.options import Options
 from slackwater.transaction.committers.choice import require_not_past_transaction
 
-CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 _EVENT_KEY, _EVENT_FILE, _EVENT, _KIND, _SELECT = (
     f"__slackwater_event_{part}" for part in ("key", "file", "id", "kind", "select")
 )
-
-
-@dataclass(frozen=True)
-class FileChange:
-    """A data file as one commit changed it: rows of `path` that were inserted or deleted by `version`.
-
-    `rows` limits them to a set of row indexes, `without` to all but a set.
-    """
-
-    path: str
-    partition_values: Sequence[tuple[str, str | None]]
-    version: int
-    kind: str
-    rows: BitMap64 | None = None
-    without: BitMap64 | None = None
 
 
 @dataclass(frozen=True)
@@ -125,28 +114,22 @@ class ChangeFeed:
         recorded: list[FileChange] = []
         before = Snapshot.open(self.snapshot.table, self.start)
         table = before.configuration
-        self._check_enabled(table, self.start)
+        require_feed(table, self.start, self.snapshot.store.root_url)
         for version in range(self.start, self.end + 1):
             where = f"{self.snapshot.store.root_url}/_delta_log/{commit_name(version)}"
             actions = self.history.actions(version)
             for action in actions:
                 if action.get("metaData") is not None:
                     table = table.changed(metadata=Metadata.from_json(action["metaData"], where))
-                    self._check_enabled(table, version)
+                    require_feed(table, version, self.snapshot.store.root_url)
                     self._check_schema(table, version)
-            from_files = [_recorded(action["cdc"], version, where) for action in actions if action.get("cdc")]
+            from_files = recorded_changes(actions, version, where)
             if from_files:
                 recorded += from_files
             else:
-                derived += self._derived(actions, version, where)
+                outside = self.options.follows_outside(self.snapshot)
+                derived += derived_changes(self.snapshot, actions, version, where, outside)
         return derived, recorded
-
-    def _check_enabled(self, table: TableConfiguration, version: int) -> None:
-        if not table.properties.flag(ENABLE_CHANGE_DATA_FEED):
-            raise ChangeFeedNotEnabled(
-                f"{self.snapshot.store.root_url}: the change data feed was not enabled in version {version}; ask for "
-                f"versions in which {ENABLE_CHANGE_DATA_FEED} is true"
-            )
 
     def _check_schema(self, table: TableConfiguration, version: int) -> None:
         mode = self.snapshot.column_mapping_mode
@@ -163,47 +146,6 @@ class ChangeFeed:
                     "before the schema changed, and those after it, each by themselves",
                     error_class="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
                 )
-
-    def _derived(self, actions: Sequence[Mapping[str, Any]], version: int, where: str) -> list[FileChange]:
-        added = _data_changes(actions, "add", where)
-        removed = _data_changes(actions, "remove", where)
-        vectors = [n["deletionVector"] for n in (*added.values(), *removed.values()) if n.get("deletionVector")]
-        bitmaps = iter(load_deletion_vectors(self.snapshot.store, vectors, self.options.follows_outside(self.snapshot)))
-        hidden = {
-            (kind, path): next(bitmaps) if node.get("deletionVector") else None
-            for kind, nodes in (("add", added), ("remove", removed))
-            for path, node in nodes.items()
-        }
-        changes: list[FileChange] = []
-        for path, node in added.items():
-            values = _values(node, where)
-            after = hidden["add", path]
-            if path not in removed:
-                changes.append(FileChange(path, values, version, "insert", without=after))
-                continue
-            # The same file with another deletion vector: only rows that came or went are changes.
-            before = hidden["remove", path] or BitMap64()
-            deleted, restored = (after or BitMap64()) - before, before - (after or BitMap64())
-            if deleted:
-                changes.append(FileChange(path, values, version, "delete", rows=deleted))
-            if restored:
-                changes.append(FileChange(path, values, version, "insert", rows=restored))
-        for path, node in removed.items():
-            if path not in added:
-                values = self._removed_values(path, node, version, where)
-                changes.append(FileChange(path, values, version, "delete", without=hidden["remove", path]))
-        return changes
-
-    def _removed_values(
-        self, path: str, node: Mapping[str, Any], version: int, where: str
-    ) -> Sequence[tuple[str, str | None]]:
-        if node.get("partitionValues") is not None or not self.snapshot.metadata.partition_columns:
-            return _values({"partitionValues": {}, **node}, where)
-        # Without extended file metadata a removal does not say its partition values: the add before it does.
-        files = Snapshot.open(self.snapshot.table, version - 1).live_files(["path", "partitionValues"])
-        for row in files.filter(pa.compute.equal(files["path"], path)).to_pylist():
-            return list(row["partitionValues"])
-        raise CorruptLog(f"{where}: removes {path!r} without partition values, and no add before it has them")
 
     def _frame(self, changes: Sequence[FileChange], recorded: bool) -> DataFrame:
         scan = TableScan(self.spark, self.snapshot, self.options)
@@ -252,27 +194,6 @@ class ChangeFeed:
         )
 
 
-def _data_changes(actions: Sequence[Mapping[str, Any]], kind: str, where: str) -> dict[str, Mapping[str, Any]]:
-    nodes = [action[kind] for action in actions if action.get(kind) is not None]
-    for node in nodes:
-        if not isinstance(node, dict) or not isinstance(node.get("path"), str):
-            raise CorruptLog(f"{where}: a file action must have a path, found {str(node)[:120]}")
-    return {node["path"]: node for node in nodes if node.get("dataChange", True)}
-
-
-def _recorded(node: Mapping[str, Any], version: int, where: str) -> FileChange:
-    if not isinstance(node, dict) or not isinstance(node.get("path"), str):
-        raise CorruptLog(f"{where}: a cdc action must have a path, found {str(node)[:120]}")
-    return FileChange(node["path"], _values(node, where), version, "")
-
-
-def _values(node: Mapping[str, Any], where: str) -> Sequence[tuple[str, str | None]]:
-    values = node.get("partitionValues") or {}
-    if not isinstance(values, dict):
-        raise CorruptLog(f"{where}: partitionValues must be an object, found {values!r}")
-    return list(values.items())
-
-
 def _start(latest: Snapshot, history: CommitHistory, options: Options, zone: str, tolerant: bool) -> int:
     version, timestamp = options.integer("startingVersion"), options.get("startingTimestamp")
     if (version is None) == (timestamp is None):
@@ -288,13 +209,7 @@ def _start(latest: Snapshot, history: CommitHistory, options: Options, zone: str
                 error_class="DELTA_CDC_START_VERSION_AFTER_LATEST",
             )
         return version
-    moment = to_ms(str(timestamp), time_zone(zone))
-    for candidate in history.versions:
-        if history.timestamp_ms(candidate) >= moment:
-            return candidate
-    if not tolerant:
-        history.require_not_after_last_commit(moment, latest.version)
-    return latest.version + 1
+    return history.version_from(to_ms(str(timestamp), time_zone(zone)), latest.version, tolerant)
 
 
 def _end(latest: Snapshot, history: CommitHistory, options: Options, zone: str, tolerant: bool) -> int:

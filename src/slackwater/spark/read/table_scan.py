@@ -63,6 +63,8 @@ ROW_COMMIT_VERSION = "_row_commit_version"
 _NESTED = (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)
 _ORDINAL = "__slackwater_ordinal"
 _BASE_ROW_ID, _DEFAULT_COMMIT_VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
+TRACKING_FIELDS = {_BASE_ROW_ID: "baseRowId", _DEFAULT_COMMIT_VERSION: "defaultRowCommitVersion"}
+"""The constants of row tracking, and the fields of `add` that they are."""
 
 
 @dataclass(frozen=True)
@@ -370,8 +372,7 @@ class TableScan:
     def _tracking_constants(self, files: pa.Table) -> Constants:
         if not self.options.row_tracking:
             return {}
-        columns = {_BASE_ROW_ID: "baseRowId", _DEFAULT_COMMIT_VERSION: "defaultRowCommitVersion"}
-        return {key: (spark_types.LongType(), files[name].combine_chunks()) for key, name in columns.items()}
+        return {key: (spark_types.LongType(), files[name].combine_chunks()) for key, name in TRACKING_FIELDS.items()}
 
     def _row_tracking_columns(self, values: Mapping[str, Column], names: tuple[str, str]) -> list[Column]:
         if not self.options.row_tracking:

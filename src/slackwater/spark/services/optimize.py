@@ -5,7 +5,6 @@ Source: delta-spark's OPTIMIZE and REORG ... APPLY (PURGE), by their names and m
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from slackwater.maintenance.layout.dropped_columns import to_purge
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.protocol.properties.properties import TARGET_FILE_SIZE, TableProperties
+from slackwater.protocol.properties.sizes import size_in_bytes
 from slackwater.spark.change.row_change import RowChange
 from slackwater.spark.change.row_matches import Condition
 from slackwater.spark.services.metrics import Outcome, sizes_of
@@ -37,8 +37,6 @@ OPTIMIZE, REORG = "OPTIMIZE", "REORG"
 _CLOCK = Clock()
 Work = Callable[[Outcome, Progress], tuple[Mapping[str, str], Mapping[str, int]]]
 """What fills in the outcome, and answers the commit's parameters and metrics."""
-
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
 
 @dataclass(frozen=True)
@@ -168,17 +166,10 @@ def describe(change: Rearrangement, outcome: Outcome, files: pa.Table, bins: Seq
 def packing_of(settings: SessionSettings, properties: TableProperties) -> Packing:
     """How large files shall be: as the session says, else as the table does. Raises InvalidArgument."""
     target = properties.get(TARGET_FILE_SIZE)
-    default = Packing() if target is None else Packing(_bytes(target), _bytes(target))
+    size = None if target is None else size_in_bytes(TARGET_FILE_SIZE, target)
+    default = Packing() if size is None else Packing(size, size)
     return Packing(
         settings.optimize_min_bytes or default.min_bytes,
         settings.optimize_max_bytes or default.max_bytes,
         settings.optimize_max_deleted_ratio,
     )
-
-
-def _bytes(text: str) -> int:
-    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
-    unit = _UNITS.get(found[2]) if found else None
-    if found is None or unit is None or int(found[1]) == 0:
-        raise InvalidArgument(f"{TARGET_FILE_SIZE} must be a size such as 128mb or 134217728, found {text!r}")
-    return int(found[1]) * unit

@@ -87,6 +87,22 @@ def require_python_workers(spark: SparkSession, store: ObjectStore) -> None:
         ) from error
 
 
+def require_stream_workers(spark: SparkSession, store: ObjectStore) -> None:
+    """Let pass a session whose executors can read a stream from `store` in Python. Raises UnsupportedFeature."""
+    if isinstance(store, HadoopStore):
+        raise UnsupportedFeature(
+            f"{store.root_url}: executors read streams in Python, and of them only Spark itself reaches Hadoop file "
+            "systems: read the table at once, by spark.read"
+        )
+    try:
+        _require_workers(spark, store)
+    except UnsupportedFeature as error:
+        raise UnsupportedFeature(
+            f"{store.root_url}: executors read streams in Python, and theirs must have slackwater (pip install "
+            f"slackwater=={_version()}): {error}"
+        ) from error
+
+
 def require_connector(spark: SparkSession, store: ObjectStore) -> None:
     """Let pass a place that Spark can read and write by itself; looked up once per session and scheme.
 

@@ -28,8 +28,8 @@ from slackwater.protocol.properties.properties import (
     TableProperties,
 )
 from slackwater.protocol.schema.schema import StructType, schema_to_json
+from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.spark.lake.transaction_time import TransactionTime
-from slackwater.spark.read.change_feed import CHANGE_TYPE
 from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
 from slackwater.spark.write.files.data_files import FileLayout, WrittenFiles, write_data_files
 from slackwater.spark.write.identity_values import generated_extremes

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.schema.schema import StructField
+from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.spark.change.merge.builder import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
 from slackwater.spark.change.merge.clauses import ResolvedClause, first_match
 from slackwater.spark.change.merge.matches import CLAUSE, PAIR, MergeMatches
@@ -27,7 +28,6 @@ from slackwater.spark.change.row_change import (
     files_of,
     rows_left,
 )
-from slackwater.spark.read.change_feed import CHANGE_TYPE
 from slackwater.spark.read.located_rows import ADDRESS, KEPT_COMMIT_VERSION, KEPT_ROW_ID, row_count, united
 from slackwater.spark.session.names import quoted
 from slackwater.spark.write.alignment import null_column

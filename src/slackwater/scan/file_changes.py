@@ -1,0 +1,133 @@
+"""What one commit did to the rows of data files: the change data feed, file by file.
+
+Source: delta-protocol.md "Add CDC File", "Reader Requirements for AddCDCFile".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from slackwater.errors import ChangeFeedNotEnabled, CorruptLog
+from slackwater.log.snapshot import LogSnapshot
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
+from slackwater.scan.deletion_vectors import load_deletion_vectors
+
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+"""The columns of a change data feed beside those of the table."""
+INSERT, DELETE = "insert", "delete"
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A data file as one commit changed it: rows of `path` that were inserted or deleted by `version`.
+
+    `kind` is `insert` or `delete`, empty for a change file, whose rows say it themselves. `rows` limits them to a set
+    of row indexes, `without` to all but a set. `size_bytes` is None where the log does not say it.
+    """
+
+    path: str
+    partition_values: Sequence[tuple[str, str | None]]
+    version: int
+    kind: str
+    rows: BitMap64 | None = None
+    without: BitMap64 | None = None
+    size_bytes: int | None = None
+
+
+def recorded_changes(actions: Sequence[Mapping[str, Any]], version: int, where: str) -> list[FileChange]:
+    """The change files of a commit, in its order. Raises CorruptLog."""
+    return [_recorded(action["cdc"], version, where) for action in actions if action.get("cdc")]
+
+
+def derived_changes(
+    snapshot: LogSnapshot, actions: Sequence[Mapping[str, Any]], version: int, where: str, follows_outside: bool
+) -> list[FileChange]:
+    """What the added and removed files of a commit without change files mean for rows.
+
+    `snapshot` is of the same table, whose earlier versions are opened where a removal does not say its partition
+    values. Files outside the root are opened where `follows_outside`. Raises CorruptLog and what reading raises.
+    """
+    added = data_changes(actions, "add", where)
+    removed = data_changes(actions, "remove", where)
+    vectors = [n["deletionVector"] for n in (*added.values(), *removed.values()) if n.get("deletionVector")]
+    bitmaps = iter(load_deletion_vectors(snapshot.store, vectors, follows_outside))
+    hidden = {
+        (kind, path): next(bitmaps) if node.get("deletionVector") else None
+        for kind, nodes in (("add", added), ("remove", removed))
+        for path, node in nodes.items()
+    }
+    changes: list[FileChange] = []
+    for path, node in added.items():
+        values, size = _values(node, where), _size(node)
+        after = hidden["add", path]
+        if path not in removed:
+            changes.append(FileChange(path, values, version, INSERT, without=after, size_bytes=size))
+            continue
+        # The same file with another deletion vector: only rows that came or went are changes.
+        before = hidden["remove", path] or BitMap64()
+        deleted, restored = (after or BitMap64()) - before, before - (after or BitMap64())
+        if deleted:
+            changes.append(FileChange(path, values, version, DELETE, rows=deleted, size_bytes=size))
+        if restored:
+            changes.append(FileChange(path, values, version, INSERT, rows=restored, size_bytes=size))
+    for path, node in removed.items():
+        if path not in added:
+            values = _removed_values(snapshot, path, node, version, where)
+            gone = hidden["remove", path]
+            changes.append(FileChange(path, values, version, DELETE, without=gone, size_bytes=_size(node)))
+    return changes
+
+
+def require_feed(table: TableConfiguration, version: int, where: str) -> None:
+    """Raise ChangeFeedNotEnabled where a version of the table, as `table` says, has no change data feed."""
+    if not table.properties.flag(ENABLE_CHANGE_DATA_FEED):
+        raise ChangeFeedNotEnabled(
+            f"{where}: the change data feed was not enabled in version {version}; ask for versions in which "
+            f"{ENABLE_CHANGE_DATA_FEED} is true"
+        )
+
+
+def data_changes(actions: Sequence[Mapping[str, Any]], kind: str, where: str) -> dict[str, Mapping[str, Any]]:
+    """The `add` or `remove` actions that change rows, by their paths, in the commit's order. Raises CorruptLog."""
+    nodes = [action[kind] for action in actions if action.get(kind) is not None]
+    for node in nodes:
+        if not isinstance(node, dict) or not isinstance(node.get("path"), str):
+            raise CorruptLog(f"{where}: a file action must have a path, found {str(node)[:120]}")
+    return {node["path"]: node for node in nodes if node.get("dataChange", True)}
+
+
+def _removed_values(
+    snapshot: LogSnapshot, path: str, node: Mapping[str, Any], version: int, where: str
+) -> Sequence[tuple[str, str | None]]:
+    if node.get("partitionValues") is not None or not snapshot.metadata.partition_columns:
+        return _values({"partitionValues": {}, **node}, where)
+    # Without extended file metadata a removal does not say its partition values: the add before it does.
+    files = LogSnapshot.open(snapshot.table, version - 1).live_files(["path", "partitionValues"])
+    for row in files.filter(pc.equal(files["path"], pa.scalar(path))).to_pylist():
+        return list(row["partitionValues"])
+    raise CorruptLog(f"{where}: removes {path!r} without partition values, and no add before it has them")
+
+
+def _recorded(node: Mapping[str, Any], version: int, where: str) -> FileChange:
+    if not isinstance(node, dict) or not isinstance(node.get("path"), str):
+        raise CorruptLog(f"{where}: a cdc action must have a path, found {str(node)[:120]}")
+    return FileChange(node["path"], _values(node, where), version, "", size_bytes=_size(node))
+
+
+def _values(node: Mapping[str, Any], where: str) -> Sequence[tuple[str, str | None]]:
+    values = node.get("partitionValues") or {}
+    if not isinstance(values, dict):
+        raise CorruptLog(f"{where}: partitionValues must be an object, found {values!r}")
+    return list(values.items())
+
+
+def _size(node: Mapping[str, Any]) -> int | None:
+    size = node.get("size")
+    return size if isinstance(size, int) else None

@@ -1,0 +1,1 @@
+"""Streams that read and write tables."""

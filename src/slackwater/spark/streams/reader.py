@@ -1,0 +1,145 @@
+"""`spark.readStream.format("delta")`: a table as the source of a stream, by its path or its name.
+
+Source: delta-spark's DeltaOptions and DeltaDataSource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.log.history import to_ms
+from slackwater.log.table import Table
+from slackwater.protocol.actions.time_zones import time_zone
+from slackwater.protocol.properties.sizes import size_in_bytes
+from slackwater.scan.file_changes import require_feed
+from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.catalog.resolve import known_parts
+from slackwater.spark.read.narrowing import narrowing_frame
+from slackwater.spark.read.table_scan import ScanOptions
+from slackwater.spark.requests import (
+    given_path,
+    remember_requests,
+    request_of,
+    require_no_schema,
+    session_of,
+    wants_delta,
+    wrap,
+)
+from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.options import Options
+from slackwater.spark.session.row_way import require_stream_workers
+from slackwater.spark.session.sessions import answers_for
+from slackwater.spark.session.stores import table_at
+from slackwater.spark.sql.tables import named_table
+from slackwater.spark.streams.scan import StreamScan
+from slackwater.streams.options import LATEST, StreamOptions
+from slackwater.streams.source import require_not_after
+
+_EXTENDED = "_slackwater_extended"
+_NOT_FOR_STREAMS = ("versionAsOf", "timestampAsOf", "endingVersion", "endingTimestamp")
+_UNSUPPORTED = ("schemaTrackingLocation", "schemaLocation", "withEventTimeOrder")
+
+
+def extend_stream_reader(reader: type) -> None:
+    """Let PySpark's reader of streams answer for tables of format delta, once."""
+    if reader.__dict__.get(_EXTENDED):
+        return
+    setattr(reader, _EXTENDED, True)
+    remember_requests(reader)
+    wrap(reader, "load", _load)
+    wrap(reader, "table", _table)
+
+
+def _load(
+    original: Callable[..., Any],
+    self: Any,
+    path: Any = None,
+    format: str | None = None,  # noqa: A002  (the name PySpark has)
+    schema: Any = None,
+    **options: Any,
+) -> Any:
+    request = request_of(self)
+    if not wants_delta(self, format):
+        return original(path, format, schema, **options)
+    require_no_schema(schema if schema is not None else request.schema)
+    given = {**request.options, **options}
+    spark = session_of(self)
+    return stream_of(spark, table_at(spark, given_path(path, given), Options(given)), given)
+
+
+def _table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # noqa: N803  (the name PySpark has)
+    spark = session_of(self)
+    parts = known_parts(tableName) if isinstance(tableName, str) and answers_for(spark) else ()
+    named = named_table(spark, parts) if parts else None
+    if named is None:
+        return original(tableName)
+    return stream_of(spark, named.table._table, request_of(self).options)
+
+
+def stream_of(spark: SparkSession, table: Table, options: Mapping[str, Any] | None = None) -> DataFrame:
+    """The stream of `table` as a frame: its rows now, and those that are appended from then on, or its change feed.
+
+    Options (any case, names and defaults of delta-spark): `startingVersion` (a version, or `latest`) or
+    `startingTimestamp`, inclusive, for a stream without a checkpoint; `maxFilesPerTrigger` (1000),
+    `maxBytesPerTrigger` (`10g`); `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`; `readChangeFeed`;
+    `excludeRegex`; `failOnDataLoss`; and `rowTracking`, `allowPathsOutsideRoot` of this package. Raises TableNotFound,
+    InvalidArgument, VersionNotFound for a version to come, ChangeFeedNotEnabled, UnsupportedFeature.
+    """
+    given = Options(options or {})
+    _require_supported(given, table)
+    stream = _stream_options(spark, given)
+    snapshot = Snapshot.open(table)
+    if isinstance(stream.starting_version, int):
+        require_not_after(snapshot, stream.starting_version)
+    scan_options = ScanOptions.of(given)
+    if stream.change_feed:
+        if scan_options.row_tracking:
+            raise InvalidArgument("row ids cannot be read from a change feed")
+        require_feed(snapshot.configuration, snapshot.version, table.root_url)
+    require_stream_workers(spark, table.store)
+    return narrowing_frame(StreamScan(spark, snapshot, scan_options, stream=stream))
+
+
+def _require_supported(given: Options, table: Table) -> None:
+    if clash := [key for key in _NOT_FOR_STREAMS if given.get(key) is not None]:
+        raise InvalidArgument(
+            f"{table.location}: a stream goes on from where it begins, so {', '.join(clash)} cannot be said of one: "
+            "leave it out; startingVersion and startingTimestamp say where to begin",
+            error_class="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
+        )
+    if missing := [key for key in _UNSUPPORTED if given.get(key) is not None]:
+        raise UnsupportedFeature(
+            f"{table.location}: streams do not know the option {', '.join(missing)} yet: leave it out"
+        )
+
+
+def _stream_options(spark: SparkSession, given: Options) -> StreamOptions:
+    version, timestamp = given.get("startingVersion"), given.get("startingTimestamp")
+    starting: int | str | None = None
+    if version is not None:
+        starting = LATEST if version.strip().lower() == LATEST else given.integer("startingVersion")
+    if version is not None and timestamp is not None:
+        raise InvalidArgument(
+            "give startingVersion or startingTimestamp, not both",
+            error_class="DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET",
+        )
+    limits: dict[str, Any] = {}
+    if (files := given.integer("maxFilesPerTrigger")) is not None:
+        limits["max_files"] = files
+    if (text := given.get("maxBytesPerTrigger")) is not None:
+        limits["max_bytes"] = size_in_bytes("maxBytesPerTrigger", text)
+    return StreamOptions(
+        starting_version=starting,
+        starting_ms=None if timestamp is None else to_ms(timestamp, time_zone(session_zone(spark))),
+        ignore_deletes=given.flag("ignoreDeletes"),
+        ignore_changes=given.flag("ignoreChanges") or given.flag("ignoreFileDeletion"),
+        skip_change_commits=given.flag("skipChangeCommits"),
+        change_feed=given.flag("readChangeFeed", "readChangeData"),
+        exclude=given.get("excludeRegex"),
+        fail_on_data_loss=given.get("failOnDataLoss") is None or given.flag("failOnDataLoss"),
+        **limits,
+    )

@@ -1,0 +1,127 @@
+"""A stream of a table as a frame: the table's columns over the rows that executors read in Python.
+
+`where` and `select` straight on the frame read fewer files and columns, as for a table that is read at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from slackwater.data_files.reading import RowsWanted
+from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.predicate.predicate import Predicate
+from slackwater.protocol.features.column_mapping import ID
+from slackwater.scan.file_changes import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
+from slackwater.spark.read.file_columns import ROW
+from slackwater.spark.read.row_sources import RowsAsked, RowsFound, RowSource
+from slackwater.spark.read.table_scan import TRACKING_FIELDS, TableScan
+from slackwater.spark.session.arrow_types import to_arrow_schema
+from slackwater.spark.session.modes import default_parallelism
+from slackwater.spark.session.types import to_spark_type
+from slackwater.spark.streams.data_source import register_stream
+from slackwater.streams.options import StreamOptions
+from slackwater.streams.reading import StreamRead
+
+_NO_FILES = ADD_SCHEMA.empty_table()
+_FEED = {CHANGE_TYPE: "string", COMMIT_VERSION: "long", COMMIT_TIMESTAMP: "timestamp"}
+
+
+@dataclass(frozen=True)
+class StreamScan(TableScan):
+    """A stream that reads the table of `snapshot` with its schema."""
+
+    stream: StreamOptions = field(default_factory=StreamOptions)
+    predicate_of_files: Predicate | None = None
+
+    @property
+    def by_arrow(self) -> bool:
+        return True
+
+    @cached_property
+    def output_schema(self) -> spark_types.StructType:
+        schema = super().output_schema
+        if self.stream.change_feed:
+            for name, kind in _FEED.items():
+                schema = schema.add(name, kind)
+        return schema
+
+    def files_for(self, predicate: Predicate | None) -> pa.Table:  # noqa: ARG002
+        """None: which files there are is found out while the stream runs."""
+        return _NO_FILES
+
+    def frame_of(
+        self,
+        files: pa.Table,  # noqa: ARG002
+        needed: frozenset[str] | None = None,
+        predicate: Predicate | None = None,
+    ) -> DataFrame:
+        """As `TableScan.frame_of`, of all files that the stream will read."""
+        if (needed, predicate) != (self.needed, self.predicate_of_files):
+            found = needed if needed is not None else self.needed
+            narrowed = replace(self, needed=found, predicate_of_files=predicate or self.predicate_of_files)
+            return narrowed.frame_of(_NO_FILES, found, narrowed.predicate_of_files)
+        raw = self.raw_frame([], _NO_FILES)
+        feed = [F.col(name) for name in _FEED] if self.stream.change_feed else []
+        return raw.frame.select(*raw.columns, *feed)
+
+    @cached_property
+    def _source(self) -> RowSource:
+        return _StreamRows(self)
+
+
+@dataclass(frozen=True)
+class _StreamRows:
+    """The rows of a stream, as a frame of Spark's."""
+
+    scan: StreamScan
+    by_arrow = True
+    planned_of: Sequence[str] = ()
+
+    def rows(self, asked: RowsAsked) -> RowsFound:
+        scan = self.scan
+        keys = {column.name: f"__slackwater_partition_{at}" for at, column in enumerate(asked.partitions)}
+        # What a feed says comes first: change files have it in this place themselves.
+        told = {name: (name, spark_types._parse_datatype_string(kind)) for name, kind in _FEED.items()}
+        constants = told if scan.stream.change_feed else {}
+        constants |= {keys[c.name]: (c.name, to_spark_type(c.type)) for c in asked.partitions}
+        constants |= {name: (TRACKING_FIELDS[name], kind) for name, (kind, _) in asked.constants.items()}
+        of_constants = spark_types.StructType(
+            [spark_types.StructField(name, kind) for name, (_, kind) in constants.items()]
+        )
+        row = [spark_types.StructField(ROW, spark_types.LongType())] if asked.needs_row else []
+        schema = spark_types.StructType([*asked.schema.fields, *of_constants.fields, *row])
+        if not schema.fields:
+            # A source has a column, also where only rows are counted.
+            return self.rows(replace(asked, needs_row=True))
+        snapshot = scan.snapshot
+        wanted = RowsWanted(
+            to_arrow_schema(asked.schema),
+            snapshot.column_mapping_mode == ID,
+            to_arrow_schema(of_constants),
+            ROW if asked.needs_row else None,
+            scan._row_group_test(scan.predicate_of_files),
+        )
+        read = StreamRead(
+            snapshot.table,
+            snapshot.configuration,
+            snapshot.version,
+            scan.stream,
+            wanted,
+            {name: source for name, (source, _) in constants.items()},
+            scan.predicate_of_files,
+            scan.zone,
+            default_parallelism(scan.spark),
+        )
+        frame = scan.spark.readStream.format(register_stream(scan.spark, read)).schema(schema).load()
+        values = {name: F.col(key) for name, key in keys.items()} | {name: F.col(name) for name in asked.constants}
+        return RowsFound(frame, {}, values)
+
+    def without_deleted(self, found: RowsFound, files: pa.Table) -> DataFrame:  # noqa: ARG002
+        return found.frame

@@ -1,0 +1,116 @@
+"""What Spark asks of a stream's source, in the process that plans micro-batches, and in those that read them.
+
+Releases of PySpark differ: from 4.2 on Spark says where a micro-batch begins and how much it may hold, and keeps to
+what is there when `Trigger.AvailableNow` begins.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from slackwater.data_files.reading import RowsWanted
+from slackwater.storage.store import ObjectStore
+from slackwater.streams.offsets import SourceOffset
+from slackwater.streams.reading import StreamRead, StreamTask, plan_tasks, read_task
+from slackwater.streams.source import TableSource
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxFiles,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:
+    _HAS_LIMITS = False
+else:
+    _HAS_LIMITS = True
+
+
+class _Rows:
+    """Reads the tasks of a stream, in executors: of the stream no more than that travels there."""
+
+    def __init__(self, store: ObjectStore, wanted: RowsWanted) -> None:
+        self._store = store
+        self._wanted = wanted
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        task: StreamTask = pickle.loads(partition.value)  # noqa: S301  (this process's own)
+        return read_task(self._store, self._wanted, task)
+
+
+class _Planning(DataSourceStreamReader):
+    """Offsets and tasks of one stream."""
+
+    def __init__(self, content: bytes) -> None:
+        read = _read_of(content)
+        self._content = content
+        self._rows = _Rows(read.table.store, read.wanted)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_rows": self._rows}
+
+    @cached_property
+    def _read(self) -> StreamRead:
+        return _read_of(self._content)
+
+    @cached_property
+    def _source(self) -> TableSource:
+        return self._read.source()
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._source.first().to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        tasks = plan_tasks(self._read, self._source, SourceOffset.from_json(start), SourceOffset.from_json(end))
+        return [InputPartition(pickle.dumps(task)) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._rows.read(partition)
+
+
+class _Unlimited(_Planning):
+    """For releases in which Spark does not say where a micro-batch begins: it takes all that is there."""
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
+        return self._source.newest().to_json()
+
+
+if _HAS_LIMITS:
+
+    class _Limited(_Planning, SupportsTriggerAvailableNow):
+        def getDefaultReadLimit(self) -> ReadLimit:
+            options = self._read.options
+            # One limit is all that Spark can be told: the other one goes along with it.
+            if options.max_files is not None:
+                return ReadMaxFiles(options.max_files)
+            return ReadAllAvailable() if options.max_bytes is None else ReadMaxBytes(options.max_bytes)
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            options = self._read.options
+            found = SourceOffset.from_json(start)
+            limits = (None, None) if isinstance(limit, ReadAllAvailable) else (options.max_files, options.max_bytes)
+            return self._source.latest(found, *limits).to_json()
+
+        def reportLatestOffset(self) -> dict[str, Any]:
+            return self._source.newest().to_json()
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            self._source.stop_at_newest()
+
+
+def _read_of(content: bytes) -> StreamRead:
+    read: StreamRead = pickle.loads(content)  # noqa: S301  (the session's own)
+    return read
+
+
+def stream_reader(content: bytes) -> DataSourceStreamReader:
+    """The reader of the stream whose pickled StreamRead is `content`."""
+    return _Limited(content) if _HAS_LIMITS else _Unlimited(content)

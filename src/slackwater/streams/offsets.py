@@ -1,0 +1,90 @@
+"""How far a stream has read a table: a version, and an index within it.
+
+The JSON is that of delta-spark's source, so that a checkpoint of one engine is read by the other.
+Source: delta-spark's DeltaSourceOffset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.errors import CorruptTable, UnsupportedFeature
+
+BASE_INDEX = -1
+"""The index before the first file of a version."""
+_BASE_INDEX_3 = -100
+_WITHOUT_SCHEMA_CHANGES, _WITH_SCHEMA_CHANGES = 1, 3
+_METADATA_INDEXES = range(-20, -18)
+_STARTED = "startingVersion"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """All files of versions before `version`, and those of it up to `index`, have been read.
+
+    `is_initial`: `version` is the snapshot that the stream began with, whose files are in the order of their times.
+    `started`: the version that the stream began with, in the offset that ends the first micro-batch of one that was to
+    begin with the newest: what that was cannot be found out again.
+    """
+
+    table_id: str
+    version: int
+    index: int = BASE_INDEX
+    is_initial: bool = False
+    started: int | None = None
+
+    @property
+    def place(self) -> tuple[int, bool, int]:
+        """What orders the offsets of one stream."""
+        return self.version, not self.is_initial, self.index
+
+    def to_json(self) -> dict[str, Any]:
+        """The offset as a checkpoint holds it."""
+        node: dict[str, Any] = {
+            "sourceVersion": _WITHOUT_SCHEMA_CHANGES,
+            "reservoirId": self.table_id,
+            "reservoirVersion": self.version,
+            "index": self.index,
+            "isStartingVersion": self.is_initial,
+        }
+        return node if self.started is None else {**node, _STARTED: self.started}
+
+    @classmethod
+    def from_json(cls, node: Mapping[str, Any]) -> SourceOffset:
+        """The offset that a checkpoint holds, of this package or of delta-spark.
+
+        Raises CorruptTable for what is none, UnsupportedFeature for one of a newer engine, or amid a change of schema.
+        """
+        kind = node.get("sourceVersion")
+        if not isinstance(kind, int):
+            raise _malformed(node)
+        if kind > _WITH_SCHEMA_CHANGES:
+            raise UnsupportedFeature(
+                f"the checkpoint's source offset has version {kind}, this package knows those up to "
+                f"{_WITH_SCHEMA_CHANGES}: {dict(node)}",
+                error_class="DELTA_INVALID_FORMAT_FROM_SOURCE_VERSION",
+            )
+        table_id, version, index = node.get("reservoirId"), node.get("reservoirVersion"), node.get("index")
+        initial, started = node.get("isStartingVersion"), node.get(_STARTED)
+        if not (isinstance(table_id, str) and _is_whole(version) and _is_whole(index) and isinstance(initial, bool)):
+            raise _malformed(node)
+        if index in _METADATA_INDEXES:
+            raise UnsupportedFeature(
+                f"the checkpoint's source offset is amid a change of schema, which needs schemaTrackingLocation: let "
+                f"delta-spark carry on to the next version, or begin with a new checkpoint: {dict(node)}"
+            )
+        index = BASE_INDEX if index == _BASE_INDEX_3 else index
+        return cls(table_id, version, index, initial, started if _is_whole(started) else None)  # type: ignore[arg-type]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _malformed(node: Mapping[str, Any]) -> CorruptTable:
+    return CorruptTable(
+        f"the checkpoint holds no offset of a Delta table: {str(dict(node))[:200]}",
+        error_class="DELTA_INVALID_SOURCE_OFFSET_FORMAT",
+    )

@@ -1,0 +1,67 @@
+"""What a stream that reads a table is asked for.
+
+Source: delta-spark's DeltaOptions, with its names and defaults.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from slackwater.errors import InvalidArgument
+
+MAX_FILES = 1000
+"""How many files a micro-batch has at most, where nothing else is said."""
+LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """The options of a stream's source.
+
+    `starting_version`: a version, or `latest` for what is committed from now on; `starting_ms` a time since the epoch;
+    neither for the newest version, whole, and what follows. `max_files`, `max_bytes`: of one micro-batch, the latter
+    reached by its last file. `ignore_*` and `skip_change_commits` as `require_appended` has them.
+    """
+
+    starting_version: int | str | None = None
+    starting_ms: int | None = None
+    max_files: int | None = MAX_FILES
+    max_bytes: int | None = None
+    ignore_deletes: bool = False
+    ignore_changes: bool = False
+    skip_change_commits: bool = False
+    change_feed: bool = False
+    exclude: str | None = None
+    fail_on_data_loss: bool = True
+
+    def __post_init__(self) -> None:
+        """Raise InvalidArgument for options that are none, or contradict each other."""
+        if self.starting_version is not None and self.starting_ms is not None:
+            raise InvalidArgument(
+                "give startingVersion or startingTimestamp, not both",
+                error_class="DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET",
+            )
+        if isinstance(self.starting_version, str) and self.starting_version != LATEST:
+            raise InvalidArgument(
+                f"startingVersion must be a version from 0, or latest, found {self.starting_version!r}",
+                error_class="DELTA_ILLEGAL_OPTION",
+            )
+        for name, value in (("maxFilesPerTrigger", self.max_files), ("maxBytesPerTrigger", self.max_bytes)):
+            if value is not None and value <= 0:
+                raise InvalidArgument(
+                    f"option {name} must be greater than 0, found {value}", error_class="DELTA_ILLEGAL_OPTION"
+                )
+        if self.exclude is not None:
+            try:
+                re.compile(self.exclude)
+            except re.error as error:
+                raise InvalidArgument(
+                    f"option excludeRegex is no regular expression: {self.exclude!r}: {error}",
+                    error_class="DELTA_REGEX_OPT_SYNTAX_ERROR",
+                ) from error
+
+    @property
+    def allows_changes(self) -> bool:
+        """Whether commits that change rows are let pass."""
+        return self.ignore_changes or self.skip_change_commits

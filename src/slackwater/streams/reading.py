@@ -1,0 +1,162 @@
+"""From the files of a micro-batch to tasks, and from a task to rows.
+
+Source: delta-protocol.md "Partition Value Serialization", "Deletion Vectors", "Add CDC File".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.data_files.reading import RowsWanted, Split, read_splits
+from slackwater.log.file_actions import STRING_MAP
+from slackwater.log.table import Table
+from slackwater.predicate.predicate import Predicate
+from slackwater.protocol.actions.partition_values import parse_partition_column
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.features.column_mapping import physical_name
+from slackwater.scan.deletion_vectors import load_deletion_vectors
+from slackwater.scan.file_changes import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, INSERT, FileChange
+from slackwater.scan.scan import plan
+from slackwater.scan.snapshot import physical_paths
+from slackwater.storage.gate import file_places
+from slackwater.storage.store import ObjectStore
+from slackwater.streams.file_tasks import tasks_of
+from slackwater.streams.offsets import SourceOffset
+from slackwater.streams.options import StreamOptions
+from slackwater.streams.source import BatchFiles, TableSource
+
+
+@dataclass(frozen=True)
+class StreamRead:
+    """One table as a stream reads it; it travels to the process that plans micro-batches.
+
+    `configuration` and `version`: what its rows are read with. `wanted`: the columns of the rows, whose constants
+    `constants` explains: the name of a partition column, of a field of `add`, or of the change feed, by the constant's
+    name. Files that `predicate` rules out are not read. `zone`: of partition values without one. `width`: how many
+    tasks run at once.
+    """
+
+    table: Table
+    configuration: TableConfiguration
+    version: int
+    options: StreamOptions
+    wanted: RowsWanted
+    constants: Mapping[str, str] = field(default_factory=dict)
+    predicate: Predicate | None = None
+    zone: str = "UTC"
+    width: int = 1
+
+    def source(self) -> TableSource:
+        """The table, as a running stream asks it."""
+        return TableSource(self.table, self.configuration, self.version, self.options)
+
+
+@dataclass(frozen=True)
+class StreamTask:
+    """What one task of a micro-batch reads. `says_change`: the files say themselves what happened to each row."""
+
+    splits: Sequence[Split]
+    says_change: bool = False
+
+
+def plan_tasks(read: StreamRead, source: TableSource, start: SourceOffset, end: SourceOffset) -> list[StreamTask]:
+    """The tasks of the micro-batch from `start` to `end`. Raises as `TableSource.files`."""
+    plain: list[Split] = []
+    recorded: list[Split] = []
+    for batch in source.files(start, end):
+        if batch.files is not None:
+            plain += _added(read, batch, batch.files)
+        derived = [change for change in batch.changes if change.kind]
+        if derived:
+            plain += _changed(read, batch, derived)
+        elif batch.changes:
+            recorded += _changed(read, batch, batch.changes)
+    tasks = [StreamTask(splits) for splits in tasks_of(plain, read.width)]
+    return tasks + [StreamTask(splits, says_change=True) for splits in tasks_of(recorded, read.width)]
+
+
+def read_task(store: ObjectStore, wanted: RowsWanted, task: StreamTask) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, in the columns of `wanted.schema`. Raises as `read_splits`."""
+    if task.says_change:
+        # The first constant is a column of these files, in the same place.
+        kind = wanted.constants.field(0)
+        constants = pa.schema(list(wanted.constants)[1:])
+        wanted = replace(wanted, columns=wanted.columns.append(kind), constants=constants)
+    return read_splits(store, task.splits, wanted)
+
+
+def _added(read: StreamRead, batch: BatchFiles, files: pa.Table) -> list[Split]:
+    files = _pruned(read, files)
+    store = read.table.store
+    vectors = files["deletionVector"].to_pylist()
+    known = [vector for vector in vectors if vector is not None]
+    bitmaps = iter(load_deletion_vectors(store, known, read.table.follows_outside))
+    constants = _constants(read, files, batch, INSERT)
+    places = file_places(store, files["path"].to_pylist(), read.table.follows_outside)
+    return [
+        Split(place, 0, None, None if vector is None else next(bitmaps), values, size)
+        for place, vector, values, size in zip(places, vectors, constants, files["size"].to_pylist(), strict=True)
+    ]
+
+
+def _changed(read: StreamRead, batch: BatchFiles, changes: Sequence[FileChange]) -> list[Split]:
+    files = pa.table(
+        {
+            "path": pa.array([change.path for change in changes], pa.string()),
+            "partitionValues": pa.array([list(change.partition_values) for change in changes], STRING_MAP),
+            "stats": pa.nulls(len(changes), pa.string()),
+            "at": pa.array(range(len(changes)), pa.int64()),
+        }
+    )
+    kept = _pruned(read, files)
+    changes = [changes[at] for at in kept["at"].to_pylist()]
+    places = file_places(read.table.store, kept["path"].to_pylist(), read.table.follows_outside)
+    constants = _constants(read, kept, batch, [change.kind for change in changes])
+    return [
+        Split(place, 0, None, change.without, values, change.size_bytes, change.rows)
+        for place, change, values in zip(places, changes, constants, strict=True)
+    ]
+
+
+def _pruned(read: StreamRead, files: pa.Table) -> pa.Table:
+    if read.predicate is None:
+        return files
+    table = read.configuration
+    paths = physical_paths(table.schema, table.column_mapping_mode)
+    return plan(files, read.predicate, table.schema, table.metadata.partition_columns, paths, zone=read.zone).files
+
+
+def _constants(
+    read: StreamRead, files: pa.Table, batch: BatchFiles, kinds: str | Sequence[str]
+) -> list[dict[str, pa.Scalar]]:
+    """For each file the values of what is the same in all of its rows."""
+    count = len(files)
+    told: dict[str, Any] = {
+        CHANGE_TYPE: pa.array([kinds] * count if isinstance(kinds, str) else kinds, pa.string()),
+        COMMIT_VERSION: pa.repeat(pa.scalar(batch.version, pa.int64()), count),
+        COMMIT_TIMESTAMP: pa.repeat(pa.scalar(batch.timestamp_ms * 1000, pa.timestamp("us", "UTC")), count),
+    }
+    columns: dict[str, pa.Array] = {}
+    for name, source in read.constants.items():
+        kind = read.wanted.constants.field(name).type
+        if source in told:
+            columns[name] = told[source].cast(kind)
+        elif source in read.configuration.metadata.partition_columns:
+            columns[name] = _partition_values(read, files, source).cast(kind)
+        else:
+            columns[name] = files[source].combine_chunks().cast(kind)
+    return [{name: values[at] for name, values in columns.items()} for at in range(count)]
+
+
+def _partition_values(read: StreamRead, files: pa.Table, name: str) -> pa.Array:
+    table = read.configuration
+    column = next(column for column in table.schema if column.name == name)
+    texts = pc.map_lookup(
+        files["partitionValues"].combine_chunks(), physical_name(column, table.column_mapping_mode), "first"
+    )
+    return parse_partition_column(texts, column.type, read.zone)

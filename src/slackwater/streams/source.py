@@ -1,0 +1,331 @@
+"""A table as the source of a stream: where it begins, how far a micro-batch goes, and the files between two offsets.
+
+Source: delta-spark's DeltaSource, whose offsets and rules these are.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.errors import CorruptTable, VersionNotFound
+from slackwater.log.history import CommitHistory
+from slackwater.log.segment import LogListing
+from slackwater.log.table import Table
+from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.scan.file_changes import FileChange, require_feed
+from slackwater.scan.snapshot import Snapshot
+from slackwater.streams.offsets import BASE_INDEX, SourceOffset
+from slackwater.streams.options import LATEST, StreamOptions
+from slackwater.streams.schema_changes import require_readable
+from slackwater.streams.version_files import VersionFiles, appended_files, changed_files, snapshot_files
+
+_KEPT_VERSIONS = 64
+
+
+@dataclass(frozen=True)
+class BatchFiles:
+    """Files of a micro-batch, of one version: rows of `files`, or `changes`; `timestamp_ms` is the commit's."""
+
+    version: int
+    files: pa.Table | None = None
+    changes: tuple[FileChange, ...] = ()
+    timestamp_ms: int = 0
+
+
+class TableSource:
+    """What a running stream asks of the table that it reads. Not safe for threads.
+
+    `configuration`, of `version`, is what its rows are read with; commits that do not fit it are refused.
+    """
+
+    def __init__(self, table: Table, configuration: TableConfiguration, version: int, options: StreamOptions) -> None:
+        self._table = table
+        self._configuration = configuration
+        self._version = version
+        self._options = options
+        self._last: int | None = None
+        self._first: SourceOffset | None = None
+        self._issued: set[SourceOffset] = set()
+        self._snapshots: OrderedDict[int, VersionFiles] = OrderedDict()
+        self._commits: OrderedDict[int, VersionFiles] = OrderedDict()
+        self._times: dict[int, int] = {}
+        self._table.find_owner(configuration)
+
+    @property
+    def table_id(self) -> str:
+        """The id of the table that is read."""
+        return self._configuration.metadata.id
+
+    def first(self) -> SourceOffset:
+        """Where a stream without a checkpoint begins. Raises VersionNotFound, TimestampOutOfRange."""
+        if self._first is None:
+            self._first = self._begin()
+        return self._first
+
+    def newest(self) -> SourceOffset:
+        """The offset behind all that is there."""
+        return SourceOffset(self.table_id, self._newest() + 1)
+
+    def stop_at_newest(self) -> None:
+        """Let nothing that is committed from now on count."""
+        self._last = self._newest()
+
+    def latest(self, start: SourceOffset, max_files: int | None, max_bytes: int | None) -> SourceOffset:
+        """How far a micro-batch from `start` goes, of at most so many files and bytes; `start` where there is nothing.
+
+        A file that goes beyond the bytes is taken, as the last one. Raises UnsupportedFeature for commits that the
+        stream's options do not let pass, and every error of reading.
+        """
+        self._require_same_table(start)
+        budget = _Budget(max_files, max_bytes)
+        found = self._advance(start, budget)
+        if start == self._first and self._options.starting_version == LATEST and found != start:
+            found = replace(found, started=start.version)
+        self._issued.add(found)
+        return found
+
+    def files(self, start: SourceOffset, end: SourceOffset) -> list[BatchFiles]:
+        """The files after `start` up to `end`, by their versions. Raises as `latest`."""
+        self._require_same_table(start)
+        self._require_same_table(end)
+        start = self._as_logged(start, end)
+        found: list[BatchFiles] = []
+        if start.is_initial:
+            initial = self._initial(start.version)
+            is_part = end.is_initial and end.version == start.version
+            found.append(self._batch(initial, start.index, end.index if is_part else len(initial) - 1, True))
+            if is_part:
+                return _with_files(found)
+            start = SourceOffset(start.table_id, start.version + 1)
+        last = end.version - 1 if end.index == BASE_INDEX else end.version
+        if start.version > last:
+            return _with_files(found)
+        listing = self._table.list_log(start.version)
+        for version in range(start.version, last + 1):
+            self._require_kept(listing, version)
+            commit = self._commit(version, listing)
+            after = start.index if version == start.version else BASE_INDEX
+            if commit is not None:
+                is_part = version == end.version
+                found.append(self._batch(commit, after, end.index if is_part else len(commit) - 1))
+        return _with_files(found)
+
+    def _begin(self) -> SourceOffset:
+        options = self._options
+        if options.starting_version == LATEST:
+            return SourceOffset(self.table_id, self._newest() + 1)
+        snapshot = Snapshot.open(self._table)
+        self._require_id(snapshot.metadata.id)
+        if options.starting_version is None and options.starting_ms is None:
+            return SourceOffset(self.table_id, snapshot.version, is_initial=True)
+        if options.starting_ms is not None:
+            version = snapshot.history().version_from(options.starting_ms, snapshot.version)
+        else:
+            version = int(options.starting_version or 0)
+            _require_there(snapshot, version)
+        if options.change_feed:
+            require_feed(Snapshot.open(self._table, version).configuration, version, self._table.root_url)
+        return SourceOffset(self.table_id, version)
+
+    def _as_logged(self, start: SourceOffset, end: SourceOffset) -> SourceOffset:
+        """Where the micro-batch that ends at `end` began.
+
+        One that was logged, and not carried out, is carried out again from an offset that is found anew: the table has
+        moved on since, and the end says what counted then.
+        """
+        if start != self._first or end in self._issued:
+            return start
+        if end.started is not None:
+            return replace(start, version=end.started)
+        if not start.is_initial:
+            return start
+        return replace(start, version=end.version if end.is_initial else end.version - 1)
+
+    def _advance(self, start: SourceOffset, budget: _Budget) -> SourceOffset:
+        at = replace(start, started=None)
+        if at.is_initial:
+            initial = self._initial(at.version)
+            index = budget.take(initial, at.index)
+            if index < len(initial) - 1:
+                return at if index == at.index else replace(at, index=index)
+            at = SourceOffset(at.table_id, at.version + 1)
+        listing, newest = self._look(at.version)
+        for version in range(at.version, newest + 1):
+            self._require_kept(listing, version)
+            commit = self._commit(version, listing)
+            if commit is not None:
+                index = budget.take(commit, at.index)
+                if index < len(commit) - 1:
+                    return replace(at, index=index)
+            at = SourceOffset(at.table_id, version + 1)
+        return at
+
+    def _newest(self) -> int:
+        return self._look(0)[1] if self._last is None else self._last
+
+    def _look(self, version: int) -> tuple[LogListing, int]:
+        """The log from `version` on, the next that the stream needs, and the newest version that counts."""
+        # With the version before it, so that a log that is not there any more is told from one without news.
+        listing = self._table.list_log(max(0, version - 1))
+        newest = listing.latest_version
+        if newest is None or newest < version - 1:
+            found = Snapshot.open(self._table)
+            self._require_id(found.metadata.id)
+            if found.version < version - 1:
+                raise VersionNotFound(
+                    f"{self._table.root_url}: the stream has read the table up to version {version - 1}, and its "
+                    f"newest version is {found.version}: it was restored from a copy, or made anew; begin with a new "
+                    "checkpoint",
+                    error_class="DELTA_STREAMING_TRAILING_COMMIT_MISSING",
+                )
+            newest = found.version
+        return listing, newest if self._last is None else min(newest, self._last)
+
+    def _require_kept(self, listing: LogListing, version: int) -> None:
+        """Raise VersionNotFound where the commit of `version` was cleaned up, and that matters."""
+        if version in listing.commits or version in self._commits or not self._options.fail_on_data_loss:
+            return
+        oldest = min((each for each in listing.commits if each > version), default=None)
+        raise VersionNotFound(
+            f"{self._table.root_url}: the stream needs the commit of version {version}, which is not in the log any "
+            f"more{'' if oldest is None else f', that begins with {oldest}'}: it was cleaned up before it was read "
+            "(delta.logRetentionDuration); begin with a new checkpoint, or set the option failOnDataLoss to false to "
+            "pass over what is lost",
+            error_class="DELTA_MISSING_FILES_UNEXPECTED_VERSION",
+        )
+
+    def _initial(self, version: int) -> VersionFiles:
+        if version not in self._snapshots:
+            snapshot = Snapshot.open(self._table, version)
+            self._require_id(snapshot.metadata.id)
+            require_readable(self._configuration, self._version, snapshot.configuration, version, self._table.root_url)
+            if self._options.change_feed:
+                self._times[version] = snapshot.timestamp_ms
+            self._snapshots.clear()
+            self._snapshots[version] = snapshot_files(snapshot, self._options)
+        return self._snapshots[version]
+
+    def _commit(self, version: int, listing: LogListing) -> VersionFiles | None:
+        """The files of a commit, kept for the call that plans them; None where it is gone, and may be."""
+        if version in self._commits:
+            return self._commits[version]
+        if version not in listing.commits:
+            return None
+        history = CommitHistory(self._table.store, listing, self._configuration)
+        actions = history.actions(version)
+        where = f"{self._table.root_url}/{listing.commits[version].path}"
+        self._require_fit(actions, version, where)
+        if self._options.change_feed:
+            found = self._changes(actions, version, where)
+        else:
+            found = appended_files(actions, version, where, self._options)
+        self._commits[version] = found
+        while len(self._commits) > _KEPT_VERSIONS:
+            self._commits.popitem(last=False)
+        return found
+
+    def _changes(self, actions: list[dict[str, Any]], version: int, where: str) -> VersionFiles:
+        if version not in self._times:
+            # All of the log: the times of commit files are made to rise from its first on.
+            history = Snapshot.open(self._table).history()
+            self._times = {each: history.timestamp_ms(each) for each in history.versions if each >= version}
+        return changed_files(self._reading, actions, version, where, self._options)
+
+    @cached_property
+    def _reading(self) -> Snapshot:
+        return Snapshot.open(self._table)
+
+    def _require_fit(self, actions: list[dict[str, Any]], version: int, where: str) -> None:
+        for action in actions:
+            if action.get("metaData") is None:
+                continue
+            metadata = Metadata.from_json(action["metaData"], where)
+            self._require_id(metadata.id)
+            changed = self._configuration.changed(metadata=metadata)
+            require_readable(self._configuration, self._version, changed, version, self._table.root_url)
+            if self._options.change_feed:
+                require_feed(changed, version, self._table.root_url)
+
+    def _require_same_table(self, offset: SourceOffset) -> None:
+        if offset.table_id != self.table_id:
+            raise CorruptTable(
+                f"{self._table.root_url} is the table with the id {self.table_id}, and the stream's checkpoint is of "
+                f"the table with the id {offset.table_id}: the table was made anew, or the checkpoint is another "
+                "stream's; begin with a new checkpoint, or read the table that it is of",
+                error_class="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
+            )
+
+    def _require_id(self, table_id: str) -> None:
+        self._require_same_table(SourceOffset(table_id, 0))
+
+    def _batch(self, found: VersionFiles, after: int, to: int, is_initial: bool = False) -> BatchFiles:
+        """The files of a version with indexes in `(after, to]`; of a feed, those that it began with are inserted."""
+        chosen = np.arange(after + 1, min(to, len(found) - 1) + 1)
+        chosen = chosen[found.counts[chosen]]
+        time = self._times.get(found.version, 0)
+        if found.files is None:
+            return BatchFiles(found.version, None, tuple(found.changes[at] for at in chosen.tolist()), time)
+        files = found.files.take(pa.array(chosen, pa.int64()))
+        return BatchFiles(found.version, files, (), time if is_initial else 0)
+
+
+@dataclass
+class _Budget:
+    """What a micro-batch may still hold."""
+
+    files: int | None
+    size_bytes: int | None
+
+    def take(self, found: VersionFiles, after: int) -> int:
+        """The index of the last file after `after` that is within it, `after` where none is."""
+        first = after + 1
+        counts, sizes = found.counts[first:], found.sizes[first:]
+        if not len(counts):
+            return max(after, len(found) - 1)
+        if (self.files is not None and self.files <= 0) or (self.size_bytes is not None and self.size_bytes <= 0):
+            # Files that are passed over cost nothing, up to the first that counts.
+            free = int(np.argmax(counts)) if counts.any() else len(counts)
+            return after + free
+        taken = len(counts)
+        numbers, totals = np.cumsum(counts), np.cumsum(np.where(counts, sizes, 0))
+        if self.files is not None:
+            taken = min(taken, int(np.searchsorted(numbers, self.files, "right")))
+        if self.size_bytes is not None:
+            taken = min(taken, int(np.searchsorted(totals, self.size_bytes, "left")) + 1)
+        if found.whole:
+            taken = len(counts)
+        if self.files is not None:
+            self.files -= int(numbers[taken - 1])
+        if self.size_bytes is not None:
+            self.size_bytes -= int(totals[taken - 1])
+        return after + taken
+
+
+def require_not_after(snapshot: Snapshot, version: int) -> None:
+    """Raise VersionNotFound where `version` is to come, so that no stream can begin with it."""
+    if version > snapshot.version:
+        raise VersionNotFound(
+            f"{snapshot.store.root_url}: a stream cannot begin with version {version}: the newest is "
+            f"{snapshot.version}; startingVersion=latest begins with what is committed from now on"
+        )
+
+
+def _require_there(snapshot: Snapshot, version: int) -> None:
+    require_not_after(snapshot, version)
+    oldest = min(snapshot.history().versions, default=snapshot.version)
+    if version < oldest:
+        raise VersionNotFound(
+            f"{snapshot.store.root_url}: a stream cannot begin with version {version}: the log was cleaned up, the "
+            f"oldest commit in it is {oldest}"
+        )
+
+
+def _with_files(found: list[BatchFiles]) -> list[BatchFiles]:
+    return [batch for batch in found if batch.changes or (batch.files is not None and batch.files.num_rows)]

@@ -1,0 +1,126 @@
+"""The files that one version of a table brings to a stream, in the order of their indexes.
+
+Source: delta-spark's DeltaSource: which actions count, and which commits it refuses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import UnsupportedFeature
+from slackwater.log.file_actions import ADD_SCHEMA, file_actions
+from slackwater.log.snapshot import LogSnapshot
+from slackwater.scan.file_changes import FileChange, data_changes, derived_changes, recorded_changes
+from slackwater.streams.options import StreamOptions
+
+
+@dataclass(frozen=True)
+class VersionFiles:
+    """Files by their indexes: rows of `files`, as ADD_SCHEMA has them, or `changes` of a change feed.
+
+    `sizes` in bytes, one a file; `counts` says which are read at all. `whole`: they go together, or not at all.
+    """
+
+    version: int
+    sizes: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.bool_]
+    files: pa.Table | None = None
+    changes: Sequence[FileChange] = ()
+    whole: bool = False
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+
+def snapshot_files(snapshot: LogSnapshot, options: StreamOptions) -> VersionFiles:
+    """All files of a version, the oldest first: what a stream begins with. O(live files) in memory."""
+    files = snapshot.live_files()
+    files = files.take(pc.sort_indices(files, sort_keys=[("modificationTime", "ascending"), ("path", "ascending")]))
+    return _of_files(snapshot.version, files, options)
+
+
+def appended_files(
+    actions: Sequence[Mapping[str, Any]], version: int, where: str, options: StreamOptions
+) -> VersionFiles:
+    """The files that a commit added, none where it is skipped. Raises as `require_appended`, and CorruptLog."""
+    found = file_actions([(version, where, actions)])
+    changing = found.filter(pc.fill_null(found["dataChange"], True))
+    added, removed = changing.filter(changing["is_add"]), changing.filter(pc.invert(changing["is_add"]))
+    if removed.num_rows:
+        require_appended(added.num_rows > 0, removed["path"][0].as_py(), actions, version, where, options)
+        if options.skip_change_commits:
+            added = added.slice(0, 0)
+    return _of_files(version, added.select(ADD_SCHEMA.names), options)
+
+
+def changed_files(
+    snapshot: LogSnapshot,
+    actions: Sequence[Mapping[str, Any]],
+    version: int,
+    where: str,
+    options: StreamOptions,
+) -> VersionFiles:
+    """What a commit did to rows, for a stream of the change feed. Raises as `derived_changes`."""
+    changes = recorded_changes(actions, version, where)
+    whole = False
+    if not changes:
+        both = data_changes(actions, "add", where).keys() & data_changes(actions, "remove", where).keys()
+        changes = derived_changes(snapshot, actions, version, where, snapshot.table.follows_outside)
+        # What became of one file is told by two actions, which one index cannot stand between.
+        whole = bool(both)
+    sizes = np.array([change.size_bytes or 0 for change in changes], np.int64)
+    counts = _counted([change.path for change in changes], options)
+    return VersionFiles(version, sizes, counts, changes=changes, whole=whole)
+
+
+def require_appended(
+    adds: bool,
+    removed: str,
+    actions: Sequence[Mapping[str, Any]],
+    version: int,
+    where: str,
+    options: StreamOptions,
+) -> None:
+    """Let pass a commit that removed rows, where the options allow it; `adds` says that it added some as well.
+
+    With `ignore_deletes` commits that only remove are let pass, with `ignore_changes` all: rows of files that were
+    written anew come once more. With `skip_change_commits` commits that remove are left out. Raises UnsupportedFeature.
+    """
+    if options.allows_changes or (options.ignore_deletes and not adds):
+        return
+    if not adds:
+        raise UnsupportedFeature(
+            f"{where}: version {version} deleted rows (for example all of {removed}), which a stream of appended rows "
+            "cannot tell of: set the option ignoreDeletes, or skipChangeCommits, to true to pass over it, or read the "
+            "change feed (readChangeFeed)",
+            error_class="DELTA_SOURCE_IGNORE_DELETE",
+        )
+    info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if isinstance(a.get("commitInfo"), dict)), {})
+    done = f"{info.get('operation', 'a change')} {info.get('operationParameters') or ''}".strip()
+    raise UnsupportedFeature(
+        f"{where}: version {version} changed rows (for example {done[:200]}), which a stream of appended rows cannot "
+        "tell of: set the option skipChangeCommits to true to pass over such commits, read the change feed "
+        "(readChangeFeed), or begin with a new checkpoint",
+        error_class="DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+    )
+
+
+def _of_files(version: int, files: pa.Table, options: StreamOptions) -> VersionFiles:
+    sizes = pc.fill_null(files["size"], 0).to_numpy().astype(np.int64)
+    counts = np.ones(len(sizes), bool) if options.exclude is None else _counted(files["path"].to_pylist(), options)
+    return VersionFiles(version, sizes, counts, files=files)
+
+
+def _counted(paths: Sequence[str], options: StreamOptions) -> npt.NDArray[np.bool_]:
+    if options.exclude is None:
+        return np.ones(len(paths), bool)
+    pattern = re.compile(options.exclude)
+    return np.array([pattern.search(path) is None for path in paths], bool)
