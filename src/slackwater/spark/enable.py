@@ -40,6 +40,7 @@ from slackwater.spark.session.sessions import (
 )
 from slackwater.spark.sql.run import run
 from slackwater.spark.streams.reader import extend_stream_reader
+from slackwater.spark.streams.writer import extend_stream_writer
 from slackwater.spark.write.save import save
 
 _EXTENDED = "_slackwater_extended"
@@ -102,6 +103,7 @@ def _extend_process() -> None:
 
     with _extending:
         extend_stream_reader(streaming.DataStreamReader)
+        extend_stream_writer(streaming.DataStreamWriter)
         _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter, readwriter.DataFrameWriterV2)
         _extend_sessions(SparkSession, catalog.Catalog)
         if "pyspark.sql.connect.session" in sys.modules:
@@ -117,9 +119,7 @@ def _extend_connect() -> None:
         _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter, readwriter.DataFrameWriterV2)
         _extend_sessions(session.SparkSession, catalog.Catalog)
         extend_stream_reader(streaming.DataStreamReader)
-        if not streaming.DataStreamWriter.__dict__.get(_EXTENDED):
-            setattr(streaming.DataStreamWriter, _EXTENDED, True)
-            wrap(streaming.DataStreamWriter, "foreachBatch", _foreach_batch)
+        extend_stream_writer(streaming.DataStreamWriter)
 
 
 def _extend_sessions(session: Any, catalog: type) -> None:
@@ -201,24 +201,6 @@ def _table_exists(
     if isinstance(tableName, str) and dbName is None and session is not None and answers_for(session):
         found = table_exists(session, tableName)
     return bool(original(tableName, dbName)) if found is None else found
-
-
-def _foreach_batch(original: Callable[..., Any], self: Any, func: Callable[..., None]) -> Any:
-    """The function runs in a Python of the server: there it enables its process, where Slackwater is installed."""
-    return original(_enabling(func) if answers_for(self._session) else func)
-
-
-def _enabling(func: Callable[..., None]) -> Callable[..., None]:
-    # It travels by value: nothing of this package may be named outside of it.
-    def enabled(frame: Any, batch_id: int) -> None:
-        from importlib import import_module
-        from importlib.util import find_spec
-
-        if find_spec("slackwater") is not None:
-            import_module("slackwater").enable(frame.sparkSession)
-        func(frame, batch_id)
-
-    return enabled
 
 
 def _extend(reader: type, writer: type, writer_by_name: type) -> None:

@@ -85,7 +85,7 @@ def save_as_table(
             take_out(spark, entry)
             raise
         return
-    _require_same(entry, name, location)
+    require_same(entry, name, location)
     if mode.lower() in ("error", "errorifexists"):
         raise TableAlreadyExists(f"{name} is in the catalog already: use mode append or overwrite")
     save(frame, str(entry.location), mode, partition_by, options, cluster_by, assigns=True)
@@ -126,7 +126,8 @@ def _save_in_lake(
     name.table()._write(frame, "overwrite" if mode.lower() == "overwrite" else "append", options)
 
 
-def _require_same(entry: CatalogEntry, name: str, location: str | None) -> None:
+def require_same(entry: CatalogEntry, name: str, location: str | None) -> None:
+    """Raise InvalidArgument where the entry is no Delta table's, or `location` is another place than the table's."""
     if not entry.is_delta or entry.location is None:
         raise InvalidArgument(
             f"{name} is in the catalog as {entry.provider or 'a view'}, not as a Delta table: choose another name"

@@ -61,7 +61,7 @@ class DataLocations:
 
     def spark_path(self, relative: str) -> str:
         """The path to give to Spark, glob characters escaped."""
-        return self.place(relative).translate(_ESCAPED_GLOB)
+        return escaped_path(self.place(relative))
 
     def metadata_url(self, relative: str) -> str:
         """What `_metadata.file_path` is for rows of the file: percent-encoded, `file:/…` on a local disk."""
@@ -106,3 +106,8 @@ def _stays(character: str) -> bool:
     if character in _URI_SAFE:
         return True
     return not character.isascii() and unicodedata.category(character) not in ("Cc", "Zs", "Zl", "Zp")
+
+
+def escaped_path(path: str) -> str:
+    """A literal path for Spark's readers, which take glob characters in it for patterns."""
+    return path.translate(_ESCAPED_GLOB)

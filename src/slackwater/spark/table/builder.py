@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +14,7 @@ from typing_extensions import Self
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.changes.merge import without_internal_metadata
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, IdentityColumn
 from slackwater.protocol.features.managed_commits import kept_properties
 from slackwater.protocol.features.row_rules import checks
@@ -31,6 +32,7 @@ from slackwater.protocol.schema.schema import (
     LONG,
     StructField,
     StructType,
+    as_nullable,
     rewrite_fields,
 )
 from slackwater.scan.snapshot import Snapshot
@@ -285,6 +287,31 @@ class DeltaTableBuilder(Generic[T]):
                 validate_generation(self._spark, schema, sql, column.type, what)
         for check in checks(split_properties(self._properties).constraints):
             validate_constraint(self._spark, schema, check.sql, f"CHECK constraint {check.name} ({check.sql})")
+
+
+def created_if_missing(
+    spark: SparkSession,
+    name: str,
+    schema: spark_types.StructType,
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    location: str | None = None,
+) -> Table:
+    """The table that the session's catalog has, or gets, as `name`, for rows of this `schema`: empty if it is new.
+
+    Raises as `DeltaTableBuilder.execute`.
+    """
+    builder = DeltaTableBuilder(spark, CREATE_IF_NOT_EXISTS, lambda _, table: table).tableName(name)
+    columns = without_internal_metadata(as_nullable(from_spark_schema(schema)))
+    builder.addColumns(to_spark_schema(columns)).partitionedBy(*partition_by)
+    if cluster_by:
+        builder.clusterBy(*cluster_by)
+    if location is not None:
+        builder.location(location)
+    for key, value in (properties or {}).items():
+        builder.property(key, value)
+    return builder.execute()
 
 
 def _as_of_nobody(schema: StructType) -> StructType:

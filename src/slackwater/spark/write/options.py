@@ -6,7 +6,7 @@ Source: delta-spark's DeltaOptions and session settings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slackwater.errors import InvalidArgument
@@ -22,15 +22,26 @@ _MODES = {
     "errorifexists": "error",
     "default": "error",
 }
+_OUTPUT_MODES = {"append": "append", "complete": "overwrite"}
+_NOT_OF_STREAMS = ("txnappid", "txnversion", "replacewhere", "datachange", "partitionoverwritemode")
 _PARQUET_OPTIONS = ("compression", "maxRecordsPerFile")
 _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4raw", "lz4_raw", "zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """One batch of a streaming query: the id that the query keeps in its checkpoint, the batch's number from 0."""
+
+    query_id: str
+    batch_id: int
 
 
 @dataclass(frozen=True)
 class WriteOptions:
     """One write as it was asked for; `given` are the options as they came.
 
-    `assigns`: appended values are cast as the session's store assignment says.
+    `assigns`: appended values are cast as the session's store assignment says. `streamed`: rows come as
+    micro-batches, these as `micro_batch`.
     """
 
     mode: str
@@ -49,10 +60,17 @@ class WriteOptions:
     assigns: bool = False
     optimizes_write: bool | None = None
     own_properties: Mapping[str, str] = field(default_factory=dict)
+    streamed: bool = False
+    micro_batch: MicroBatch | None = None
 
     def is_done(self, snapshot: Snapshot) -> bool:
         """Whether the log says that the application has done this write before."""
         return self.application is not None and self.application.is_reached(snapshot)
+
+    @property
+    def casts(self) -> bool:
+        """Whether values become those of the table's types; rows that replace its schema bring their own."""
+        return self.assigns and (self.mode == "append" or (self.streamed and not self.overwrite_schema))
 
     @property
     def properties(self) -> dict[str, str]:
@@ -112,6 +130,36 @@ def write_options(
     )
     _validate(request)
     return request
+
+
+def stream_options(
+    settings: SessionSettings,
+    output_mode: str,
+    options: Mapping[str, Any],
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+) -> WriteOptions:
+    """The options of every micro-batch of a query; `output_mode` is append or complete, in any case.
+
+    What says which rows are replaced, or counts writes, is the query's own to say: such options have no meaning here,
+    nor has overwriteSchema but in complete mode. Raises InvalidArgument as `write_options`, and for other modes.
+    """
+    mode = _OUTPUT_MODES.get(output_mode.lower())
+    if mode is None:
+        raise InvalidArgument(
+            f"a stream is written to a Delta table in output mode append or complete, found {output_mode!r}: use one "
+            "of them, or merge each batch into the table with foreachBatch",
+            error_class="DELTA_UNSUPPORTED_OUTPUT_MODE",
+        )
+    left_out = _NOT_OF_STREAMS if mode == "overwrite" else (*_NOT_OF_STREAMS, "overwriteschema")
+    given = {key: value for key, value in options.items() if key.lower() not in left_out}
+    request = write_options(settings, mode, given, partition_by, cluster_by)
+    return replace(request, dynamic_partitions=False, application=None, assigns=True, streamed=True)
+
+
+def of_micro_batch(request: WriteOptions, batch: MicroBatch) -> WriteOptions:
+    """The request of one batch, which is done once."""
+    return replace(request, micro_batch=batch, application=ApplicationVersion(batch.query_id, batch.batch_id))
 
 
 def _validate(request: WriteOptions) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
+from slackwater.errors import InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import And, Comparison, Constant, IsNull, Or, Predicate
 from slackwater.protocol.actions.files import AddFile
@@ -84,6 +85,18 @@ def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str) -> Repla
     with expressions_named(f"replaceWhere {condition!r}"):
         matches = F.coalesce(F.expr(condition), F.lit(False))
         return Replaced(candidates, predicate, frame.filter(~matches), frame.filter(matches))
+
+
+def require_partition_condition(snapshot: Snapshot, condition: str) -> None:
+    """Raise InvalidArgument where the condition of replaceWhere reads other columns than those of the partitions."""
+    partitions = {name.lower() for name in snapshot.metadata.partition_columns}
+    read = {path[0] for path in read_columns(condition, snapshot.schema)}
+    if others := sorted(name for name in read if name.lower() not in partitions):
+        raise InvalidArgument(
+            f"{snapshot.store.root_url}: replaceWhere reads {others}, which are no partition columns, and the setting "
+            "spark.databricks.delta.replaceWhere.dataColumns.enabled is false: name partition columns alone",
+            error_class="DELTA_NON_PARTITION_COLUMN_REFERENCE",
+        )
 
 
 def condition_check(condition: str, shows: Sequence[str]) -> RowCheck:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import orjson
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -46,8 +45,15 @@ from slackwater.spark.session.modes import with_settings
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
+from slackwater.spark.write.described import described
 from slackwater.spark.write.options import WriteOptions, write_options
-from slackwater.spark.write.overwrite import condition_check, partitions_of, rows_where, whole_table
+from slackwater.spark.write.overwrite import (
+    condition_check,
+    partitions_of,
+    require_partition_condition,
+    rows_where,
+    whole_table,
+)
 from slackwater.spark.write.schema_evolution import evolved_table
 from slackwater.spark.write.store_types import stored_columns
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
@@ -58,6 +64,7 @@ from slackwater.transaction.preparation import validate_not_append_only
 from slackwater.transaction.rows.recommit import as_removes
 from slackwater.transaction.table.alteration import clustering_columns
 from slackwater.transaction.table.definition import (
+    TableActions,
     TableDefinition,
     clustering_domain,
     define_table,
@@ -65,7 +72,6 @@ from slackwater.transaction.table.definition import (
 )
 from slackwater.transaction.transaction import TableTransaction
 
-_MODE_NAMES = {"error": "ErrorIfExists", "ignore": "Ignore", "append": "Append", "overwrite": "Overwrite"}
 # A write whose generated identity values another writer took is done again, from its rows on.
 _MOST_REWRITES = 20
 _CLOCK = Clock()
@@ -120,6 +126,24 @@ def _done(frame: DataFrame, table: Table, request: WriteOptions, settings: Sessi
     return result
 
 
+def save_micro_batch(
+    frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings
+) -> CommitResult | None:
+    """Write the rows of one micro-batch, as `save` does; None where the log says that they were written before."""
+    return with_auto_compaction(frame.sparkSession, _saved(frame, table, request, settings))
+
+
+def validate_save(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> None:
+    """Raise as `save` where its columns, partitioning or options do not fit the table; nothing is written."""
+    snapshot = newest_snapshot(table)
+    if snapshot is None:
+        begin_table(table, _defined(frame, request, settings))
+        return
+    rows = _assigned(frame, snapshot, request)
+    write = _Write(rows, snapshot, request, settings)
+    write.validate_mode()
+
+
 def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult | None:
     for attempt in range(1, _MOST_REWRITES + 1):
         snapshot = newest_snapshot(table)
@@ -133,9 +157,7 @@ def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: Sess
         try:
             if snapshot is None:
                 return _create(frame, table, request, settings)
-            assigns = request.assigns and request.mode == "append"
-            rows = stored_columns(frame, to_spark_schema(snapshot.schema)) if assigns else frame
-            return _Write(rows, snapshot, request, settings).run()
+            return _Write(_assigned(frame, snapshot, request), snapshot, request, settings).run()
         except DeltaConcurrentModificationException as error:
             newest = newest_snapshot(table)
             # Where another did this very write, there is nothing left to be done.
@@ -145,6 +167,11 @@ def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: Sess
             if attempt == _MOST_REWRITES or not moved:
                 raise
     raise AssertionError("the loop above returns or raises")
+
+
+def _assigned(frame: DataFrame, snapshot: Snapshot, request: WriteOptions) -> DataFrame:
+    """The rows with values of the table's types, where the write casts them."""
+    return stored_columns(frame, to_spark_schema(snapshot.schema)) if request.casts else frame
 
 
 def newest_snapshot(table: Table) -> Snapshot | None:
@@ -159,12 +186,17 @@ def _only_identity_moved(snapshot: Snapshot | None, newest: Snapshot | None) -> 
     return bool(snapshot and newest and same_but_identity(snapshot.configuration, newest.configuration))
 
 
-def _create(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult:
+def _defined(frame: DataFrame, request: WriteOptions, settings: SessionSettings) -> TableActions:
+    """The table that the write creates."""
     schema = without_internal_metadata(as_nullable(from_spark_schema(frame.schema)))
     given = request.properties
     properties = {**settings.properties_beside(given), **given}
     definition = TableDefinition.of(schema, request.partition_by, request.cluster_by or None, properties)
-    defined = define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id)
+    return define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id)
+
+
+def _create(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult:
+    defined = _defined(frame, request, settings)
     rows = TableRows(table, defined.configuration, {d.domain: d for d in defined.domains})
     transaction = begin_table(table, defined)
     written = _written(rows, frame, request, settings)
@@ -213,8 +245,7 @@ class _Write:
         request, transaction = self._request, self._transaction
         if request.application is not None:
             transaction.application_version(request.application.app_id)
-        if request.mode == "overwrite" and request.data_change:
-            validate_not_append_only(self._rows.configuration)
+        self.validate_mode()
         written: list[RowsWritten] = []
         try:
             self._write(written)
@@ -233,13 +264,19 @@ class _Write:
             transaction.set_domain(self._clustering)
         return _commit(transaction, request, written, self._rows.metadata)
 
+    def validate_mode(self) -> None:
+        """Raise OperationNotAllowed where rows are to be replaced in a table that only grows."""
+        if self._request.mode == "overwrite" and self._request.data_change:
+            validate_not_append_only(self._rows.configuration)
+
     def _write(self, written: list[RowsWritten]) -> None:
         """Write the files and stage their actions; `written` grows as files come into being."""
         request, transaction, rows = self._request, self._transaction, self._rows
         checks, replaced, change_type = [], None, None
         if request.replace_where is not None:
             replaced = rows_where(self._spark, self._snapshot, request.replace_where)
-            _require_partition_condition(self._snapshot, request)
+            if not request.replaces_where_data_columns:
+                require_partition_condition(self._snapshot, request.replace_where)
             shown = tuple(dict.fromkeys(p[0] for p in sorted(read_columns(request.replace_where, rows.schema))))
             checks = [condition_check(request.replace_where, shown)] if request.check_replace_where else []
             if replaced.deleted is not None and rows.properties.flag(ENABLE_CHANGE_DATA_FEED):
@@ -344,20 +381,6 @@ def _clustering_domain(
         return None
 
 
-def _require_partition_condition(snapshot: Snapshot, request: WriteOptions) -> None:
-    """Raise InvalidArgument where replaceWhere reads other columns than those of the partitions, and may not."""
-    if request.replaces_where_data_columns or request.replace_where is None:
-        return
-    partitions = {name.lower() for name in snapshot.metadata.partition_columns}
-    read = {path[0] for path in read_columns(request.replace_where, snapshot.schema)}
-    if others := sorted(name for name in read if name.lower() not in partitions):
-        raise InvalidArgument(
-            f"{snapshot.store.root_url}: replaceWhere reads {others}, which are no partition columns, and the setting "
-            "spark.databricks.delta.replaceWhere.dataColumns.enabled is false: name partition columns alone",
-            error_class="DELTA_NON_PARTITION_COLUMN_REFERENCE",
-        )
-
-
 def _commit(
     transaction: TableTransaction, request: WriteOptions, written: Sequence[RowsWritten], metadata: Metadata
 ) -> CommitResult:
@@ -367,22 +390,9 @@ def _commit(
     adds, removes = transaction.staged.adds, transaction.staged.removes
     if request.application is not None:
         transaction.set_transaction(request.application.app_id, request.application.version)
-    parameters = {
-        "mode": _MODE_NAMES[request.mode],
-        "partitionBy": orjson.dumps(list(metadata.partition_columns)).decode(),
-    }
-    if request.replace_where is not None:
-        parameters["predicate"] = request.replace_where
-    metrics = {
-        "numFiles": len(adds),
-        "numOutputBytes": sum(add.size for add in adds),
-        "numOutputRows": sum(add.num_records or 0 for add in adds),
-    }
-    if request.mode == "overwrite" and transaction.read_snapshot is not None:
-        metrics |= {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size or 0 for r in removes)}
-    texts = {key: str(value) for key, value in metrics.items()}
+    said = described(request, metadata.partition_columns, adds, removes, transaction.read_snapshot is None)
     try:
-        return transaction.commit("WRITE", parameters, texts, request.user_metadata)
+        return transaction.commit(said.operation, said.parameters, said.metrics, request.user_metadata)
     except CommitUnknown:
         raise
     except SlackwaterError:

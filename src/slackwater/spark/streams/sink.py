@@ -1,0 +1,121 @@
+"""The table that a streaming query writes to: each micro-batch is one commit, whatever comes in between.
+
+A query keeps its id in its checkpoint. The commit of a batch says that the query has come as far (`txn`), so a batch
+that is sent again is passed over: after a restart, after an error between commit and checkpoint, where two queries
+share a checkpoint by mistake, and whichever engine wrote it before.
+Source: delta-protocol.md "Transaction Identifiers"; delta-spark's DeltaSink.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.log.table import Table
+from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.locations import escaped_path
+from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.stores import table_at
+from slackwater.spark.write.options import MicroBatch, WriteOptions, of_micro_batch, stream_options
+from slackwater.spark.write.save import save_micro_batch, validate_save
+
+_log = logging.getLogger(__name__)
+# Where Spark keeps the id of the query whose batch the thread is at.
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True)
+class SinkRequest:
+    """What a query was asked to write, in values that are their own JSON."""
+
+    output_mode: str
+    options: Mapping[str, Any]
+    checkpoint: str
+    partition_by: Sequence[str] = ()
+    cluster_by: Sequence[str] = ()
+
+    def write_options(self, settings: SessionSettings) -> WriteOptions:
+        """As `stream_options` has them in a session with these `settings`. Raises InvalidArgument."""
+        return stream_options(settings, self.output_mode, self.options, self.partition_by, self.cluster_by)
+
+
+class StreamSink:
+    """The side of one running query that its micro-batches see: `write` is what `foreachBatch` takes.
+
+    The settings of the session are those of its start, as for all of a query.
+    """
+
+    def __init__(self, spark: SparkSession, table: Table, request: SinkRequest) -> None:
+        self._table = table
+        self._checkpoint = request.checkpoint
+        self._settings = SessionSettings.of(spark)
+        self._request = request.write_options(self._settings)
+        self._query_id: str | None = None
+
+    def validate(self, frame: DataFrame) -> None:
+        """Raise as the first batch would where columns, partitioning or options do not fit; nothing is written."""
+        validate_save(frame, self._table, self._request, self._settings)
+
+    def write(self, frame: DataFrame, batch_id: int) -> None:
+        """Commit the rows of a batch, unless the log says that they are there. Raises as `save`."""
+        if self._query_id is None:
+            self._query_id = query_id(frame.sparkSession, self._checkpoint)
+        batch = MicroBatch(self._query_id, batch_id)
+        result = save_micro_batch(frame, self._table, of_micro_batch(self._request, batch), self._settings)
+        if result is None:
+            _log.info(
+                "%s: batch %d of query %s is in the table already, it was skipped",
+                self._table.root_url,
+                batch_id,
+                self._query_id,
+            )
+
+
+def query_id(spark: SparkSession, checkpoint: str) -> str:
+    """The id of the query whose batch this is, as its `checkpoint` keeps it."""
+    if not is_connect(spark):
+        told = spark.sparkContext.getLocalProperty(_QUERY_ID)
+        if told:
+            return str(told)
+    # Spark reaches its own checkpoint, wherever that is.
+    reader = spark.read.format("text").option("wholetext", "true")
+    (row,) = reader.load(escaped_path(checkpoint.rstrip("/") + "/metadata")).collect()
+    return str(json.loads(row[0])["id"])
+
+
+def travelling(location: str, request: SinkRequest) -> Callable[[DataFrame, int], None]:
+    """What writes the batches of a query of Connect: it runs in a Python of the server, and travels there by value."""
+    told = json.dumps({"location": location, "request": asdict(request)})
+
+    # Nothing of this package may be named outside of it.
+    def write_batch(frame: Any, batch_id: int) -> None:
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        if find_spec("slackwater") is None:
+            raise RuntimeError(
+                "the batches of a stream through Spark Connect are written in a Python of the server, and Slackwater "
+                "is not installed there: install it beside the server's PySpark (pip install slackwater)"
+            )
+        import_module("slackwater.spark.streams.sink").write_told(frame, batch_id, told)
+
+    return write_batch
+
+
+_sinks: dict[str, StreamSink] = {}
+
+
+def write_told(frame: DataFrame, batch_id: int, told: str) -> None:
+    """Write a batch as `travelling` was told; the sink stays for the batches that follow in this process."""
+    sink = _sinks.get(told)
+    if sink is None:
+        given = json.loads(told)
+        spark, request = frame.sparkSession, SinkRequest(**given["request"])
+        table = table_at(spark, given["location"], request.write_options(SessionSettings.of(spark)).given)
+        sink = _sinks[told] = StreamSink(spark, table, request)
+    sink.write(frame, batch_id)

@@ -1,0 +1,299 @@
+"""`df.writeStream.format("delta").start(path)` and `.toTable(name)`, with PySpark's DataStreamWriter of either mode.
+
+Such a query is one of `foreachBatch`, whose function writes each batch as `df.write` does. All that can be known is
+looked at before it starts.
+Source: delta-spark's DeltaDataSource.createSink; Spark's DataStreamWriter.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from slackwater.errors import InvalidArgument, OperationNotAllowed, UnsupportedFeature
+from slackwater.log.table import Table
+from slackwater.spark.catalog.named import require_same
+from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_of, resolve
+from slackwater.spark.catalog.session_catalog import entry_of
+from slackwater.spark.requests import given_path, wrap
+from slackwater.spark.session.defaults import SessionSettings
+from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.options import Options
+from slackwater.spark.session.sessions import answers_for, is_delta_by_default
+from slackwater.spark.session.stores import table_at
+from slackwater.spark.streams.sink import SinkRequest, StreamSink, travelling
+from slackwater.spark.table.builder import created_if_missing
+from slackwater.spark.write.options import WriteOptions
+
+_REQUEST = "_slackwater_stream"
+_EXTENDED = "_slackwater_extended"
+_CHECKPOINT, _CHECKPOINTS = "checkpointLocation", "spark.sql.streaming.checkpointLocation"
+_OWN_FUNCTION = ("foreach", "foreachBatch")
+
+
+@dataclass
+class _Request:
+    """What was asked of one writer: `source` is the format that was named last, None with a function of the user."""
+
+    frame: DataFrame
+    source: str | None = None
+    has_function: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    output_mode: str = "append"
+    partition_by: list[str] = field(default_factory=list)
+    cluster_by: list[str] = field(default_factory=list)
+    query_name: str | None = None
+    trigger: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.frame.sparkSession
+
+    def write_options(self) -> dict[str, str]:
+        """The options as text, those of the query itself left out."""
+        return {k: v for k, v in Options(self.options).items() if k.lower() not in ("checkpointlocation", "path")}
+
+
+def extend_stream_writer(writer: type) -> None:
+    """Let the writer's methods be those here, which get Spark's; once per class."""
+    if writer.__dict__.get(_EXTENDED):
+        return
+    setattr(writer, _EXTENDED, True)
+    wrap(writer, "__init__", _init)
+    names = ("format", "option", "options", "outputMode", "partitionBy", "clusterBy", "queryName", "trigger")
+    for name in (*names, *_OWN_FUNCTION):
+        # Releases of PySpark differ in what there is.
+        if hasattr(writer, name):
+            wrap(writer, name, functools.partial(_asked, name))
+    if writer.__module__.startswith("pyspark.sql.connect"):
+        wrap(writer, "foreachBatch", _foreach_batch)
+    wrap(writer, "start", _start)
+    wrap(writer, "toTable", _to_table)
+
+
+def _init(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
+    original(*args, **kwargs)
+    (source, *session) = (*args, *kwargs.values())
+    if session:
+        from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+
+        source = ConnectDataFrame(source, session[0])
+    self.__dict__[_REQUEST] = _Request(source)
+
+
+def _asked(what: str, original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    answer = original(*args, **kwargs)
+    request: _Request = self.__dict__[_REQUEST]
+    given = (*args, *kwargs.values())
+    if what == "format":
+        request.source, request.has_function = given[0], False
+    elif what == "option":
+        request.options[str(given[0])] = given[1]
+    elif what == "options":
+        request.options.update(kwargs)
+    elif what == "outputMode":
+        request.output_mode = str(given[0])
+    elif what == "queryName":
+        request.query_name = given[0]
+    elif what == "trigger":
+        request.trigger = dict(kwargs)
+    elif what in _OWN_FUNCTION:
+        request.has_function = True
+    else:
+        names = given[0] if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
+        setattr(request, "partition_by" if what == "partitionBy" else "cluster_by", [str(name) for name in names])
+    return answer
+
+
+def _foreach_batch(original: Callable[..., Any], self: Any, func: Callable[..., None]) -> Any:
+    """The function runs in a Python of the server: there it enables its process, where Slackwater is installed."""
+    return original(_enabling(func) if answers_for(self._session) else func)
+
+
+def _enabling(func: Callable[..., None]) -> Callable[..., None]:
+    # It travels by value: nothing of this package may be named outside of it.
+    def enabled(frame: Any, batch_id: int) -> None:
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        if find_spec("slackwater") is not None:
+            import_module("slackwater").enable(frame.sparkSession)
+        func(frame, batch_id)
+
+    return enabled
+
+
+def _start(
+    original: Callable[..., Any],
+    self: Any,
+    path: str | None = None,
+    format: str | None = None,  # noqa: A002  (the name PySpark has)
+    outputMode: str | None = None,  # noqa: N803  (the name PySpark has)
+    partitionBy: Any = None,  # noqa: N803  (the name PySpark has)
+    queryName: str | None = None,  # noqa: N803  (the name PySpark has)
+    **options: Any,
+) -> Any:
+    request: _Request = self.__dict__[_REQUEST]
+    if not _is_delta(request, format):
+        return original(path, format, outputMode, partitionBy, queryName, **options)
+    _complete(self, outputMode, partitionBy, queryName, options)
+    return _started(request, functools.partial(_table_at, request, path))
+
+
+def _to_table(
+    original: Callable[..., Any],
+    self: Any,
+    tableName: str,  # noqa: N803  (the name PySpark has)
+    format: str | None = None,  # noqa: A002  (the name PySpark has)
+    outputMode: str | None = None,  # noqa: N803  (the name PySpark has)
+    partitionBy: Any = None,  # noqa: N803  (the name PySpark has)
+    queryName: str | None = None,  # noqa: N803  (the name PySpark has)
+    **options: Any,
+) -> Any:
+    request: _Request = self.__dict__[_REQUEST]
+    if not _is_delta(request, format) and not _is_known(request, format, tableName):
+        return original(tableName, format, outputMode, partitionBy, queryName, **options)
+    _complete(self, outputMode, partitionBy, queryName, options)
+    return _started(request, functools.partial(_table_named, request, tableName))
+
+
+def _is_delta(request: _Request, named: str | None) -> bool:
+    """Whether the query is to write to Delta, by what was named at its start or before, and is answered for here."""
+    source = named if named is not None else request.source
+    if named is None and request.has_function:
+        return False
+    is_delta = is_delta_by_default(request.spark) if source is None else str(source).lower() == "delta"
+    return is_delta and answers_for(request.spark)
+
+
+def _is_known(request: _Request, named: str | None, name: Any) -> bool:
+    """Whether no format was named, and `name` is that of a Delta table."""
+    if named is not None or request.source is not None or request.has_function or not answers_for(request.spark):
+        return False
+    parts = known_parts(name)
+    return bool(parts) and resolve(request.spark, parts) is not None
+
+
+def _complete(
+    writer: Any, output_mode: str | None, partition_by: Any, query_name: str | None, options: Mapping[str, Any]
+) -> None:
+    """What the last call says goes the way of the calls before it."""
+    writer.options(**options)
+    if output_mode is not None:
+        writer.outputMode(output_mode)
+    if partition_by is not None:
+        writer.partitionBy(partition_by)
+    if query_name is not None:
+        writer.queryName(query_name)
+
+
+def _started(request: _Request, target: Callable[[WriteOptions], Table]) -> Any:
+    """The query, running. Nothing is written where this raises, but a table that `target` creates."""
+    spark, frame = request.spark, request.frame
+    asked = SinkRequest(
+        request.output_mode,
+        request.write_options(),
+        _checkpoint(request),
+        request.partition_by,
+        request.cluster_by,
+    )
+    written = asked.write_options(SessionSettings.of(spark))
+    _require_types(frame.schema)
+    table = target(written)
+    sink = StreamSink(spark, table, asked)
+    sink.validate(frame)
+    if table.branch is not None:
+        raise OperationNotAllowed(
+            f"{table.root_url}: a stream goes on when the transaction has ended, so it cannot be written within it: "
+            "COMMIT or ROLLBACK first"
+        )
+    if is_connect(spark) and table.owned is not None:
+        raise UnsupportedFeature(
+            f"{table.root_url}: the batches of a stream through Spark Connect are written in a Python of the server, "
+            "which does not know the table's commit owner: use foreachBatch with a lake that is opened there, or a "
+            "classic session"
+        )
+    plain = frame.writeStream.outputMode(request.output_mode).option(_CHECKPOINT, asked.checkpoint)
+    if request.query_name is not None:
+        plain = plain.queryName(request.query_name)
+    if request.trigger:
+        plain = plain.trigger(**request.trigger)
+    function = travelling(table.location, asked) if is_connect(spark) else sink.write
+    return plain.foreachBatch(function).start()
+
+
+def _checkpoint(request: _Request) -> str:
+    """Where the query keeps how far it is. Raises InvalidArgument where neither it nor the session says so."""
+    told = Options(request.options).get(_CHECKPOINT)
+    if told:
+        return told
+    root = request.spark.conf.get(_CHECKPOINTS, None)
+    if not root:
+        raise InvalidArgument(
+            f'say where the query keeps how far it is: option("{_CHECKPOINT}", path), or the setting {_CHECKPOINTS}'
+        )
+    return f"{root.rstrip('/')}/{request.query_name or uuid.uuid4()}"
+
+
+def _require_types(schema: spark_types.StructType) -> None:
+    if _has_void(schema):
+        raise InvalidArgument(
+            "the stream has a column, or a field in one, that is always null and has no type: cast it to the type "
+            "that it shall have in the table",
+            error_class="DELTA_NULL_SCHEMA_IN_STREAMING_WRITE",
+        )
+
+
+def _has_void(kind: spark_types.DataType) -> bool:
+    if isinstance(kind, spark_types.StructType):
+        return any(_has_void(each.dataType) for each in kind.fields)
+    if isinstance(kind, spark_types.ArrayType):
+        return _has_void(kind.elementType)
+    if isinstance(kind, spark_types.MapType):
+        return _has_void(kind.keyType) or _has_void(kind.valueType)
+    return isinstance(kind, spark_types.NullType)
+
+
+def _table_at(request: _Request, path: Any, written: WriteOptions) -> Table:
+    """The table at the path that `start` got, or the option `path` says; the first batch creates it."""
+    found = given_path(path, request.options)
+    return table_at(request.spark, found, written.given)
+
+
+def _table_named(request: _Request, name: Any, written: WriteOptions) -> Table:
+    """The table that the name stands for; where it is no path, one that is missing is created."""
+    spark, parts = request.spark, parts_of(name)
+    path = path_of(parts)
+    if path is not None:
+        return table_at(spark, path, written.given)
+    in_lake = lake_name_of(spark, parts, is_new=True)
+    if in_lake is not None:
+        return _table_in_lake(request, in_lake, written)
+    location = Options(request.options).get("path")
+    entry = entry_of(spark, parts)
+    if entry is not None and not entry.is_temporary:
+        require_same(entry, name, location)
+    created: Table = created_if_missing(
+        spark,
+        name,
+        request.frame.schema,
+        written.partition_by,
+        written.cluster_by,
+        written.properties,
+        location,
+    )
+    return created
+
+
+def _table_in_lake(request: _Request, name: LakeName, written: WriteOptions) -> Table:
+    if not name.is_there:
+        lake: Any = name.lake
+        lake.create_table(name.name, request.frame.schema, request.partition_by, request.cluster_by, written.properties)
+    table: Table = name.table()._table
+    return table

@@ -1,0 +1,62 @@
+"""What a table's history says of a write: its operation, with parameters and metrics as delta-spark's.
+
+Source: delta-spark's DeltaOperations.Write and DeltaOperations.StreamingUpdate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from slackwater.protocol.actions.files import AddFile, RemoveFile
+from slackwater.spark.write.options import WriteOptions
+
+_MODE_NAMES = {"error": "ErrorIfExists", "ignore": "Ignore", "append": "Append", "overwrite": "Overwrite"}
+
+
+@dataclass(frozen=True)
+class Described:
+    """An operation by its name, what it was asked for, and its counts: files, bytes, rows, as text."""
+
+    operation: str
+    parameters: dict[str, str]
+    metrics: dict[str, str]
+
+
+def described(
+    request: WriteOptions,
+    partition_columns: Sequence[str],
+    adds: Sequence[AddFile],
+    removes: Sequence[RemoveFile],
+    is_new: bool,
+) -> Described:
+    """The write that `request` asked for, of a table that `is_new` or was there before."""
+    rows = sum(add.num_records or 0 for add in adds)
+    size_bytes = sum(add.size for add in adds)
+    batch = request.micro_batch
+    if batch is not None:
+        counts = {
+            "numAddedFiles": len(adds),
+            "numRemovedFiles": len(removes),
+            "numOutputRows": rows,
+            "numOutputBytes": size_bytes,
+        }
+        parameters = {
+            "outputMode": "Complete" if request.mode == "overwrite" else "Append",
+            "queryId": batch.query_id,
+            "epochId": str(batch.batch_id),
+        }
+        return Described("STREAMING UPDATE", parameters, _texts(counts))
+    parameters = {"mode": _MODE_NAMES[request.mode], "partitionBy": orjson.dumps(list(partition_columns)).decode()}
+    if request.replace_where is not None:
+        parameters["predicate"] = request.replace_where
+    counts = {"numFiles": len(adds), "numOutputBytes": size_bytes, "numOutputRows": rows}
+    if request.mode == "overwrite" and not is_new:
+        counts |= {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size or 0 for r in removes)}
+    return Described("WRITE", parameters, _texts(counts))
+
+
+def _texts(counts: dict[str, int]) -> dict[str, str]:
+    return {key: str(value) for key, value in counts.items()}

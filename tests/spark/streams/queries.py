@@ -1,0 +1,57 @@
+"""Streaming queries over files that a test drops into a folder, run to the end of what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater import Snapshot
+from tests.spark.committed import actions
+
+
+def drop(folder: Path, **columns: Any) -> None:
+    """One more file for the stream that reads `folder`."""
+    folder.mkdir(exist_ok=True)
+    name = f"{len(list(folder.glob('*.parquet'))):03d}.parquet"
+    table = pa.table(columns)
+    # A stream lists files while they are written; one that is renamed is whole.
+    pq.write_table(table, folder / f".{name}")
+    (folder / f".{name}").rename(folder / name)
+
+
+def files(spark: SparkSession, folder: Path, ddl: str, per_batch: int = 1) -> DataFrame:
+    """The stream of the rows in `folder`, `per_batch` files at a time."""
+    return spark.readStream.schema(ddl).option("maxFilesPerTrigger", per_batch).parquet(str(folder))
+
+
+def writer(frame: DataFrame, checkpoint: Path, **options: Any) -> Any:
+    """The writer of a stream to a Delta table that ends when it has written what is there."""
+    found = frame.writeStream.format("delta").options(checkpointLocation=str(checkpoint), **options)
+    return found.trigger(availableNow=True)
+
+
+def finished(query: Any) -> Any:
+    """The query after its end. Raises as it failed."""
+    query.awaitTermination()
+    return query
+
+
+def failure(query: Any) -> str:
+    """What a query says that fails."""
+    try:
+        query.awaitTermination()
+    except Exception:  # noqa: BLE001  (classic and Connect have classes of their own)
+        return str(query.exception())
+    raise AssertionError("the query did not fail")
+
+
+def batches(path: str) -> list[tuple[str, int]]:
+    """The query and the number of each batch that the log knows, in the order of its commits."""
+    found: list[tuple[str, int]] = []
+    for version in range(Snapshot.load(path).version + 1):
+        found += [(txn["appId"], txn["version"]) for txn in actions(path, version, "txn")]
+    return found
