@@ -31,9 +31,6 @@ _COLUMN_MAPPING_UNREADABLE = {
     "polars": "column mapping is not known to it",
 }
 _CHECKPOINTS = {"delta.checkpointInterval": "1"}
-_NOT_NULL_IS_LOST = {
-    "test_delta_spark_finds_the_schema_that_we_find": "a column that is not nullable is nullable in our DataFrame"
-}
 
 TABLE_FEATURES: tuple[Feature, ...] = (
     Feature(
@@ -48,7 +45,6 @@ TABLE_FEATURES: tuple[Feature, ...] = (
         (Column("id", "BIGINT", nullable=False), _NAME),
         _ROWS,
         refused=(Refused(values("id, name", "CAST(NULL AS BIGINT), 'x'"), "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"),),
-        gaps=_NOT_NULL_IS_LOST,
     ),
     Feature(
         "checkConstraints",
@@ -268,7 +264,6 @@ TABLE_FEATURES: tuple[Feature, ...] = (
         refused=(Refused(values("`the id`, name", "100L, 'x'"), "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"),),
         check=log_checks.row_ids_do_not_meet,
         unreadable={**_NOT_BY_PYARROW, **_NOT_BY_POLARS},
-        gaps=_NOT_NULL_IS_LOST,
     ),
 )
 

@@ -5,7 +5,7 @@ Each task gets ranges of bytes of files and reads the row groups that begin ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -49,17 +49,20 @@ def arrow_rows(
     by_id: bool,
     needs_row: bool,
     test: RowGroupTest | None = None,
+    not_null: Set[str] = frozenset(),
 ) -> DataFrame:
     """The rows of the files: the columns of `schema`, then the constants, then FILE and ROW where they are wanted.
 
-    Row groups that `test` rules out are not read.
+    Row groups that `test` rules out are not read. Constants of `not_null` are never null, and Spark knows it.
 
     Raises nothing of the files: what is wrong with one fails the job that reads it.
     """
     typed = {**constants}
     if files.urls is not None:
         typed[FILE] = (spark_types.StringType(), pa.array(files.urls, pa.string()))
-    of_constants = spark_types.StructType([spark_types.StructField(name, kind) for name, (kind, _) in typed.items()])
+    of_constants = spark_types.StructType(
+        [spark_types.StructField(name, kind, name not in not_null) for name, (kind, _) in typed.items()]
+    )
     row = [spark_types.StructField(ROW, spark_types.LongType())] if needs_row else []
     found = spark_types.StructType([*schema.fields, *of_constants.fields, *row])
     wanted = RowsWanted(to_arrow_schema(schema), by_id, to_arrow_schema(of_constants), ROW if needs_row else None, test)

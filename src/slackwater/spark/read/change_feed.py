@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ from slackwater.protocol.actions.file_names import commit_name
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
-from slackwater.protocol.schema.schema import StructType
+from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
 from slackwater.scan.file_changes import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
@@ -99,8 +99,13 @@ class ChangeFeed:
         """
         if self.start > self.end:
             return empty_frame(self.spark, self._output_schema())
-        derived, recorded = self._changes()
-        frames = [self._frame(changes, kind) for changes, kind in ((derived, False), (recorded, True)) if changes]
+        derived, recorded, tables = self._changes()
+        now = self._physical(self.snapshot.configuration)
+        is_strict = all(_is_never_null(now, None if then is None else self._physical(then)) for then in tables)
+        options = replace(self.options, says_not_null=self.options.says_not_null and is_strict)
+        scan = TableScan(self.spark, self.snapshot, options)
+        kinds = ((derived, False), (recorded, True))
+        frames = [self._frame(scan, changes, kind) for changes, kind in kinds if changes]
         if not frames:
             return empty_frame(self.spark, self._output_schema()).select("*")
         return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
@@ -109,11 +114,21 @@ class ChangeFeed:
         schema = TableScan(self.spark, self.snapshot, self.options).output_schema
         return schema.add(CHANGE_TYPE, "string").add(COMMIT_VERSION, "long").add(COMMIT_TIMESTAMP, "timestamp")
 
-    def _changes(self) -> tuple[list[FileChange], list[FileChange]]:
+    def _physical(self, table: TableConfiguration) -> StructType:
+        """The columns of `table`, the one that is read or an earlier state, as its files name them."""
+        named = all("delta.columnMapping.physicalName" in column.metadata for column in table.schema)
+        return physical_schema(table.schema, self.snapshot.column_mapping_mode if named else NONE)
+
+    def _changes(self) -> tuple[list[FileChange], list[FileChange], list[TableConfiguration | None]]:
+        """What was changed by files that were added and removed, what change files say, and what the table was then.
+
+        None stands for a state of the table that is not known.
+        """
         derived: list[FileChange] = []
         recorded: list[FileChange] = []
         before = Snapshot.open(self.snapshot.table, self.start)
         table = before.configuration
+        tables: list[TableConfiguration | None] = [table]
         require_feed(table, self.start, self.snapshot.store.root_url)
         for version in range(self.start, self.end + 1):
             where = f"{self.snapshot.store.root_url}/_delta_log/{commit_name(version)}"
@@ -121,6 +136,8 @@ class ChangeFeed:
             for action in actions:
                 if action.get("metaData") is not None:
                     table = table.changed(metadata=Metadata.from_json(action["metaData"], where))
+                    # Rows that the first version deletes are of the table before it.
+                    tables.append(None if version == self.start > 0 else table)
                     require_feed(table, version, self.snapshot.store.root_url)
                     self._check_schema(table, version)
             from_files = recorded_changes(actions, version, where)
@@ -129,15 +146,12 @@ class ChangeFeed:
             else:
                 outside = self.options.follows_outside(self.snapshot)
                 derived += derived_changes(self.snapshot, actions, version, where, outside)
-        return derived, recorded
+        return derived, recorded, tables
 
     def _check_schema(self, table: TableConfiguration, version: int) -> None:
         mode = self.snapshot.column_mapping_mode
         now = {c.name: c.type for c in physical_schema(self.snapshot.schema, mode)}
-        then = table.schema
-        if mode != NONE and any("delta.columnMapping.physicalName" not in c.metadata for c in then):
-            mode = NONE
-        for column in physical_schema(then, mode):
+        for column in self._physical(table):
             wanted = now.get(column.name)
             if wanted is None or (isinstance(column.type, StructType) != isinstance(wanted, StructType)):
                 raise InvalidArgument(
@@ -147,8 +161,7 @@ class ChangeFeed:
                     error_class="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
                 )
 
-    def _frame(self, changes: Sequence[FileChange], recorded: bool) -> DataFrame:
-        scan = TableScan(self.spark, self.snapshot, self.options)
+    def _frame(self, scan: TableScan, changes: Sequence[FileChange], recorded: bool) -> DataFrame:
         by_path: dict[str, list[tuple[int, FileChange]]] = defaultdict(list)
         for number, change in enumerate(changes):
             by_path[scan.locations.relative(change.path)].append((number, change))
@@ -192,6 +205,28 @@ class ChangeFeed:
         return self.spark.createDataFrame(pa.table(columns, names=names), schema=schema).withColumn(
             _EVENT_KEY, F.xxhash64(_EVENT_FILE)
         )
+
+
+def _is_never_null(now: DataType, then: DataType | None) -> bool:
+    """Whether values of the type `then` are null in no part of which `now` says it."""
+    if isinstance(now, StructType):
+        earlier = {field.name: field for field in then} if isinstance(then, StructType) else {}
+        found = ((field, earlier.get(field.name)) for field in now)
+        return all(
+            (field.nullable or (was is not None and not was.nullable))
+            and _is_never_null(field.type, None if was is None else was.type)
+            for field, was in found
+        )
+    if isinstance(now, ArrayType):
+        is_strict = isinstance(then, ArrayType) and not then.contains_null
+        element = then.element_type if isinstance(then, ArrayType) else None
+        return (now.contains_null or is_strict) and _is_never_null(now.element_type, element)
+    if isinstance(now, MapType):
+        is_strict = isinstance(then, MapType) and not then.value_contains_null
+        key, value = (then.key_type, then.value_type) if isinstance(then, MapType) else (None, None)
+        kept = now.value_contains_null or is_strict
+        return kept and _is_never_null(now.key_type, key) and _is_never_null(now.value_type, value)
+    return True
 
 
 def _start(latest: Snapshot, history: CommitHistory, options: Options, zone: str, tolerant: bool) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -104,16 +104,18 @@ def with_file_constants(
     urls: Sequence[str],
     constants: Constants,
     needs_row: bool,
+    not_null: Set[str] = frozenset(),
 ) -> tuple[DataFrame, dict[str, Column]]:
     """`frame` with FILE and ROW where needed, and for each of `constants` the expression that gives its value.
 
-    A value that is the same in all files is a literal; the others are joined by the file.
+    A value that is the same in all files is a literal; the others are joined by the file. Those of `not_null` are
+    never null, and Spark knows it.
     """
     if not constants and not needs_row:
         return frame, {}
     if needs_row:
         frame = frame.select("*", F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(ROW))
-    values, varying = uniform_constants(constants)
+    values, varying = uniform_constants(constants, not_null)
     if not varying:
         return frame, values
     keys = {name: f"__slackwater_constant_{i}" for i, name in enumerate(varying)}
@@ -121,7 +123,7 @@ def with_file_constants(
     table = pa.table([pa.array(numbers or urls), *(c[1] for c in varying.values())], names=[_JOIN_FILE, *keys.values()])
     schema = spark_types.StructType().add(_JOIN_FILE, "long" if numbers else "string")
     for name, (spark_type, _) in varying.items():
-        schema = schema.add(keys[name], spark_type)
+        schema = schema.add(keys[name], spark_type, name not in not_null)
     side = F.broadcast(spark.createDataFrame(table, schema=schema))
     if not needs_row:
         frame = frame.select("*", F.col("_metadata.file_path").alias(FILE))
@@ -129,12 +131,18 @@ def with_file_constants(
     return joined, values | {name: F.col(key) for name, key in keys.items()}
 
 
-def uniform_constants(constants: Constants) -> tuple[dict[str, Column], Constants]:
-    """The literals of constants that are the same in all files, and the other constants."""
+def uniform_constants(constants: Constants, not_null: Set[str] = frozenset()) -> tuple[dict[str, Column], Constants]:
+    """The literals of constants that are the same in all files, nullable but for `not_null`, and the others."""
     varying = {name: c for name, c in constants.items() if not _uniform(c[1])}
+    literals = {name: _literal(*c) for name, c in constants.items() if name not in varying}
     # A literal is never null by its type; what a column may be must not depend on how many values it has.
-    values = {name: F.nullif(_literal(*c), F.lit(None)) for name, c in constants.items() if name not in varying}
+    values = {name: c if name in not_null else F.nullif(c, F.lit(None)) for name, c in literals.items()}
     return values, varying
+
+
+def never_null_constants(columns: Sequence[StructField], constants: Constants) -> frozenset[str]:
+    """Of `columns` those that are NOT NULL, and are not null in any file."""
+    return frozenset(c.name for c in columns if not c.nullable and not constants[c.name][1].null_count)
 
 
 def file_numbers(urls: Sequence[str]) -> list[int] | None:

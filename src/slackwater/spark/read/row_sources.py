@@ -29,13 +29,15 @@ from slackwater.spark.read.file_columns import (
     file_number,
     file_numbers,
     hive_columns,
+    never_null_constants,
     uniform_constants,
     with_file_constants,
 )
 from slackwater.spark.read.file_relations import read_files, require_content
 from slackwater.spark.session.locations import DataLocations, verify_urls
+from slackwater.spark.session.modes import is_connect, never_null
 from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
-from slackwater.spark.session.types import to_spark_schema
+from slackwater.spark.session.types import NotNull, to_spark_schema
 from slackwater.stats.row_groups import RowGroupTest
 
 _ORDINAL = "__slackwater_ordinal"
@@ -48,6 +50,7 @@ class RowsAsked:
     `schema`: the columns to read from them; `partitions`: those whose values the log has; `constants`: further ones of
     each file. FILE is there with `needs_file`, ROW with `needs_row`, or to know which rows are deleted: then each
     row tells the number of its file, `ordinals` where they are given. Row groups that `test` rules out may be missing.
+    `not_null`: what `schema` says is never null, and Spark is to know of the partitions.
     """
 
     paths: Sequence[str]
@@ -59,6 +62,7 @@ class RowsAsked:
     needs_file: bool = False
     ordinals: Sequence[int] | None = None
     test: RowGroupTest | None = None
+    not_null: NotNull = NotNull.NOWHERE
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,11 @@ class RowSource(Protocol):
     @property
     def planned_of(self) -> Sequence[str]:
         """Columns of the table of files that are needed besides path, partition values and deletion vector."""
+        ...
+
+    @property
+    def not_null(self) -> NotNull:
+        """Of what Spark can be told that it is never null."""
         ...
 
     def rows(self, asked: RowsAsked) -> RowsFound:
@@ -138,16 +147,23 @@ class BySpark(_Files):
     by_arrow = False
     planned_of = ()
 
+    @property
+    def not_null(self) -> NotNull:
+        # Through Connect a relation of files is what Spark makes of it: all of it nullable.
+        return NotNull.NOWHERE if is_connect(self.spark) else NotNull.EVERYWHERE
+
     def rows(self, asked: RowsAsked) -> RowsFound:
         mode = self.snapshot.column_mapping_mode
         native = hive_columns(asked.paths, asked.files["partitionValues"], asked.partitions, mode)
-        schema, constants = asked.schema, dict(asked.constants)
+        constants, not_null, partitions = dict(asked.constants), frozenset[str](), spark_types.StructType()
         if native is None:
-            constants = self.partition_constants(asked) | constants
+            held = self.partition_constants(asked)
+            not_null = never_null_constants(asked.partitions if asked.not_null != NotNull.NOWHERE else (), held)
+            constants = held | constants
         else:
-            held = to_spark_schema(StructType(tuple(asked.partitions)))
-            for name, column in zip(native, held, strict=True):
-                schema = schema.add(name, column.dataType, metadata=column.metadata)
+            typed = to_spark_schema(StructType(tuple(asked.partitions)), not_null=asked.not_null)
+            for name, column in zip(native, typed, strict=True):
+                partitions = partitions.add(name, column.dataType, column.nullable, column.metadata)
         needs_row = asked.needs_row or asked.files["deletionVector"].null_count < len(asked.files)
         needs_urls = asked.needs_file or needs_row or constants
         urls = self.locations.metadata_urls(asked.paths) if needs_urls else []
@@ -155,10 +171,10 @@ class BySpark(_Files):
         ordinals = range(len(asked.paths)) if asked.ordinals is None else asked.ordinals
         if needs_row and numbers is None:
             constants[_ORDINAL] = _ordinals(ordinals)
-        frame = self._relation(asked.paths, schema, native is not None)
+        frame = self._relation(asked.paths, asked.schema, partitions, asked.not_null)
         if urls:
             verify_urls(self.spark, frame, urls)
-        frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row)
+        frame, values = with_file_constants(self.spark, frame, urls, constants, needs_row, not_null)
         names = dict(zip((column.name for column in asked.partitions), native or [], strict=False))
         if not needs_row:
             return RowsFound(frame, names, values)
@@ -171,17 +187,23 @@ class BySpark(_Files):
         words = deleted_rows(self.snapshot.store, found.numbers, vectors, self.allow_outside_root)
         return without_deleted_rows(self.spark, found.frame, words, found.number)
 
-    def _relation(self, paths: Sequence[str], schema: spark_types.StructType, partitioned: bool) -> DataFrame:
+    def _relation(
+        self,
+        paths: Sequence[str],
+        data: spark_types.StructType,
+        partitions: spark_types.StructType,
+        not_null: NotNull,
+    ) -> DataFrame:
         store = self.snapshot.store
         self.require_shared()
-        reader = self.spark.read.schema(schema)
-        if partitioned:
+        reader = self.spark.read.schema(spark_types.StructType([*data, *partitions]))
+        if len(partitions):
             reader = reader.option("basePath", self.locations.root)
         with self.named(paths):
             frame = read_files(self.spark, reader, "parquet", self.locations, paths)
         if self.snapshot.column_mapping_mode == ID:
             field_ids.require_field_ids(store, paths)
-        return frame
+        return frame if not_null == NotNull.NOWHERE else never_null(frame, data, partitions)
 
 
 @dataclass(frozen=True)
@@ -190,9 +212,13 @@ class ByArrow(_Files):
 
     by_arrow = True
     planned_of = ("size",)
+    # Spark compares nested types with those of the batches, and Arrow's readers make these nullable.
+    not_null = NotNull.COLUMNS
 
     def rows(self, asked: RowsAsked) -> RowsFound:
-        constants = self.partition_constants(asked) | dict(asked.constants)
+        constants = self.partition_constants(asked)
+        not_null = never_null_constants(asked.partitions if asked.not_null != NotNull.NOWHERE else (), constants)
+        constants |= dict(asked.constants)
         ordinals = range(len(asked.paths)) if asked.ordinals is None else asked.ordinals
         if asked.needs_row:
             constants[_ORDINAL] = _ordinals(ordinals)
@@ -200,7 +226,7 @@ class ByArrow(_Files):
         with self.named(asked.paths):
             # In a remote store, to ask for each file costs a request: there a file that is gone fails the job.
             require_content(self.locations, asked.paths)
-        values, varying = uniform_constants(constants)
+        values, varying = uniform_constants(constants, not_null)
         keys = {name: f"__slackwater_constant_{at}" for at, name in enumerate(varying)}
         frame = arrow_rows(
             self.spark,
@@ -211,6 +237,7 @@ class ByArrow(_Files):
             self.snapshot.column_mapping_mode == ID,
             asked.needs_row,
             asked.test,
+            frozenset(keys[name] for name in not_null if name in keys),
         )
         values |= {name: F.col(key) for name, key in keys.items()}
         if not asked.needs_row:

@@ -26,7 +26,7 @@ from slackwater.protocol.properties.properties import (
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
 )
-from slackwater.protocol.schema.schema import VOID, StructField, StructType
+from slackwater.protocol.schema.schema import VOID, StructField, StructType, as_nullable, nullable_type
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of
@@ -55,7 +55,7 @@ from slackwater.spark.session.modes import empty_frame, is_connect
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.row_way import RowWay, row_way
-from slackwater.spark.session.types import to_spark_schema, to_spark_type
+from slackwater.spark.session.types import NotNull, to_spark_schema, to_spark_type
 from slackwater.stats.row_groups import RowGroupTest
 
 ROW_ID = "_row_id"
@@ -72,19 +72,22 @@ class ScanOptions:
     """What a reader may be asked for besides the version.
 
     `row_tracking` adds `_row_id` and `_row_commit_version`; `replay` is `spark`, `driver` or None (by the log's size);
-    `rows` is how rows travel, as `row_way` takes it.
+    `rows` is how rows travel, as `row_way` takes it. With `says_not_null`, columns that are NOT NULL are not nullable:
+    right for rows of just the version whose schema is read.
     """
 
     row_tracking: bool = False
     allow_paths_outside_root: bool = False
     replay: str | None = None
     rows: str | None = None
+    says_not_null: bool = False
 
     @staticmethod
     def of(options: Options) -> ScanOptions:
         """What a reader's options ask for."""
         outside = options.flag("allowPathsOutsideRoot")
-        return ScanOptions(options.flag("rowTracking"), outside, options.get("replay"), options.get("rows"))
+        rows = options.get("rows")
+        return ScanOptions(options.flag("rowTracking"), outside, options.get("replay"), rows, says_not_null=True)
 
     def follows_outside(self, snapshot: Snapshot) -> bool:
         """Whether files outside the root of `snapshot` are read: as the reader is told, or its table was reached."""
@@ -229,10 +232,22 @@ class TableScan:
     @cached_property
     def output_schema(self) -> spark_types.StructType:
         """The Spark schema of the DataFrame."""
-        schema = to_spark_schema(StructType(self.columns))
+        schema = to_spark_schema(StructType(self.columns), not_null=self._not_null)
         if self.options.row_tracking:
             schema = schema.add(ROW_ID, "long").add(ROW_COMMIT_VERSION, "long")
         return schema
+
+    @cached_property
+    def _not_null(self) -> NotNull:
+        """Of which parts Spark is told that they are never null; of none, too, where the table says it of none."""
+        schema = StructType(self.columns)
+        return (
+            self._source.not_null if self.options.says_not_null and schema != as_nullable(schema) else NotNull.NOWHERE
+        )
+
+    @property
+    def _not_null_within(self) -> NotNull:
+        return NotNull.EVERYWHERE if self._not_null is NotNull.EVERYWHERE else NotNull.NOWHERE
 
     @property
     def _columns(self) -> list[str]:
@@ -312,7 +327,9 @@ class TableScan:
         partitions = [c for name in partition_columns if self._is_read(c := self._partition_field(name))]
         schema, constants = self._read_schema(data, hidden), self._tracking_constants(files)
         needs_row = needs_row or self.options.row_tracking
-        asked = RowsAsked(paths, files, schema, partitions, constants, needs_row, needs_file, ordinals, test)
+        asked = RowsAsked(
+            paths, files, schema, partitions, constants, needs_row, needs_file, ordinals, test, self._not_null
+        )
         found = self._source.rows(asked)
         expressions = [self._expression(c, mode, found.native, found.values) for c in self.columns]
         return RawFrame(found, [*expressions, *self._row_tracking_columns(found.values, tracking)])
@@ -328,7 +345,8 @@ class TableScan:
 
     def _read_schema(self, data: Sequence[StructField], hidden: Sequence[str]) -> spark_types.StructType:
         mode = self.snapshot.column_mapping_mode
-        schema = to_spark_schema(physical_schema(StructType(tuple(data)), mode), field_ids=mode == ID)
+        physical = physical_schema(StructType(tuple(data)), mode)
+        schema = to_spark_schema(physical, field_ids=mode == ID, not_null=self._not_null)
         for name in (*hidden, *self._materialized):
             schema = schema.add(name, "string" if name in hidden else "long")
         if mode == ID:
@@ -340,7 +358,10 @@ class TableScan:
         self, column: StructField, mode: str, native: Mapping[str, str], constants: Mapping[str, Column]
     ) -> Column | str:
         """What gives `column`: its quoted name where the frame has it just so."""
-        spark_type = to_spark_type(column.type)
+        # Spark's own reader makes parts of types nullable, and such a one is not cast to one that is not.
+        is_as_read = self.by_arrow or self._not_null is NotNull.EVERYWHERE
+        data_type = column.type if is_as_read else nullable_type(column.type)
+        spark_type = to_spark_type(data_type, not_null=self._not_null_within)
         if column.type == VOID:
             source = F.lit(None)
         elif not self._is_read(column):

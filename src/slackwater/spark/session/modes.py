@@ -199,6 +199,32 @@ def read_paths(spark: SparkSession, reader: DataFrameReader, paths: Sequence[str
     return frame
 
 
+def never_null(frame: DataFrame, data: StructType, partitions: StructType) -> DataFrame:
+    """`frame`, a relation of files in a classic session, whose columns are nullable only where these schemas say so.
+
+    `data` and `partitions` are the columns of the files and of their directories, as they are but for that. Spark
+    makes every column of a file nullable; the same relation is made with other words for it, so that columns and rows
+    are pruned as before. Nobody looks whether it is true.
+    """
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    spark = frame.sparkSession
+    session = spark._jsparkSession
+    leaf = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
+    found = leaf.relation()
+    of_partitions = session.parseDataType(partitions.json()) if len(partitions) else found.partitionSchema()
+    relation = found.copy(
+        found.location(),
+        of_partitions,
+        session.parseDataType(data.json()),
+        found.bucketSpec(),
+        found.fileFormat(),
+        found.options(),
+        found.sparkSession(),
+    )
+    return ClassicDataFrame(session.baseRelationToDataFrame(relation), spark)
+
+
 def listed_urls(frame: DataFrame) -> list[str]:
     """The URLs of the files that Spark listed for `frame`, one that `read_paths` gave."""
     if is_connect(frame.sparkSession):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum, auto
 from typing import Any
 
 from pyspark.sql import types as spark_types
@@ -43,33 +44,48 @@ _PLAIN = "UTF8_BINARY"
 _INTERNAL = (FIELD_ID, PHYSICAL_NAME, "delta.identity.", "delta.generationExpression", "delta.invariants")
 
 
-def to_spark_type(data_type: DataType, field_ids: bool = False) -> spark_types.DataType:
+class NotNull(Enum):
+    """Of which parts of a schema Spark is told that they are never null: as the table says it, or it says nothing."""
+
+    NOWHERE = auto()
+    COLUMNS = auto()
+    EVERYWHERE = auto()
+
+
+def to_spark_type(
+    data_type: DataType, field_ids: bool = False, not_null: NotNull = NotNull.NOWHERE
+) -> spark_types.DataType:
     """The Spark type of `data_type`; with `field_ids`, nested fields carry their Parquet field ids."""
     if isinstance(data_type, PrimitiveType):
         return _TO_SPARK[data_type.name]
     if isinstance(data_type, DecimalType):
         return spark_types.DecimalType(data_type.precision, data_type.scale)
     if isinstance(data_type, ArrayType):
-        return spark_types.ArrayType(to_spark_type(data_type.element_type, field_ids), data_type.contains_null)
+        element = to_spark_type(data_type.element_type, field_ids, not_null)
+        return spark_types.ArrayType(element, data_type.contains_null)
     if isinstance(data_type, MapType):
         return spark_types.MapType(
-            to_spark_type(data_type.key_type, field_ids),
-            to_spark_type(data_type.value_type, field_ids),
+            to_spark_type(data_type.key_type, field_ids, not_null),
+            to_spark_type(data_type.value_type, field_ids, not_null),
             data_type.value_contains_null,
         )
-    return to_spark_schema(data_type, field_ids)
+    return to_spark_schema(data_type, field_ids, not_null)
 
 
-def to_spark_schema(schema: StructType, field_ids: bool = False) -> spark_types.StructType:
-    """The Spark schema of `schema`: all columns nullable as for any file source, comments kept."""
-    return spark_types.StructType([_spark_field(column, field_ids) for column in schema])
+def to_spark_schema(
+    schema: StructType, field_ids: bool = False, not_null: NotNull = NotNull.NOWHERE
+) -> spark_types.StructType:
+    """The Spark schema of `schema`, comments kept; nullable as for any file source but for what `not_null` says."""
+    return spark_types.StructType([_spark_field(column, field_ids, not_null) for column in schema])
 
 
-def _spark_field(column: StructField, field_ids: bool) -> spark_types.StructField:
+def _spark_field(column: StructField, field_ids: bool, not_null: NotNull) -> spark_types.StructField:
+    nullable = column.nullable or not_null is NotNull.NOWHERE
+    within = not_null if not_null is NotNull.EVERYWHERE else NotNull.NOWHERE
     metadata: dict[str, Any] = {k: v for k, v in column.metadata.items() if not _is_hidden(k)}
     if field_ids and isinstance(column.metadata.get(FIELD_ID), int):
         metadata[PARQUET_FIELD_ID] = column.metadata[FIELD_ID]
-    return spark_types.StructField(column.name, to_spark_type(column.type, field_ids), True, metadata)
+    return spark_types.StructField(column.name, to_spark_type(column.type, field_ids, within), nullable, metadata)
 
 
 def _is_hidden(key: str) -> bool:

@@ -24,7 +24,7 @@ from slackwater.spark.read.row_sources import RowsAsked, RowsFound, RowSource
 from slackwater.spark.read.table_scan import TRACKING_FIELDS, TableScan
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.modes import default_parallelism
-from slackwater.spark.session.types import to_spark_type
+from slackwater.spark.session.types import NotNull, to_spark_type
 from slackwater.spark.streams.data_source import register_stream
 from slackwater.streams.options import StreamOptions
 from slackwater.streams.reading import StreamRead
@@ -83,6 +83,8 @@ class _StreamRows:
     scan: StreamScan
     by_arrow = True
     planned_of: Sequence[str] = ()
+    # A stream goes through versions in which columns may have been nullable.
+    not_null = NotNull.NOWHERE
 
     def rows(self, asked: RowsAsked) -> RowsFound:
         scan = self.scan

@@ -30,7 +30,7 @@ from slackwater.protocol.actions.partition_values import (
 )
 from slackwater.protocol.actions.paths import canonical_path, encode_path
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, physical_name, physical_schema
-from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType
+from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType, nullable_type
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import with_settings, writer_failure
 from slackwater.spark.session.names import quoted
@@ -274,7 +274,8 @@ def _physical(column: StructField, mode: str, annotated: Collection[str]) -> Col
         # Field ids and the like of another table do not belong to the files of this one.
         return source.alias(column.name, metadata={})
     (physical,) = physical_schema(StructType((column,)), mode)
-    spark_type = to_spark_type(physical.type, field_ids=True)
+    # What may be null to Spark is not cast to what may not; that no row breaks the table's rules is seen before.
+    spark_type = to_spark_type(nullable_type(physical.type), field_ids=True)
     if isinstance(spark_type, (spark_types.StructType, spark_types.ArrayType, spark_types.MapType)):
         # Casts go by position, hence they put physical names in the place of display names.
         source = source.cast(spark_type)
