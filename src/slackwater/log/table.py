@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from slackwater.errors import TableNotFound, TransactionEnded
+from slackwater.errors import OperationNotAllowed, TableNotFound, TransactionEnded
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.owned_log import list_owned_log, owner_of
 from slackwater.log.segment import LogListing, list_log
@@ -52,6 +52,12 @@ class Table:
     ) -> Table:
         """The table at a path or URL, which need not be there. Raises as `open_store`."""
         return cls(open_store(path, storage_options), follows_outside=follows_outside)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes, which reach the same place and the same owner; a transaction stays in its own."""
+        if self._branch is not None:
+            raise OperationNotAllowed(f"{self.root_url}: a table in a transaction is seen by this process only")
+        return Table, (self._store, self.owned, None, self._follows_outside)
 
     def __repr__(self) -> str:
         return f"<Table {self.root_url}>"

@@ -9,6 +9,7 @@ import atexit
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,6 +26,7 @@ from slackwater.owner.api.commits import (
     OwnershipProposal,
     TableState,
 )
+from slackwater.owner.api.owners import reopened
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
     Cut,
@@ -141,6 +143,11 @@ class EmbeddedOwner:
         except BaseException:
             found.close()
             raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes of this machine, or of others that reach the database, which open it anew."""
+        open_owner = partial(_opened, self._places.root_url, self._database.url, dict(self._places.storage_options))
+        return reopened, (self._owner_id, open_owner)
 
     @property
     def owner_id(self) -> str:
@@ -374,3 +381,7 @@ def _closer(owner_: EmbeddedOwner) -> Any:
             found.close()
 
     return close
+
+
+def _opened(root_url: str, database_url: str, storage_options: Mapping[str, str]) -> EmbeddedOwner:
+    return EmbeddedOwner.open(root_url, database_url, storage_options)

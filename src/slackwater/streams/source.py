@@ -121,7 +121,7 @@ class TableSource:
         options = self._options
         if options.starting_version == LATEST:
             return SourceOffset(self.table_id, self._newest() + 1)
-        snapshot = Snapshot.open(self._table)
+        snapshot = Snapshot.open(self._table, self._last)
         self._require_id(snapshot.metadata.id)
         if options.starting_version is None and options.starting_ms is None:
             return SourceOffset(self.table_id, snapshot.version, is_initial=True)

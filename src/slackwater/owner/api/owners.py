@@ -6,6 +6,7 @@ An owner that only a table's own metadata names is never called: whoever can wri
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from slackwater.owner.api.commit_owner import CommitOwner
@@ -47,6 +48,11 @@ class _OpenOwners:
         with self._lock:
             return any(other is owner for other in self._owners.get(owner.owner_id, ()))
 
+    def opened(self, owner_id: str) -> CommitOwner | None:
+        with self._lock:
+            attached = self._owners.get(owner_id)
+            return attached[-1] if attached else None
+
     def find(self, ownership: Ownership) -> OwnedTable | None:
         if ownership.name != OWNER_NAME or ownership.owner_id is None or ownership.table_id is None:
             return None
@@ -76,6 +82,15 @@ def attached_owners() -> list[CommitOwner]:
 def is_attached(owner: CommitOwner) -> bool:
     """Whether this process has this very owner open."""
     return _open.is_attached(owner)
+
+
+def reopened(owner_id: str, open_owner: Callable[[], CommitOwner]) -> CommitOwner:
+    """The owner `owner_id` as this process has it open, or from now on has: what an owner is pickled as."""
+    found = _open.opened(owner_id)
+    if found is None:
+        found = open_owner()
+        attach(found)
+    return found
 
 
 def find_owner(ownership: Ownership) -> OwnedTable | None:

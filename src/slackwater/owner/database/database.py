@@ -114,6 +114,11 @@ class Database:
         """The database for messages, without user, password and what its query says."""
         return without_secrets(self._engine.url.render_as_string(hide_password=True))
 
+    @property
+    def url(self) -> str:
+        """Where it is, with all that is needed to open it: for other processes of this user, and for no message."""
+        return self._engine.url.render_as_string(hide_password=False)
+
     def read(self, work: Callable[[Connection], T]) -> T:
         """What `work` answers in a transaction that changes nothing. Raises CommitOwnerUnavailable."""
         return self._patiently(lambda: self._run(work, "BEGIN", durable=False))

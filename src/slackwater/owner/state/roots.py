@@ -36,6 +36,11 @@ class Places:
         """The lake's root."""
         return self._root.url
 
+    @property
+    def storage_options(self) -> Mapping[str, str]:
+        """The credentials and settings with which tables are opened."""
+        return self._options
+
     def written(self, location: str) -> str:
         """How the database writes down the table at `location`. Raises InvalidArgument, PathNotAllowed."""
         found = parse_location(location)

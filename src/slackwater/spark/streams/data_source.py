@@ -24,16 +24,17 @@ def register_stream(spark: SparkSession, read: StreamRead) -> str:
 
     What reaches the table, credentials too, travels with the format: in no option, and in no plan.
     """
-    content: bytes = pickle.dumps(read)
-    name = _PREFIX + hashlib.sha256(content).hexdigest()[:12]
+    rows: bytes = pickle.dumps((read.table.store, read.wanted))
+    plan: bytes = pickle.dumps(read)
+    name = _PREFIX + hashlib.sha256(plan).hexdigest()[:12]
     known: set[str] = spark.__dict__.setdefault(_REGISTERED, set())
     if name not in known:
-        register(spark, _data_source(name, content))
+        register(spark, _data_source(name, rows, plan))
         known.add(name)
     return name
 
 
-def _data_source(format_name: str, content: bytes) -> Any:
+def _data_source(format_name: str, rows: bytes, plan: bytes) -> Any:
     # It travels by value: what it needs of this package is imported where it runs.
     from pyspark.sql.datasource import DataSource
 
@@ -51,6 +52,6 @@ def _data_source(format_name: str, content: bytes) -> Any:
                     "a stream that reads a Delta table is planned and read in the Python of Spark's driver and "
                     f"executors, which must have slackwater (pip install slackwater): {error}"
                 ) from error
-            return stream_reader(content)
+            return stream_reader(rows, plan)
 
     return DeltaStream

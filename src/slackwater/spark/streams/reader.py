@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.errors import InvalidArgument, OperationNotAllowed, UnsupportedFeature
 from slackwater.log.history import to_ms
 from slackwater.log.table import Table
 from slackwater.protocol.actions.time_zones import time_zone
@@ -90,6 +90,10 @@ def stream_of(spark: SparkSession, table: Table, options: Mapping[str, Any] | No
     InvalidArgument, VersionNotFound for a version to come, ChangeFeedNotEnabled, UnsupportedFeature.
     """
     given = Options(options or {})
+    if table.branch is not None:
+        raise OperationNotAllowed(
+            f"{table.location}: a stream outlives the transaction that this table belongs to: read it before or after"
+        )
     _require_supported(given, table)
     stream = _stream_options(spark, given)
     snapshot = Snapshot.open(table)

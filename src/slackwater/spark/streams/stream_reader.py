@@ -49,17 +49,18 @@ class _Rows:
 class _Planning(DataSourceStreamReader):
     """Offsets and tasks of one stream."""
 
-    def __init__(self, content: bytes) -> None:
-        read = _read_of(content)
-        self._content = content
-        self._rows = _Rows(read.table.store, read.wanted)
+    def __init__(self, rows: bytes, plan: bytes) -> None:
+        self._plan = plan
+        store, wanted = pickle.loads(rows)  # noqa: S301  (the session's own)
+        self._rows = _Rows(store, wanted)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_rows": self._rows}
 
     @cached_property
     def _read(self) -> StreamRead:
-        return _read_of(self._content)
+        read: StreamRead = pickle.loads(self._plan)  # noqa: S301  (the session's own)
+        return read
 
     @cached_property
     def _source(self) -> TableSource:
@@ -106,11 +107,6 @@ if _HAS_LIMITS:
             self._source.stop_at_newest()
 
 
-def _read_of(content: bytes) -> StreamRead:
-    read: StreamRead = pickle.loads(content)  # noqa: S301  (the session's own)
-    return read
-
-
-def stream_reader(content: bytes) -> DataSourceStreamReader:
-    """The reader of the stream whose pickled StreamRead is `content`."""
-    return _Limited(content) if _HAS_LIMITS else _Unlimited(content)
+def stream_reader(rows: bytes, plan: bytes) -> DataSourceStreamReader:
+    """The reader of a stream: `rows`, what executors need, and `plan`, its StreamRead, are pickled."""
+    return _Limited(rows, plan) if _HAS_LIMITS else _Unlimited(rows, plan)

@@ -7,6 +7,7 @@ import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx
@@ -22,6 +23,7 @@ from slackwater.owner.api.commits import (
     OwnershipProposal,
 )
 from slackwater.owner.api.fields import checked_id, checked_name, checked_timeout, checked_timestamp, checked_version
+from slackwater.owner.api.owners import reopened
 from slackwater.owner.api.timestamp_range import AnsweredRange, TimestampRange
 from slackwater.owner.api.transactions import (
     LONGEST_LOCK_WAIT_S,
@@ -103,6 +105,7 @@ class HttpOwner:
             self._headers["Authorization"] = f"Bearer {token}"
         if not timeout_s > 0:
             raise InvalidArgument(f"the timeout is to be greater than 0 s, found {timeout_s!r}")
+        self._token = token
         self._timeout_s = timeout_s
         self._given = client
         self._ca_file = ca_file
@@ -112,6 +115,10 @@ class HttpOwner:
         self._clock = clock or ClientClock()
         self._exchange = Exchange(self._url, self._send, self._clock)
         self._most_ahead_s = 0.0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes, which ask the same server, as this one does."""
+        return reopened, (self.owner_id, partial(_opened, self._url, self._token, self._timeout_s, self._ca_file))
 
     def __repr__(self) -> str:
         return f"HttpOwner({self._url!r})"
@@ -374,3 +381,8 @@ def _transaction_path(txn_id: str, rest: str = "") -> str:
 
 def _path(table_id: str, noun: str) -> str:
     return f"/v1/tables/{checked_id(table_id, 'table id')}/{noun}"
+
+
+def _opened(url: str, token: str | None, timeout_s: float, ca_file: str | None) -> HttpOwner:
+    # Whether the token may travel to that place was asked when it was given.
+    return HttpOwner(url, token, timeout_s, allow_http=True, ca_file=ca_file)
