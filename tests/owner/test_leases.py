@@ -230,7 +230,7 @@ def test_a_commit_that_others_ratified_and_purged_while_its_writer_slept_is_foun
         purging.owner.backfill_to_version(table.table_id)
         assert rows(table) == []
         if not readable:
-            monkeypatch.setattr("slackwater.owner.commit.commits.transaction_at", _cannot_be_read)
+            monkeypatch.setattr("slackwater.owner.commit.told_by_log.transaction_at", _cannot_be_read)
         awake.set()
 
     one, other, none = at_once(lambda: first.commit(table.append(1)), sleep_behind, purge)

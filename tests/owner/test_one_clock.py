@@ -12,12 +12,11 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import LockTimeout
-from slackwater.owner.commit.allocation import Attempt, Blocked
+from slackwater.owner.commit.attempts import Attempt, Blocked
 from slackwater.owner.database.schema import commits, tables
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.state import clock as clock_module
 from slackwater.owner.state.clock import OwnerClock, is_dead
-from slackwater.owner.state.commit_content import facts_of
 from slackwater.owner.state.heads import TURN_MS, Turn
 from slackwater.owner.state.owner_time import owner_now
 from slackwater.owner.state.promises import live_promises
@@ -64,7 +63,7 @@ def now_of(owner: EmbeddedOwner) -> int:
 def is_blocked(owner: EmbeddedOwner, table: Table) -> bool:
     """Whether a commit of somebody else to the table has to wait."""
     request = table.request(table.latest + 1)
-    attempt = Attempt(request, facts_of(request.actions, request.commit_id), request.commit_id, "nobody", 30_000)
+    attempt = Attempt.alone(request, request.commit_id, "nobody", 30_000)
     (outcome,) = owner._commits._allocate_batch([attempt])
     return isinstance(outcome, Blocked)
 
@@ -132,9 +131,7 @@ def test_a_version_that_is_being_staged_is_not_taken_away_by_a_clock_that_is_ahe
     two = Two(lake, skew_ms)
     request = two.a.request(1)
     lease_ms = 30_000
-    attempt = Attempt(
-        request, facts_of(request.actions, request.commit_id), request.commit_id, foreign_holder(), lease_ms
-    )
+    attempt = Attempt.alone(request, request.commit_id, foreign_holder(), lease_ms)
     two.one._commits._allocate_batch([attempt])
     two.later(lease_ms // 2)
     two.other.repair()

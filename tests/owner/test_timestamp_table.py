@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from slackwater.owner.commit.joint_attempts import JointAllocated
-from slackwater.owner.commit.transactions import Transactions
+from slackwater.owner.api.transactions import TransactionResponse
+from slackwater.owner.commit.attempts import Attempt, Given
+from slackwater.owner.commit.commits import Commits
+from slackwater.owner.commit.ratification import Pending, Staged
+from slackwater.owner.commit.staging import content_of
 from slackwater.owner.database.schema import commits, transactions
 from slackwater.owner.embedded import EmbeddedOwner
 from tests.contract.owners import DATABASES, FakeClock, Killed, OwnedLake, created, dead_holder, new_lake
@@ -37,7 +40,7 @@ class Kit:
         """A transaction of both tables whose process ends before or after the step `when`."""
         other = self.lake.embedded(clock=self.clock.owner_clock(holder=dead_holder()))
         txn = Txn(other).write(self.a).write(self.b)
-        step = getattr(Transactions, when.partition(" ")[2])
+        step = getattr(Commits, when.partition(" ")[2])
 
         def dies(*arguments: Any) -> Any:
             if when.startswith("after"):
@@ -45,10 +48,10 @@ class Kit:
             raise Killed
 
         with monkeypatch.context() as patch:
-            patch.setattr(Transactions, when.partition(" ")[2], dies)
+            patch.setattr(Commits, when.partition(" ")[2], dies)
             # Of a process that is killed nothing is given back.
-            patch.setattr(Transactions, "_give_back", lambda *_: None)
-            patch.setattr(Transactions, "end", lambda *_: None)
+            patch.setattr(Commits, "_give_back", lambda *_: None)
+            patch.setattr(Commits, "end", lambda *_: None)
             with pytest.raises(Killed):
                 other.commit_transaction(txn.request())
         return txn
@@ -106,8 +109,8 @@ def test_a_transaction_behind_a_version_that_was_given_back_lands_whole(kit: Kit
     """Its versions are behind those of somebody who gave up, in one of its tables."""
     dead = kit.lake.embedded(clock=kit.clock.owner_clock(holder=dead_holder()))
     lost = Txn(dead).write(kit.a)
-    steps = dead._transactions
-    assert isinstance(steps.allocate(steps.attempt(lost.request())), JointAllocated)
+    steps = dead._commits
+    assert isinstance(steps.allocate(steps.attempt(lost.request())), Given)
     txn = Txn(kit.owner).write(kit.a, may_move=True).write(kit.b, may_move=True)
     response = txn.commit()
     assert {c.commit.version for c in response.commits.values()} == {1}
@@ -116,22 +119,44 @@ def test_a_transaction_behind_a_version_that_was_given_back_lands_whole(kit: Kit
 
 def test_no_table_shows_a_transaction_before_the_others_do(kit: Kit) -> None:
     """Where one of its versions has to wait for another commit, so do all."""
-    steps = kit.owner._transactions
+    steps = kit.owner._commits
     first = Txn(kit.owner).write(kit.a, may_move=True)
     second = Txn(kit.owner).write(kit.a, may_move=True).write(kit.b, may_move=True)
     files = []
     for txn in (first, second):
-        given = steps.allocate(steps.attempt(txn.request()))
-        assert isinstance(given, JointAllocated)
-        content = steps.content(txn.request(), given)
+        attempt = steps.attempt(txn.request())
+        given = steps.allocate(attempt)
+        assert isinstance(given, Given)
+        content = content_of(attempt, given)
         steps.stage(content)
-        files.append(content.staged(txn.txn_id))
+        files.append(content.staged)
     steps.ratify(files[1])
     assert (kit.a.latest, kit.b.latest) == (0, 0)
     steps.ratify(files[0])
     assert (kit.a.latest, kit.b.latest) == (2, 1) or (kit.a.latest, kit.b.latest) == (1, 0)
     steps.ratify(files[1])
     assert (kit.a.latest, kit.b.latest) == (2, 1)
+
+
+def test_what_is_ratified_together_counts_no_sooner_than_what_is_before_it(kit: Kit) -> None:
+    """In one batch: a transaction that has to wait in one table, and a commit behind it in the other."""
+    steps = kit.owner._commits
+
+    def staged(attempt: Attempt) -> Staged:
+        given = steps.allocate(attempt)
+        assert isinstance(given, Given)
+        content = content_of(attempt, given)
+        steps.stage(content)
+        return content.staged
+
+    first = staged(steps.alone(kit.a.append(1)))
+    both = staged(steps.attempt(Txn(kit.owner).write(kit.a, may_move=True).write(kit.b, may_move=True).request()))
+    behind = staged(steps.alone(kit.b.append(1)))
+    assert steps._ratify_batch([behind, both]) == [Pending(1), Pending(1)]
+    assert (kit.a.latest, kit.b.latest) == (0, 0)
+    assert isinstance(steps._ratify_batch([first])[0], TransactionResponse)
+    assert isinstance(steps._ratify_batch([both])[0], TransactionResponse)
+    assert (kit.a.latest, kit.b.latest) == (2, 2)
 
 
 def test_an_owner_opened_anew_goes_on(kit: Kit) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 from unittest import mock
 
 from slackwater.owner import embedded
-from slackwater.owner.commit import joint_allocation
+from slackwater.owner.commit import allocation
+from slackwater.owner.commit.allocation import _Work
+from slackwater.owner.commit.attempts import Attempt, Given, read_items, written_items
 from slackwater.owner.commit.flips import Flip
-from slackwater.owner.commit.joint_allocation import _Work
-from slackwater.owner.commit.joint_attempts import JointAllocated, JointAttempt, read_items, written_items
 from slackwater.owner.state import abandoned, read_timestamps
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.owner_time import OwnerTime
@@ -84,13 +84,13 @@ def _with_pruning_that_is_forgotten() -> Any:
 def _without_log_heads() -> Any:
     real = _Work._timestamped
 
-    def timestamped(self: _Work, attempt: JointAttempt) -> Any:
+    def timestamped(self: _Work, attempt: Attempt) -> Any:
         heads = [self.heads[write.table_id] for write in attempt.request.writes]
         kept = [head.timestamp_ms for head in heads]
         for head in heads:
             head.timestamp_ms = 0
         outcome = real(self, attempt)
-        if not isinstance(outcome, JointAllocated):
+        if not isinstance(outcome, Given):
             for head, timestamp_ms in zip(heads, kept, strict=True):
                 head.timestamp_ms = timestamp_ms
         return outcome
@@ -112,17 +112,17 @@ def _with_time_looked_at_early() -> Iterator[None]:
         def of(connection: Any, clock: OwnerClock, items: Sequence[Any]) -> OwnerTime:
             return seen.pop("it", None) or real(connection, clock, items)
 
-    allocate = joint_allocation.JointAllocation.allocate
+    allocate = allocation.Allocation.allocate
 
-    def allocated(self: Any, connection: Any, attempts: Sequence[JointAttempt], is_rerun: bool = False) -> Any:
+    def allocated(self: Any, connection: Any, attempts: Sequence[Attempt], is_rerun: bool = False) -> Any:
         found = _EARLY.get(attempts[0].file_id)
         if found is not None:
             seen["it"] = found
         return allocate(self, connection, attempts, is_rerun)
 
     with (
-        mock.patch.object(joint_allocation, "OwnerTime", Early),
-        mock.patch.object(joint_allocation.JointAllocation, "allocate", allocated),
+        mock.patch.object(allocation, "OwnerTime", Early),
+        mock.patch.object(allocation.Allocation, "allocate", allocated),
     ):
         yield
     _EARLY.clear()
@@ -132,7 +132,7 @@ _EARLY: dict[str, OwnerTime] = {}
 
 
 def _looks_early(world: World) -> None:
-    def look(process: Process, attempt: JointAttempt) -> None:
+    def look(process: Process, attempt: Attempt) -> None:
         items = [*written_items(attempt), *(item for read in attempt.request.reads for item in read_items(read))]
         _EARLY[attempt.file_id] = process.database.read(lambda c: OwnerTime.of(c, process.clock, items))
 

@@ -110,8 +110,7 @@ class _Schedule:
             for other in self.tasks
             if other is not task
             and other.together is not None
-            and (other.together.process, other.together.part, other.together.work)
-            == (asked.process, asked.part, asked.work)
+            and (other.together.process, other.together.work) == (asked.process, asked.work)
             and self.world.chance(likely)
         ]
         tasks = [task, *(other for other, _ in joined)]

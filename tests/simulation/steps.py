@@ -1,7 +1,7 @@
 """What an owner does for its clients, one piece after the other: each `yield` lets everybody else go on.
 
-These are the loops of `Commits.commit`, `Transactions.commit`, `Locking.lock` and `TimeSlices.cut`, which wait; here a
-piece that would wait is left to be tried again. All pieces are the owner's own. A process that crashes is not resumed.
+These are the loops of `Commits`, `Locking.lock` and `TimeSlices.cut`, which wait; here a piece that would wait is left
+to be tried again. All pieces are the owner's own. A process that crashes is not resumed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slackwater.errors import (
     SlackwaterError,
     StorageError,
 )
-from slackwater.owner.api.commits import LATEST, Commit, CommitConflict, CommitRequest, CommitResponse
+from slackwater.owner.api.commits import LATEST, CommitConflict, CommitRequest, CommitResponse
 from slackwater.owner.api.transactions import (
     Cut,
     LockRequest,
@@ -31,18 +31,14 @@ from slackwater.owner.api.transactions import (
     TransactionRequest,
     TransactionResponse,
 )
-from slackwater.owner.commit import joint_ratification, ratification
-from slackwater.owner.commit.allocation import Attempt, Purged
-from slackwater.owner.commit.commits import settle_abandoned, staging_ms
-from slackwater.owner.commit.joint_attempts import JointAllocated, TooEarly
-from slackwater.owner.commit.joint_ratification import answer_of
-from slackwater.owner.commit.ratification import Freed, Pending, Staged
+from slackwater.owner.commit import ratification, told_by_log
+from slackwater.owner.commit.attempts import Attempt, Given, Purged, TooEarly, tables_of
+from slackwater.owner.commit.ratification import Freed, Pending, Staged, settle_abandoned
+from slackwater.owner.commit.staging import content_of
 from slackwater.owner.locking import _Patience
 from slackwater.owner.locks import locks
 from slackwater.owner.publish import backfill as backfilling
-from slackwater.owner.state.commit_content import content, facts_of
-from slackwater.owner.state.commit_files import stage, transaction_at
-from slackwater.owner.state.heads import Allocated
+from slackwater.owner.state.commit_files import stage
 from slackwater.owner.state.owner_time import owner_now
 from slackwater.owner.time import time_slices as slicing
 from slackwater.protocol.actions.file_names import staged_path
@@ -61,14 +57,13 @@ class Together:
     """Something that the owner does for all at once who ask one process for it: `work` is the name of the piece."""
 
     process: Process
-    part: str
     work: str
     question: Any
 
     def done_with(self, others: Sequence[Together]) -> list[Any]:
         """The answers to this one and to `others`, of the same process and work."""
-        of_owner = getattr(self.process.owner, self.part)
-        return list(getattr(of_owner, self.work)([self.question, *(other.question for other in others)]))
+        work = getattr(self.process.owner._commits, self.work)
+        return list(work([self.question, *(other.question for other in others)]))
 
 
 class Rest(Enum):
@@ -84,40 +79,44 @@ Steps: TypeAlias = Generator[Together | Rest | None, Any, T]
 def transaction(
     world: World, process: Process, request: TransactionRequest
 ) -> Steps[TransactionResponse | TransactionConflict]:
-    """As `Transactions.commit`."""
-    transactions = process.owner._transactions
+    """As `Commits.commit_transaction`."""
+    commits = process.owner._commits
     try:
-        return (yield from _transaction(world, process, request))
+        return (yield from _committed(world, process, commits.attempt(request)))
     except CommitUnknown:
         raise
     except SlackwaterError:
-        transactions.end(request.txn_id)
+        commits.end(request.txn_id)
         raise
 
 
-def _transaction(
-    world: World, process: Process, request: TransactionRequest
-) -> Steps[TransactionResponse | TransactionConflict]:
-    transactions = process.owner._transactions
-    attempt = transactions.attempt(request)
-    touched = sorted({w.table_id for w in request.writes} | {r.table_id for r in request.reads})
+def lone_commit(world: World, process: Process, request: CommitRequest) -> Steps[CommitResponse | CommitConflict]:
+    """As `Commits.commit`: somebody who knows of no transactions."""
+    answer = yield from _committed(world, process, process.owner._commits.alone(request))
+    if isinstance(answer, TransactionConflict):
+        return CommitConflict(answer.latest_versions[request.table_id])
+    return answer.commits[request.table_id]
+
+
+def _committed(world: World, process: Process, attempt: Attempt) -> Steps[TransactionResponse | TransactionConflict]:
+    store_of, request = process.owner._commits._store_of, attempt.request
     for waits in range(1, PATIENCE):
-        if world.before_allocation is not None:
+        if world.before_allocation is not None and not attempt.is_alone:
             world.before_allocation(process, attempt)
             yield Rest.A_WHILE
-        outcome = yield Together(process, "_transactions", ALLOCATE, attempt)
+        outcome = yield Together(process, ALLOCATE, attempt)
         if isinstance(outcome, SlackwaterError):
             raise outcome
         if isinstance(outcome, TransactionResponse):
-            return transactions._with_purged(request, outcome)
+            return told_by_log.completed(store_of, attempt, outcome)
         if isinstance(outcome, TransactionConflict):
             return outcome
-        if isinstance(outcome, JointAllocated):
-            answer = yield from _staged_and_ratified(process, request, outcome)
+        if isinstance(outcome, Given):
+            answer = yield from _staged_and_ratified(process, attempt, outcome)
             if answer is not None:
                 return answer
         elif isinstance(outcome, Purged):
-            told = transactions._told_by_log(request, outcome, attempt.searched_version)
+            told = told_by_log.earlier_result(store_of, attempt, outcome)
             if told is not None:
                 return told
             attempt = replace(attempt, searched_version=outcome.version)
@@ -127,116 +126,48 @@ def _transaction(
                 # A clock that stepped back may never come there.
                 attempt = replace(attempt, has_waited=waits > _LONG)
             elif waits % _DOUBT_EVERY == 0:
-                yield from doubted(process, touched)
+                yield from doubted(process, sorted(tables_of(request)))
         attempt = replace(attempt, file_id=world.new_id())
     raise CommitOwnerBusy(f"{request.txn_id}: {outcome}")
 
 
-def _staged_and_ratified(
-    process: Process, request: TransactionRequest, given: JointAllocated
-) -> Steps[TransactionResponse | None]:
-    transactions = process.owner._transactions
-    files = transactions.content(request, given)
-    staged = files.staged(request.txn_id)
+def _staged_and_ratified(process: Process, attempt: Attempt, given: Given) -> Steps[TransactionResponse | None]:
+    commits = process.owner._commits
+    files = content_of(attempt, given)
+    staged = files.staged
     try:
-        for table_id, part in given.parts.items():
+        for part in staged.files:
             yield None
-            stage(transactions._store_of(table_id), part.file_name, files.data[table_id])
-        outcome = yield from _transaction_settled(process, staged)
+            stage(commits._store_of(part.table_id), part.file_name, files.data[part.table_id])
+        outcome = yield from _settled(process, staged)
     except StorageError as error:
-        transactions._give_back(staged)
-        raise CommitFailed(request.txn_id) from error
+        commits._give_back(staged)
+        raise CommitFailed(attempt.who) from error
     except CommitOwnerUnavailable as error:
-        raise CommitUnknown(request.txn_id) from error
+        raise CommitUnknown(attempt.who) from error
     if isinstance(outcome, TransactionResponse):
-        return outcome
-    if outcome.is_purged and transactions._counts_in_log(staged):
-        return answer_of(staged)
-    for part in staged.parts:
+        return files.answer(outcome)
+    if outcome.is_purged and told_by_log.counts(commits._store_of, staged):
+        return files.answer(ratification.answer_of(staged, {}))
+    for part in staged.files:
         yield None
         with suppress(StorageError):
-            transactions._store_of(part.table_id).delete([staged_path(part.file_name)])
+            commits._store_of(part.table_id).delete([staged_path(part.file_name)])
     return None
 
 
-def _transaction_settled(
-    process: Process, staged: joint_ratification.JointStaged
-) -> Steps[TransactionResponse | Freed]:
-    database = process.database
-    outcome = yield Together(process, "_transactions", RATIFY, staged)
+def _settled(process: Process, staged: Staged) -> Steps[TransactionResponse | Freed]:
+    outcome = yield Together(process, RATIFY, staged)
     for waits in range(1, PATIENCE):
         if not isinstance(outcome, Pending):
             return outcome
         if waits % _DOUBT_EVERY == 0:
-            yield from doubted(process, [part.table_id for part in staged.parts])
+            yield from doubted(process, staged.table_ids)
         yield Rest.A_WHILE
-        if database.read(lambda c: joint_ratification.can_follow(c, staged)):
-            outcome = yield Together(process, "_transactions", RATIFY, staged)
-        elif not database.read(lambda c: joint_ratification.is_allocated(c, staged)):
-            outcome = Freed()
-    raise CommitUnknown(staged.txn_id)
-
-
-def lone_commit(world: World, process: Process, request: CommitRequest) -> Steps[CommitResponse | CommitConflict]:
-    """As `Commits.commit`: somebody who knows of no transactions."""
-    commits, clock = process.owner._commits, process.clock
-    facts, searched = facts_of(request.actions, request.commit_id), -1
-    for waits in range(1, PATIENCE):
-        lease_ms = commits._lease_ms + staging_ms(len(request.actions))
-        attempt = Attempt(request, facts, world.new_id(), clock.holder, lease_ms, searched)
-        outcome = yield Together(process, "_commits", ALLOCATE, attempt)
-        if isinstance(outcome, SlackwaterError):
-            raise outcome
-        if isinstance(outcome, CommitResponse | CommitConflict):
-            return outcome
-        if isinstance(outcome, Allocated):
-            answer = yield from _lone_staged_and_ratified(process, request, outcome)
-            if answer is not None:
-                return answer
-        elif isinstance(outcome, Purged):
-            told, searched = commits._told_by_log(request, outcome, searched), outcome.version
-            if told is not None:
-                return told
-        else:
-            yield Rest.A_WHILE
-            if waits % _DOUBT_EVERY == 0:
-                yield from doubted(process, [request.table_id])
-    raise CommitOwnerBusy(f"{request.commit_id}: {outcome}")
-
-
-def _lone_staged_and_ratified(
-    process: Process, request: CommitRequest, given: Allocated
-) -> Steps[CommitResponse | None]:
-    commits = process.owner._commits
-    store = commits._store_of(request.table_id)
-    data = content(request.actions, given.version, given.timestamp_ms, given.shift)
-    staged = Staged(request.table_id, given.version, given.file_name, given.timestamp_ms, len(data))
-    yield None
-    try:
-        stage(store, given.file_name, data)
-    except StorageError as error:
-        commits._give_back(staged)
-        raise CommitFailed(request.commit_id) from error
-    try:
-        outcome = yield Together(process, "_commits", RATIFY, staged)
-        waits = 0
-        while isinstance(outcome, Pending):
-            waits += 1
-            if waits % _DOUBT_EVERY == 0:
-                yield from doubted(process, [request.table_id])
-            yield Rest.A_WHILE
-            outcome = process.database.read(lambda c: ratification.outcome_of(c, staged))
-    except CommitOwnerUnavailable as error:
-        raise CommitUnknown(request.commit_id) from error
-    commit = Commit(given.version, given.file_name, given.timestamp_ms, len(data), data)
-    if isinstance(outcome, CommitResponse):
-        return CommitResponse(commit, outcome.latest_version)
-    if outcome.is_purged and transaction_at(store, given.version) == request.commit_id:
-        return CommitResponse(commit, given.version)
-    yield None
-    with suppress(StorageError):
-        store.delete([staged_path(given.file_name)])
-    return None
+        outcome = process.database.read(lambda c: ratification.outcome_of(c, staged))
+        if isinstance(outcome, Pending) and not outcome.num_before:
+            outcome = yield Together(process, RATIFY, staged)
+    raise CommitUnknown(staged.who)
 
 
 def locked(process: Process, request: LockRequest) -> Steps[None]:

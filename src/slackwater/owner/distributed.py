@@ -30,8 +30,8 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.commit.joint_replays import committed
-from slackwater.owner.commit.transactions import Transactions
+from slackwater.owner.commit.commits import Commits
+from slackwater.owner.commit.replays import committed
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import decisions, prepared
 from slackwater.owner.locking import Locking
@@ -50,11 +50,11 @@ class Distributed:
     """The owner as participant (`prepare`, `finish`, `in_doubt`) and as coordinator (`decide` and what follows)."""
 
     def __init__(
-        self, database: Database, clock: OwnerClock, transactions: Transactions, locking: Locking,
+        self, database: Database, clock: OwnerClock, commits: Commits, locking: Locking,
     ) -> None:  # fmt: skip
         self._database = database
         self._clock = clock
-        self._transactions = transactions
+        self._commits = commits
         self._locking = locking
 
     def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
@@ -66,7 +66,7 @@ class Distributed:
             # The answer to an equal request was lost.
             return earlier
         try:
-            self._transactions.require_allowed(request)
+            self._commits.require_allowed(request)
             self._lock(request)
             outcome = self._database.write(lambda c: self._vote(c, request, coordinator_id))
         except IntegrityError:
@@ -76,10 +76,10 @@ class Distributed:
                 raise
             return earlier
         except BaseException:
-            self._transactions.end(request.txn_id)
+            self._commits.end(request.txn_id)
             raise
         if isinstance(outcome, SlackwaterError):
-            self._transactions.end(request.txn_id)
+            self._commits.end(request.txn_id)
             raise outcome
         return outcome
 
@@ -98,9 +98,9 @@ class Distributed:
                     f"{row.low_ms} up to {row.high_ms}"
                 )
             decided = replace(request, range=TimestampRange(timestamp_ms - 1, timestamp_ms), is_replay=True)
-            response = self._transactions.commit_decided(decided)
+            response = self._commits.commit_decided(decided)
         self._database.write(lambda c: _forget(c, txn_id))
-        self._transactions.wake()
+        self._commits.wake()
         return response
 
     def _earlier_vote(self, txn_id: str) -> Vote | None:
@@ -157,7 +157,7 @@ class Distributed:
     def _vote(
         self, connection: Connection, request: TransactionRequest, coordinator_id: str
     ) -> Vote | TransactionConflict | SlackwaterError:
-        outcome, now_ms = self._transactions.vote(connection, request)
+        outcome, now_ms = self._commits.vote(connection, request)
         if isinstance(outcome, TransactionConflict):
             # What it locked stays its own until it ends, or asks again.
             return outcome

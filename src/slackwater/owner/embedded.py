@@ -39,7 +39,6 @@ from slackwater.owner.api.transactions import (
     Vote,
 )
 from slackwater.owner.commit.commits import LEASE_MS, MAX_BACKLOG, Commits
-from slackwater.owner.commit.transactions import Transactions
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, tables
 from slackwater.owner.distributed import Distributed
@@ -104,11 +103,8 @@ class EmbeddedOwner:
         self._commits = Commits(
             database, self._store, self._clock, max_backlog, lease_ms, changes, fences, self._owner_id
         )
-        self._transactions = Transactions(
-            database, self._store, self._clock, max_backlog, lease_ms, changes, fences, self._owner_id
-        )
         self._locking = Locking(database, self._clock, changes=changes)
-        self._distributed = Distributed(database, self._clock, self._transactions, self._locking)
+        self._distributed = Distributed(database, self._clock, self._commits, self._locking)
         self._asked_times = AskedTimes(database, self._clock)
         self._transfers = Transfers(database, places, self._backfill, self._clock, keeps_tables)
         self._recent = RecentCommits(database, self._store, self._transfers.resume)
@@ -228,14 +224,14 @@ class EmbeddedOwner:
             self._locking.keep_alive(txn_id)
 
     def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
-        outcome = self._transactions.commit(request)
+        outcome = self._commits.commit_transaction(request)
         if isinstance(outcome, TransactionResponse):
             for table_id in outcome.commits:
                 self._backfill.soon(table_id)
         return outcome
 
     def end(self, txn_id: str) -> None:
-        self._transactions.end(txn_id)
+        self._commits.end(txn_id)
 
     def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
         return self._distributed.prepare(request, coordinator_id)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from slackwater.errors import CommitOwnerUnavailable, DeadlockDetected, InvalidArgument, LockTimeout
 from slackwater.owner.api.transactions import LockRequest
-from slackwater.owner.commit.commits import settle_abandoned
+from slackwater.owner.commit.ratification import settle_abandoned
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tables
 from slackwater.owner.locks import locks

@@ -39,7 +39,7 @@ from slackwater.owner.api.commits import (
 from slackwater.owner.api.foreign_commits import explained
 from slackwater.owner.api.granules import checked
 from slackwater.owner.api.transactions import Item
-from slackwater.owner.commit.allocation import InFlight
+from slackwater.owner.commit.attempts import InFlight
 from slackwater.owner.commit.commit_rules import require_valid
 from slackwater.owner.commit.kept_settings import kept_by
 from slackwater.owner.database.database import Database

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.owner.commit.allocation import Attempt, InFlight
+from slackwater.owner.commit.attempts import Attempt, Given, InFlight
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.state.commit_content import facts_of
-from slackwater.owner.state.heads import Allocated
 from tests.contract.owners import DATABASES, OwnedLake, Table, added, created, new_id, new_lake, with_row_ids
 
 
@@ -24,7 +22,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OwnedLake]:
 
 def _attempt(table: Table, *actions: object, version: int) -> Attempt:
     request = replace(table.request(version, *actions), may_move=True)  # type: ignore[arg-type]
-    return Attempt(request, facts_of(request.actions, request.commit_id), new_id(), "nobody", 30_000)
+    return Attempt.alone(request, new_id(), "nobody", 30_000)
 
 
 def _run(owner: EmbeddedOwner, attempts: list[Attempt], is_rerun: bool = False) -> list[object]:
@@ -43,7 +41,8 @@ def test_the_same_versions_and_row_ids_are_given_again(lake: OwnedLake) -> None:
         _attempt(table, added(), version=based_on + 1),
     ]
     first = _run(owner, attempts)
-    assert [(each.version - based_on, each.shift) for each in first if isinstance(each, Allocated)] == [
+    given = [part for each in first if isinstance(each, Given) for part in each.parts.values()]
+    assert [(each.version - based_on, each.shift) for each in given] == [
         (1, None), (2, 10), (3, None),
     ]  # fmt: skip
     assert _run(owner, attempts, is_rerun=True) == first

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from slackwater.owner.api.commits import CommitConflict, CommitRequest
-from slackwater.owner.commit.allocation import Allocation, Attempt, InFlight, Outcome
+from slackwater.owner.api.transactions import TransactionConflict
+from slackwater.owner.commit.allocation import Allocation
+from slackwater.owner.commit.attempts import Attempt, Given, InFlight, Outcome
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.state.clock import OwnerClock
-from slackwater.owner.state.commit_content import facts_of
-from slackwater.owner.state.heads import TURN_MS, Allocated
+from slackwater.owner.state.heads import TURN_MS
 from tests.contract.owners import (
     DATABASES,
     START_MS,
@@ -51,34 +52,39 @@ def table(lake: OwnedLake, clock: FakeClock) -> Table:
 def asked(table: Table, clock: FakeClock, request: CommitRequest, steady: OwnerClock | None = None) -> Outcome:
     """What a request is told, which then does nothing more."""
     assert isinstance(table.owner, EmbeddedOwner)
-    attempt = Attempt(request, facts_of(request.actions, request.commit_id), new_id(), "me:1:0", clock.now_ms + 10**6)
+    attempt = Attempt.alone(request, new_id(), "me:1:0", clock.now_ms + 10**6)
     allocation = Allocation(steady or clock.owner_clock(), 100)
     (outcome,) = table.owner.database.write(lambda c: allocation.allocate(c, [attempt]))
     return outcome
+
+
+def behind(table: Table, latest: int) -> TransactionConflict:
+    """The version that was wanted is of another."""
+    return TransactionConflict({table.table_id: latest})
 
 
 def test_a_commit_that_loses_its_version_again_is_waited_for(table: Table, clock: FakeClock) -> None:
     slow = new_id()
     for version in (1, 2):
         table.commit(version)
-        assert asked(table, clock, table.request(version, commit_id=slow)) == CommitConflict(version)
+        assert asked(table, clock, table.request(version, commit_id=slow)) == behind(table, version)
     assert asked(table, clock, table.append(1)) == InFlight()
     assert asked(table, clock, table.request(3)) == InFlight()
     assert landed(table.owner.commit(table.request(3, commit_id=slow))).commit.version == 3
     # Then it is everybody's turn.
-    assert isinstance(asked(table, clock, table.append(1)), Allocated)
+    assert isinstance(asked(table, clock, table.append(1)), Given)
 
 
 def test_it_is_not_waited_for_where_it_lost_once_or_does_not_come(table: Table, clock: FakeClock) -> None:
     table.commit(1)
     slow = new_id()
-    assert asked(table, clock, table.request(1, commit_id=slow)) == CommitConflict(1)
+    assert asked(table, clock, table.request(1, commit_id=slow)) == behind(table, 1)
     table.commit(2)
-    assert asked(table, clock, table.request(2, commit_id=slow)) == CommitConflict(2)
+    assert asked(table, clock, table.request(2, commit_id=slow)) == behind(table, 2)
     assert asked(table, clock, table.append(1)) == InFlight()
     # The commits before were told times that are a little ahead of the clock.
     clock.now_ms += TURN_MS + 10
-    assert isinstance(asked(table, clock, table.append(1)), Allocated)
+    assert isinstance(asked(table, clock, table.append(1)), Given)
 
 
 def test_a_turn_ends_also_where_the_clock_steps_back(table: Table, clock: FakeClock) -> None:
@@ -90,7 +96,7 @@ def test_a_turn_ends_also_where_the_clock_steps_back(table: Table, clock: FakeCl
     clock.now_ms -= 3_600_000
     assert asked(table, clock, table.append(1), steady) == InFlight()
     elapsed_ms += 2 * TURN_MS
-    assert isinstance(asked(table, clock, table.append(1), steady), Allocated)
+    assert isinstance(asked(table, clock, table.append(1), steady), Given)
 
 
 def test_nobody_takes_the_turn_of_another(table: Table, clock: FakeClock) -> None:
@@ -99,9 +105,9 @@ def test_nobody_takes_the_turn_of_another(table: Table, clock: FakeClock) -> Non
         table.commit(version)
         asked(table, clock, table.request(version, commit_id=first))
     for _ in range(3):
-        assert asked(table, clock, table.request(2, commit_id=second)) == CommitConflict(2)
+        assert asked(table, clock, table.request(2, commit_id=second)) == behind(table, 2)
     assert asked(table, clock, table.request(3, commit_id=second)) == InFlight()
-    assert isinstance(asked(table, clock, table.request(3, commit_id=first)), Allocated)
+    assert isinstance(asked(table, clock, table.request(3, commit_id=first)), Given)
 
 
 def test_a_hand_back_that_lost_its_version_is_waited_for(table: Table, clock: FakeClock) -> None:

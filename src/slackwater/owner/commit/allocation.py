@@ -1,81 +1,70 @@
 """Versions and timestamps given out: the first of a commit's two short database transactions.
 
-Source: docs/commit-owner.md "What happens in a commit"; managed-commits.md "Commit Protocol".
+A transaction gets versions of several tables at once, and one timestamp: as late as possible, within its range, after
+everything that it read or overwrites and after every read of what it writes. A commit to one table is one of those.
+Source: docs/commit-owner.md "What happens in a commit", docs/transactions.md; managed-commits.md "Commit Protocol";
+paper §3.1.2, §3.2.2, §4.1.1.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
+from sqlalchemy.dialects import postgresql, sqlite
 
-from slackwater.errors import SlackwaterError, TableNotFound
-from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse
-from slackwater.owner.api.granules import checked, locked, written_granules
-from slackwater.owner.database.schema import commits, locks
-from slackwater.owner.locks.locks import Blocker, in_the_way
-from slackwater.owner.state.clock import OwnerClock, is_dead
-from slackwater.owner.state.commit_content import ContentFacts
-from slackwater.owner.state.heads import (
-    RATIFIED,
-    Allocated,
-    Author,
-    Head,
-    Turn,
-    commit_of,
-    locked_tables,
-    why_not_next,
+from slackwater.errors import LockTimeout, SlackwaterError, TableNotFound, TimestampConflict
+from slackwater.owner.api.granules import locked, written_granules
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import (
+    LONGEST_AHEAD_MS,
+    TableRead,
+    TransactionConflict,
+    TransactionResponse,
 )
-from slackwater.owner.state.owner_time import OwnerTime, begin_allocation
-from slackwater.owner.state.promises import live_promises
+from slackwater.owner.commit.attempts import (
+    Attempt,
+    Blocked,
+    Given,
+    InFlight,
+    Outcome,
+    TooEarly,
+    read_items,
+    tables_of,
+    written_items,
+)
+from slackwater.owner.commit.replays import earlier_results, purged
+from slackwater.owner.database.schema import commits, transactions
+from slackwater.owner.database.schema import locks as lock_rows
+from slackwater.owner.database.schema import promises as promise_rows
+from slackwater.owner.locks import locks
+from slackwater.owner.locks.locks import Blocker
+from slackwater.owner.state import promises
+from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.heads import ALLOCATED, OPEN, Author, Head, Turn, locked_tables, why_not_next, why_refused
+from slackwater.owner.state.owner_time import OwnerTime, begin_allocation, raise_last
+from slackwater.owner.state.promises import Promise, live_promises
 
+# Statements that every commit runs are built once.
 _INSERT_COMMIT = sa.insert(commits)
-_WITH_LOCKS = sa.select(locks.c.table_id).where(locks.c.table_id.in_(sa.bindparam("table_ids", expanding=True)))
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One attempt at a commit; `file_id` (a UUID) is its own, and part of its file's name.
-
-    Up to `searched_version` the log was searched for an earlier result of the request.
-    """
-
-    request: CommitRequest
-    facts: ContentFacts
-    file_id: str
-    holder: str
-    lease_ms: int
-    searched_version: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class InFlight:
-    """Whether the version is free depends on commits that are being staged: ask again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """A transaction has a lock that forbids the commit: ask again."""
-
-    by: Blocker
-
-
-@dataclass(frozen=True, slots=True)
-class Purged:
-    """Of versions up to `version` only the log tells whether one of them is the request's: search it, and ask again.
-
-    `latest_version` is ratified.
-    """
-
-    version: int
-    latest_version: int
-
-
-Outcome: TypeAlias = Allocated | InFlight | Blocked | Purged | CommitResponse | CommitConflict | SlackwaterError
+_OF_TABLES: sa.BindParameter[Any] = sa.bindparam("table_ids", expanding=True)
+_KEPT_FROM_OTHERS = sa.union_all(
+    sa.select(lock_rows.c.table_id, sa.literal_column("'locked'").label("how")).where(
+        lock_rows.c.table_id.in_(_OF_TABLES)
+    ),
+    sa.select(promise_rows.c.table_id, sa.literal_column("'promised'")).where(promise_rows.c.table_id.in_(_OF_TABLES)),
+)
+_NEXT_COMMIT = sa.select(commits.c.timestamp_ms).where(
+    commits.c.table_id == sa.bindparam("of_table"), commits.c.version == sa.bindparam("at_version")
+)
+_FORGET_OPEN = sa.delete(transactions).where(
+    transactions.c.txn_id == sa.bindparam("of_txn"), transactions.c.state == OPEN
+)
+_ROW = ("state", "timestamp_ms", "low_ms", "high_ms", "pending", "holder", "until_ms")
 
 
 @dataclass(frozen=True)
@@ -92,127 +81,278 @@ class Allocation:
         Earlier results are looked for where a request is a replay, or this `is_rerun`. Raises IntegrityError where
         one of the commits has been given a version before and that was not looked for.
         """
-        by_table: dict[str, list[int]] = defaultdict(list)
-        for index, attempt in enumerate(attempts):
-            by_table[attempt.request.table_id].append(index)
         begin_allocation(connection)
-        rows = locked_tables(connection, by_table)
-        # Looked at when nobody else can give out a timestamp, or read, in these tables.
-        items = [item for table_id in rows for item in checked(table_id, None)]
+        rows = locked_tables(connection, {t for attempt in attempts for t in tables_of(attempt.request)})
+        items = [item for attempt in attempts for item in written_items(attempt)]
+        items += [item for attempt in attempts for read in attempt.request.reads for item in read_items(read)]
         time = OwnerTime.of(connection, self.clock, items)
-        blockers = self._blockers(connection, attempts, rows, time.now_ms)
-        outcomes: dict[int, Outcome] = {}
-        for table_id, indexes in by_table.items():
-            of_table = [attempts[i] for i in indexes]
-            if table_id in rows:
-                found = self._of_table(connection, rows[table_id], of_table, is_rerun, time, blockers)
-            else:
-                found = [TableNotFound(f"the commit owner has no table {table_id}")] * len(indexes)
-            outcomes |= zip(indexes, found, strict=True)
-        return [outcomes[i] for i in range(len(attempts))]
-
-    def _blockers(
-        self, connection: Connection, attempts: Sequence[Attempt], table_ids: Collection[str], now_ms: int
-    ) -> dict[str, Blocked]:
-        """Which commits, by their ids, a transaction's locks or promises forbid; seldom there is any."""
-        promised = live_promises(connection, table_ids, now_ms, self.is_dead)
-        held = {promise.table_id: promise.blocker() for promise in promised}
-        locked_ids = set(connection.execute(_WITH_LOCKS, {"table_ids": sorted(table_ids)}).scalars())
-        found = {
-            attempt.request.commit_id: Blocked(held[attempt.request.table_id])
-            for attempt in attempts
-            if attempt.request.table_id in held
-        }
-        for request in (a.request for a in attempts if a.request.table_id in locked_ids):
-            writes = locked(request.table_id, written_granules(request.actions))
-            blocker = in_the_way(connection, None, [], writes, now_ms, self.is_dead)
-            if blocker is not None:
-                found[request.commit_id] = Blocked(blocker)
-        return found
-
-    def _of_table(
-        self,
-        connection: Connection,
-        row: Row[Any],
-        attempts: Sequence[Attempt],
-        is_rerun: bool,
-        time: OwnerTime,
-        blockers: Mapping[str, Blocked],
-    ) -> list[Outcome]:
-        table_id = row.table_id
-        least_ms = max(time.now_ms, time.before_write(table_id) + 1)
-        head = Head.of(row)
-        earlier: dict[str, Outcome] = {}
+        work = _Work(self, connection, rows, time)
+        earlier: Mapping[str, Outcome] = {}
         if is_rerun or any(attempt.request.is_replay for attempt in attempts):
-            earlier = _earlier_results(connection, row, attempts)
-        outcomes: list[Outcome] = []
-        new: dict[str, dict[str, Any]] = {}
-        turn = Turn.of(row)
+            earlier = earlier_results(connection, rows, attempts)
+        # Equal requests may come together: the second waits for the first.
+        counts: Counter[str] = Counter()
+        outcomes = []
         for attempt in attempts:
-            commit_id = attempt.request.commit_id
-            # Equal requests may come together: the second waits for the first.
-            known = InFlight() if commit_id in new else earlier.get(commit_id) or _purged(row, attempt)
-            known = known or blockers.get(commit_id)
-            outcome = known or self._of_attempt(row, head, attempt, least_ms, turn, time.now_ms)
-            if isinstance(outcome, Allocated) and commit_id not in earlier:
-                author = Author(commit_id, attempt.file_id, attempt.holder, time.now_ms + attempt.lease_ms)
-                new[commit_id] = head.advance(table_id, author, attempt.facts, outcome)
-            outcomes.append(outcome)
-        if new:
-            connection.execute(_INSERT_COMMIT, list(new.values()))
-            head.save(connection, table_id)
-        if turn != Turn.of(row):
-            turn.save(connection, table_id)
-            if not new:
-                time.pass_on(connection)
+            txn_id = attempt.request.txn_id
+            counts[txn_id] += 1
+            known = InFlight() if counts[txn_id] > 1 else earlier.get(txn_id) or purged(rows, attempt)
+            outcomes.append(known or work.outcome(attempt))
+        work.save()
         return outcomes
 
-    def _of_attempt(
-        self, row: Row[Any], head: Head, attempt: Attempt, least_ms: int, turn: Turn, now_ms: int
-    ) -> Outcome:
-        request, facts = attempt.request, attempt.facts
-        refusal = why_not_next(row, head, request.version, self.max_backlog)
+    def vote(
+        self, connection: Connection, attempt: Attempt
+    ) -> tuple[TimestampRange | TransactionConflict | SlackwaterError, int]:
+        """The range within which the transaction can commit while nothing changes, and the owner's time."""
+        begin_allocation(connection)
+        rows = locked_tables(connection, tables_of(attempt.request))
+        time = OwnerTime.of(connection, self.clock, written_items(attempt))
+        return _Work(self, connection, rows, time).vote(attempt), time.now_ms
+
+
+@dataclass
+class _Work:
+    """One batch: the state of its tables, as each attempt leaves it to the next."""
+
+    settings: Allocation
+    connection: Connection
+    rows: Mapping[str, Row[Any]]
+    time: OwnerTime
+    new_commits: list[dict[str, Any]] = field(default_factory=list)
+    new_transactions: list[dict[str, Any]] = field(default_factory=list)
+    read_at_ms: int = 0
+
+    def __post_init__(self) -> None:
+        self.heads = {table_id: Head.of(row) for table_id, row in self.rows.items()}
+        self.turns = {table_id: Turn.of(row) for table_id, row in self.rows.items()}
+        # Seldom there is any.
+        found = self.connection.execute(_KEPT_FROM_OTHERS, {"table_ids": sorted(self.rows)}).all()
+        self.with_locks = {row.table_id for row in found if row.how == "locked"}
+        promised = {row.table_id for row in found if row.how == "promised"}
+        self.promises: Sequence[Promise] = ()
+        if promised:
+            self.promises = live_promises(self.connection, promised, self.time.now_ms, self.settings.is_dead)
+
+    def outcome(self, attempt: Attempt) -> Outcome:
+        refusal = self._refusal(attempt)
         if refusal is not None:
             return refusal
-        if request.version <= head.version and not head.may_be_followed(request.version, facts, request.may_move):
-            turn.record_loss(request.commit_id, now_ms)
-            if request.version <= row.ratified_version:
-                return CommitConflict(row.ratified_version)
-            return InFlight()
-        if turn.is_of_another(request.commit_id, now_ms):
-            return InFlight()
-        turn.record_win(request.commit_id)
-        return head.give(request.version, facts, attempt.file_id, max(least_ms, head.timestamp_ms + 1))
+        if attempt.is_decided:
+            # Its locks have kept everything as it was when that was promised.
+            moved = [w.table_id for w in attempt.request.writes if w.version != self.heads[w.table_id].version + 1]
+            return InFlight() if moved else self._given(attempt, attempt.request.range.high_ms)
+        if attempt.request.has_locks and not self._keeps_locks(attempt):
+            return LockTimeout(
+                f"transaction {attempt.request.txn_id} has lost its locks: its lease had ended and others wanted them; "
+                "nothing was committed: run it again"
+            )
+        blocker = self._blocker(attempt)
+        if blocker is not None:
+            return Blocked(blocker)
+        return self._behind(attempt) or self._timestamped(attempt)
+
+    def vote(self, attempt: Attempt) -> TimestampRange | TransactionConflict | SlackwaterError:
+        """The range within which the transaction can commit, as long as its locks keep everything as it is."""
+        refusal = self._refusal(attempt)
+        if refusal is not None:
+            return refusal
+        outcome = self._behind(attempt) or self._bounded(attempt)
+        if isinstance(outcome, InFlight):
+            return TransactionConflict({})
+        if isinstance(outcome, TimestampRange) and self._among_promises(attempt, outcome)[1] is not None:
+            return TransactionConflict({})
+        assert isinstance(outcome, TimestampRange | TransactionConflict | SlackwaterError)  # noqa: S101  (nothing else)
+        return outcome
+
+    def save(self) -> None:
+        """Write what the batch changed."""
+        connection = self.connection
+        if self.new_commits:
+            connection.execute(_INSERT_COMMIT, self.new_commits)
+        if self.new_transactions:
+            connection.execute(_UPSERT_TRANSACTION[connection.dialect.name], self.new_transactions)
+        for table_id, row in self.rows.items():
+            if self.heads[table_id] != Head.of(row):
+                self.heads[table_id].save(connection, table_id)
+            if self.turns[table_id] != Turn.of(row):
+                self.turns[table_id].save(connection, table_id)
+        self.time.reads.save(connection)
+        if self.read_at_ms:
+            raise_last(connection, self.read_at_ms)
+        elif not self.new_commits and any(self.turns[t] != Turn.of(row) for t, row in self.rows.items()):
+            self.time.pass_on(connection)
+
+    def _until_ms(self, attempt: Attempt) -> int:
+        return self.time.now_ms + attempt.lease_ms
+
+    def _refusal(self, attempt: Attempt) -> SlackwaterError | None:
+        for table_id in tables_of(attempt.request):
+            if table_id not in self.rows:
+                return TableNotFound(f"the commit owner has no table {table_id}")
+        for write in attempt.request.writes:
+            row = self.rows[write.table_id]
+            refusal = why_not_next(row, self.heads[write.table_id], write.version, self.settings.max_backlog)
+            if refusal is not None:
+                return refusal
+        refusals = (why_refused(self.rows[read.table_id]) for read in attempt.request.reads)
+        return next((refusal for refusal in refusals if refusal is not None), None)
+
+    def _keeps_locks(self, attempt: Attempt) -> bool:
+        return locks.keep(self.connection, attempt.request.txn_id, self._until_ms(attempt), self.time.now_ms)
+
+    def _blocker(self, attempt: Attempt) -> Blocker | None:
+        request = attempt.request
+        if self.with_locks.isdisjoint(tables_of(request)):
+            return None
+        granules = attempt.granules
+        if attempt.is_alone:
+            granules = {write.table_id: written_granules(write.actions) for write in request.writes}
+        reads = [item for read in request.reads for item in locked(read.table_id, read.granules)]
+        writes = [item for table_id, found in granules.items() for item in locked(table_id, found)]
+        return locks.in_the_way(self.connection, request.txn_id, reads, writes, self.time.now_ms, self.settings.is_dead)
+
+    def _behind(self, attempt: Attempt) -> Outcome | None:
+        """What becomes of it where a version that it writes is another's, or it is another's turn; else None."""
+        txn_id, now_ms = attempt.request.txn_id, self.time.now_ms
+        # Two that have a turn in one table each would wait for each other.
+        has_turn = any(self.turns[w.table_id].is_now_of(txn_id, now_ms) for w in attempt.request.writes)
+        # Whoever has the turn may wait for the promised time to be used: then nobody would go on.
+        was_promised = any(promise.txn_id == txn_id for promise in self.promises)
+        lost, has_to_wait = set(), False
+        for write in attempt.request.writes:
+            head, turn = self.heads[write.table_id], self.turns[write.table_id]
+            facts = attempt.facts[write.table_id]
+            is_passed = write.version <= head.version
+            goes_first = was_promised or (has_turn and txn_id < str(turn.commit_id))
+            if is_passed and not head.may_be_followed(write.version, facts, write.may_move):
+                lost.add(write.table_id)
+            elif turn.is_of_another(txn_id, now_ms) and not goes_first:
+                has_to_wait = True
+        if lost:
+            return self._conflict(attempt, lost)
+        return InFlight() if has_to_wait else None
+
+    def _conflict(self, attempt: Attempt, behind: Iterable[str]) -> Outcome:
+        """The tables whose newer versions are to be looked at, once one of them counts."""
+        based_on = {read.table_id: read.version for read in attempt.request.reads}
+        based_on |= {write.table_id: write.version - 1 for write in attempt.request.writes}
+        for table_id in behind:
+            self.turns[table_id].record_loss(attempt.request.txn_id, self.time.now_ms)
+        ratified = {t: self.rows[t].ratified_version for t in behind if self.rows[t].ratified_version > based_on[t]}
+        return TransactionConflict(ratified) if ratified else InFlight()
+
+    def _timestamped(self, attempt: Attempt) -> Outcome:
+        """Choose the timestamp. Source: paper §3.2.2 (choice)."""
+        request, time = attempt.request, self.time
+        bounded = self._bounded(attempt)
+        if not isinstance(bounded, TimestampRange):
+            return bounded
+        timestamp_ms, promise = self._among_promises(attempt, bounded)
+        if promise is not None:
+            return Blocked(promise.blocker())
+        early_ms = timestamp_ms - time.now_ms
+        # Further away is no promise, but a clock that stepped back.
+        if request.range.was_asked and 0 < early_ms <= LONGEST_AHEAD_MS and not attempt.has_waited:
+            return TooEarly(early_ms)
+        return self._given(attempt, timestamp_ms)
+
+    def _bounded(self, attempt: Attempt) -> TimestampRange | Outcome:
+        """The timestamps that are left, or why there are none. Source: paper §3.1.2 (constraints)."""
+        request, time = attempt.request, self.time
+        low_ms = 0
+        if request.writes:
+            written = time.reads.vector(written_items(attempt))
+            newest_ms = max(self.heads[write.table_id].timestamp_ms for write in request.writes)
+            low_ms = max(time.served_ms, time.reads.lower_bound(written), newest_ms)
+        allowed = request.range.above(low_ms)
+        if allowed.is_empty:
+            return TimestampConflict(_why_empty(request.range, low_ms))
+        overtaken = self._overtaken(request.reads)
+        bounded = allowed
+        for bound_ms in overtaken.values():
+            bounded = bounded.up_to(bound_ms)
+        if bounded.is_empty:
+            return self._conflict(attempt, [t for t, bound_ms in overtaken.items() if allowed.up_to(bound_ms).is_empty])
+        return bounded
+
+    def _among_promises(self, attempt: Attempt, bounded: TimestampRange) -> tuple[int, Promise | None]:
+        """The timestamp, and the promise that has to be waited for; who only reads goes before it where that can be."""
+        request = attempt.request
+        # Whoever was promised a time waits for the locks of others: who has some would wait for it in turn.
+        others = [] if request.has_locks else [p for p in self.promises if p.txn_id != request.txn_id]
+        tables = tables_of(request)
+        written = {write.table_id for write in request.writes}
+        read_only = [p.timestamp_ms for p in others if p.table_id in tables and p.table_id not in written]
+        before = bounded.up_to(min(read_only) - 1) if read_only else bounded
+        timestamp_ms = (bounded if before.is_empty else before).choose(self.time.now_ms)
+        own = (timestamp_ms, request.txn_id)
+        # A commit that stands alone waits for any: it can always be later.
+        earlier = [p for p in others if p.table_id in tables and (attempt.is_alone or p.order < own)]
+        return timestamp_ms, min(earlier, key=lambda promise: promise.order, default=None)
+
+    def _overtaken(self, reads: Sequence[TableRead]) -> dict[str, int]:
+        """The last instant as of which what was read was current, by table, where there are newer versions."""
+        found = {}
+        for read in reads:
+            if self.heads[read.table_id].version > read.version:
+                found[read.table_id] = self._timestamp_of(read.table_id, read.version + 1) - 1
+        return found
+
+    def _timestamp_of(self, table_id: str, version: int) -> int:
+        """When the version was, or is to be, committed; 0 for one so old that its row is gone."""
+        fresh = (c["timestamp_ms"] for c in self.new_commits if c["table_id"] == table_id and c["version"] == version)
+        found = next(fresh, None)
+        if found is None:
+            found = self.connection.execute(_NEXT_COMMIT, {"of_table": table_id, "at_version": version}).scalar()
+        return found or 0
+
+    def _given(self, attempt: Attempt, timestamp_ms: int) -> Outcome:
+        request = attempt.request
+        for read in request.reads:
+            self.time.reads.record(self.time.reads.vector(read_items(read)), timestamp_ms)
+        if not request.writes:
+            self.read_at_ms = max(self.read_at_ms, timestamp_ms)
+            # Nothing is to be ratified: this is its end.
+            if request.has_locks:
+                locks.release(self.connection, request.txn_id)
+            if request.range.was_asked:
+                promises.release(self.connection, request.txn_id)
+                forget_open(self.connection, request.txn_id)
+            return TransactionResponse(timestamp_ms, {})
+        txn_id = None if attempt.is_alone else request.txn_id
+        author = Author(request.txn_id, attempt.file_id, attempt.holder, self._until_ms(attempt), txn_id)
+        parts = {}
+        for write in request.writes:
+            head, facts = self.heads[write.table_id], attempt.facts[write.table_id]
+            parts[write.table_id] = head.give(write.version, facts, attempt.file_id, timestamp_ms)
+            self.new_commits.append(head.advance(write.table_id, author, facts, parts[write.table_id]))
+            self.turns[write.table_id].record_win(request.txn_id)
+        if txn_id is not None:
+            values = (ALLOCATED, timestamp_ms, None, None, len(parts), attempt.holder, self._until_ms(attempt))
+            self.new_transactions.append({"txn_id": txn_id, **dict(zip(_ROW, values, strict=True))})
+        return Given(timestamp_ms, parts)
 
 
-def _earlier_results(connection: Connection, row: Row[Any], attempts: Sequence[Attempt]) -> dict[str, Outcome]:
-    """What became of those of `attempts` whose commit was given a version before."""
-    by_id = {attempt.request.commit_id: attempt for attempt in attempts}
-    found = connection.execute(
-        sa.select(commits).where(commits.c.table_id == row.table_id, commits.c.commit_id.in_(sorted(by_id)))
-    ).all()
-    results: dict[str, Outcome] = {}
-    for commit in found:
-        if commit.state == RATIFIED:
-            results[commit.commit_id] = CommitResponse(commit_of(commit), row.ratified_version)
-        elif by_id[commit.commit_id].file_id in commit.file_name:
-            # Given out by a run of this very transaction whose answer was lost; its row ids are worked out again.
-            shift = _shift_of(commit, by_id[commit.commit_id])
-            results[commit.commit_id] = Allocated(commit.version, commit.timestamp_ms, commit.file_name, shift)
-        else:
-            results[commit.commit_id] = InFlight()
-    return results
+def _why_empty(asked: TimestampRange, low_ms: int) -> str:
+    if not asked.was_asked:
+        return f"no timestamp after {low_ms} is left: repeat the transaction"
+    return (
+        f"the transaction was told a time that allows timestamps from {asked.low_ms + 1} to {asked.high_ms} (ms since "
+        f"the epoch), but what it writes was read or written by others at {low_ms}: repeat the transaction, which will "
+        "be told a later time; a coarser precision, or `writes` declared where it begins, makes this rarer"
+    )
 
 
-def _purged(row: Row[Any], attempt: Attempt) -> Purged | None:
-    """Where the log is yet to be searched for an earlier result: the row that told of it may be gone."""
-    request = attempt.request
-    if not request.is_replay or row.purged_version < max(request.version, attempt.searched_version + 1):
-        return None
-    return Purged(row.purged_version, row.ratified_version)
+def forget_open(connection: Connection, txn_id: str) -> None:
+    """Forget what a transaction that did not commit was told of the time."""
+    connection.execute(_FORGET_OPEN, {"of_txn": txn_id})
 
 
-def _shift_of(commit: Row[Any], attempt: Attempt) -> int | None:
-    if attempt.facts.mark is None or commit.mark is None or commit.version == attempt.request.version:
-        return None
-    return int(commit.mark) - attempt.facts.mark
+def _upsert(insert: Any) -> Any:
+    statement = insert(transactions)
+    changed = {column: statement.excluded[column] for column in _ROW}
+    return statement.on_conflict_do_update(index_elements=[transactions.c.txn_id], set_=changed)
+
+
+_UPSERT_TRANSACTION = {"sqlite": _upsert(sqlite.insert), "postgresql": _upsert(postgresql.insert)}

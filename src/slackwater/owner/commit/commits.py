@@ -1,6 +1,7 @@
-"""Commits from request to answer: allocate, stage, ratify, many at once.
+"""Commits from request to answer, of one table or of many at once: allocate, stage, ratify, those of many together.
 
-Source: docs/commit-owner.md "What happens in a commit"; managed-commits.md "Commit Protocol".
+Source: docs/commit-owner.md "What happens in a commit", docs/transactions.md; managed-commits.md "Commit Protocol";
+paper §3.1.4, §3.2.2, §4.2.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from dataclasses import replace
 
+import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
@@ -24,25 +26,25 @@ from slackwater.errors import (
     SlackwaterError,
     StorageError,
 )
-from slackwater.owner.api.commits import Commit, CommitConflict, CommitRequest, CommitResponse
-from slackwater.owner.commit import allocation, ratification
-from slackwater.owner.commit.allocation import Allocation, Attempt, Blocked, Purged
+from slackwater.owner.api.commits import CommitConflict, CommitRequest, CommitResponse
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import TransactionConflict, TransactionRequest, TransactionResponse
+from slackwater.owner.commit import allocation, ratification, staging, told_by_log
+from slackwater.owner.commit.allocation import Allocation
+from slackwater.owner.commit.attempts import Attempt, Blocked, Given, Outcome, Purged, TooEarly, tables_of
 from slackwater.owner.commit.commit_rules import require_kept, require_valid
-from slackwater.owner.commit.joint_ratification import ratify_ready
 from slackwater.owner.commit.kept_settings import kept_of
-from slackwater.owner.commit.ratification import Freed, Pending, Staged
+from slackwater.owner.commit.ratification import Freed, Pending, Staged, settle_abandoned
+from slackwater.owner.commit.staging import Content, content_of
+from slackwater.owner.commit.told_by_log import StoreOf
 from slackwater.owner.database.database import Database
+from slackwater.owner.database.schema import prepared
+from slackwater.owner.locks import locks
 from slackwater.owner.recovery.fences import Fences
-from slackwater.owner.state.abandoned import free_abandoned
+from slackwater.owner.state import promises
 from slackwater.owner.state.batches import Batches
-from slackwater.owner.state.clock import OwnerClock, is_dead
-from slackwater.owner.state.commit_content import content, facts_of
-from slackwater.owner.state.commit_files import backfilled_commit, stage, transaction_at
-from slackwater.owner.state.heads import Allocated, locked_table
-from slackwater.owner.state.owner_time import owner_now
+from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.waiting import Changes, Waits
-from slackwater.protocol.actions.file_names import staged_path
-from slackwater.storage.store import ObjectStore
 
 LEASE_MS = 30_000
 """For how long nobody doubts that a version that was given out is being staged; large commits get longer."""
@@ -54,17 +56,16 @@ MAX_BACKLOG = 10_000
 _BYTES_PER_ACTION = 1000
 _BYTES_PER_MS = 1000
 _PATIENCE_S = 120.0
-
-T = TypeVar("T")
+_PREPARED = sa.select(prepared.c.txn_id).where(prepared.c.txn_id == sa.bindparam("of_txn"))
 
 
 class Commits:
-    """Makes requests versions of their tables; called from many threads, it does the work of all who wait together."""
+    """Makes requests count; called from many threads, it does the work of all who wait together."""
 
     def __init__(
         self,
         database: Database,
-        store_of: Callable[[str], ObjectStore],
+        store_of: StoreOf,
         clock: OwnerClock,
         max_backlog: int = MAX_BACKLOG,
         lease_ms: int = LEASE_MS,
@@ -80,102 +81,160 @@ class Commits:
         self._owner_id = owner_id
         self._kept_of = functools.partial(kept_of, database)
         self._allocation = Allocation(clock, max_backlog)
-        self._allocate: Batches[Attempt, allocation.Outcome] = Batches(self._allocate_batch)
+        self._allocate: Batches[Attempt, Outcome] = Batches(self._allocate_batch)
         self._ratify: Batches[Staged, ratification.Outcome] = Batches(self._ratify_batch)
         self._changes = changes or Changes()
 
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """As `CommitOwner.commit`."""
-        require_valid(request.actions)
-        require_kept(request.actions, self._owner_id, request.table_id, self._kept_of)
-        facts = facts_of(request.actions, request.commit_id)
+        attempt = self.alone(request)
+        self.require_allowed(attempt.request)
+        answer = self._committed(attempt)
+        if isinstance(answer, TransactionConflict):
+            return CommitConflict(answer.latest_versions[request.table_id])
+        return answer.commits[request.table_id]
+
+    def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
+        """As `CommitOwner.commit_transaction`."""
+        try:
+            self.require_allowed(request)
+            answer = self._committed(self.attempt(request))
+        except CommitUnknown:
+            raise
+        except BaseException:
+            self.end(request.txn_id)
+            raise
+        if request.has_locks and not request.writes:
+            self._changes.notify()
+        return answer
+
+    def commit_decided(self, request: TransactionRequest) -> TransactionResponse:
+        """Commit at the one timestamp of the request's range, which this owner promised; at most once.
+
+        Raises as `commit_transaction`: then it is to be called again.
+        """
+        answer = self._committed(replace(self.attempt(request), is_decided=True))
+        if isinstance(answer, TransactionConflict):
+            raise CommitFailed(f"transaction {request.txn_id} was prepared, and its tables changed nevertheless")
+        return answer
+
+    def require_allowed(self, request: TransactionRequest) -> None:
+        """Let pass commits that are valid, and leave their tables the owner's: what is promised is carried out."""
+        for write in request.writes:
+            require_valid(write.actions)
+            require_kept(write.actions, self._owner_id, write.table_id, self._kept_of)
+
+    def vote(
+        self, connection: Connection, request: TransactionRequest
+    ) -> tuple[TimestampRange | TransactionConflict | SlackwaterError, int]:
+        """The range within which the transaction can commit while its locks are kept, and the owner's time."""
+        return self._allocation.vote(connection, self.attempt(request))
+
+    def wake(self) -> None:
+        """Something changed that those who wait may wait for."""
+        self._changes.notify()
+
+    def end(self, txn_id: str) -> None:
+        """As `CommitOwner.end`."""
+        # Where this fails leases end them.
+        with suppress(CommitOwnerUnavailable):
+            self._database.write(lambda c: _forget(c, txn_id), durable=False)
+        self._changes.notify()
+
+    def alone(self, request: CommitRequest) -> Attempt:
+        """What a commit to one table asks of the allocation. Raises InvalidArgument for what is no commit."""
+        lease_ms = self._lease_ms + _staging_ms(len(request.actions))
+        return Attempt.alone(request, self._clock.new_id(), self._clock.holder, lease_ms)
+
+    def attempt(self, request: TransactionRequest) -> Attempt:
+        """What a transaction asks of the allocation. Raises InvalidArgument for actions that are no commits of it."""
+        lease_ms = self._lease_ms + _staging_ms(sum(len(write.actions) for write in request.writes))
+        return Attempt.of(request, self._clock.new_id(), self._clock.holder, lease_ms)
+
+    def allocate(self, attempt: Attempt) -> Outcome:
+        """The first database transaction: versions, and the timestamp."""
+        return self._allocate(attempt)
+
+    def stage(self, files: Content) -> None:
+        """Put the files. Raises StorageError; whatever is put then, no record will ever name it."""
+        staging.put(self._store_of, self._fences, files)
+
+    def ratify(self, staged: Staged) -> ratification.Outcome:
+        """The second database transaction: the commit point."""
+        return self._ratify(staged)
+
+    def _committed(self, attempt: Attempt) -> TransactionResponse | TransactionConflict:
         if self._fences is not None:
-            self._fences.require_none(self._store_of(request.table_id))
-        started, searched = time.monotonic(), -1
-        waits = Waits(self._changes, lambda: settle_abandoned(self._database, self._clock, request.table_id))
+            for write in attempt.request.writes:
+                self._fences.require_none(self._store_of(write.table_id))
+        started, waits = time.monotonic(), self._waits(tables_of(attempt.request))
         while True:
-            lease_ms = self._lease_ms + staging_ms(len(request.actions))
-            attempt = Attempt(request, facts, self._clock.new_id(), self._clock.holder, lease_ms, searched)
-            outcome = self._allocate(attempt)
+            outcome = self.allocate(attempt)
             if isinstance(outcome, SlackwaterError):
                 raise outcome
-            if isinstance(outcome, CommitResponse | CommitConflict):
+            if isinstance(outcome, TransactionResponse):
+                return told_by_log.completed(self._store_of, attempt, outcome)
+            if isinstance(outcome, TransactionConflict):
                 return outcome
-            if isinstance(outcome, Allocated | Purged):
-                if isinstance(outcome, Purged):
-                    answer, searched = self._told_by_log(request, outcome, searched), outcome.version
-                else:
-                    answer = self._stage_and_ratify(request, outcome)
+            if isinstance(outcome, Given):
+                answer = self._stage_and_ratify(attempt, outcome)
                 if answer is not None:
                     return answer
+            elif isinstance(outcome, Purged):
+                told = told_by_log.earlier_result(self._store_of, attempt, outcome)
+                if told is not None:
+                    return told
+                attempt = replace(attempt, searched_version=outcome.version)
+            elif isinstance(outcome, TooEarly):
+                self._clock.sleep(outcome.wait_ms / 1000)
+                attempt = replace(attempt, has_waited=True)
             else:
-                require_patience(outcome, time.monotonic() - started, f"table {request.table_id}")
+                _require_patience(outcome, time.monotonic() - started, attempt.who)
                 waits.wait()
+            attempt = replace(attempt, file_id=self._clock.new_id())
 
-    def _stage_and_ratify(self, request: CommitRequest, given: Allocated) -> CommitResponse | None:
-        """The answer, None where the version was taken away: then the commit does not count, and is tried again."""
-        store = self._store_of(request.table_id)
-        moved_to = None if given.shift is None else given.version
-        data = content(request.actions, given.version, given.timestamp_ms, given.shift, moved_to)
-        staged = Staged(request.table_id, given.version, given.file_name, given.timestamp_ms, len(data))
+    def _stage_and_ratify(self, attempt: Attempt, given: Given) -> TransactionResponse | None:
+        """The answer, None where a version was taken away: then nothing of it counts, and it is tried again."""
+        files = content_of(attempt, given)
+        staged = files.staged
         try:
-            stage(store, given.file_name, data)
-            if self._fences is not None:
-                self._fences.require_none_after_staging(store, given.file_name)
+            self.stage(files)
         except StorageError as error:
-            # Whatever is at the store under this name, no record will ever name it; a recovery must not find it.
             self._give_back(staged)
-            with suppress(StorageError):
-                store.delete([staged_path(given.file_name)])
-            raise CommitFailed(
-                f"{store.root_url}/{staged_path(given.file_name)} was not written, nothing was committed: {error}"
-            ) from error
+            # No record will ever name what is there; a recovery must not find it.
+            staging.delete(self._store_of, staged)
+            raise CommitFailed(f"{staged.who} was not written, nothing was committed: {error}") from error
         except CommitUnknown:
             self._give_back(staged)
             raise
         outcome = self._settled(staged)
-        if isinstance(outcome, CommitResponse):
-            commit = Commit(given.version, given.file_name, given.timestamp_ms, len(data), data)
-            return CommitResponse(commit, outcome.latest_version)
-        if outcome.is_purged and self._counts_in_log(store, given.version, request.commit_id):
-            return CommitResponse(
-                Commit(given.version, given.file_name, given.timestamp_ms, len(data), data), given.version
-            )
-        with suppress(StorageError):
-            store.delete([staged_path(given.file_name)])
+        if isinstance(outcome, TransactionResponse):
+            return files.answer(outcome)
+        if outcome.is_purged and told_by_log.counts(self._store_of, staged):
+            return files.answer(ratification.answer_of(staged, {}))
+        staging.delete(self._store_of, staged)
         return None
 
-    def _counts_in_log(self, store: ObjectStore, version: int, commit_id: str) -> bool:
-        """Whether the commit, of which no row tells any more, is in the log. Raises CommitUnknown."""
-        try:
-            return transaction_at(store, version) == commit_id
-        except StorageError as error:
-            # What it refers to must not be deleted: it may count.
-            raise CommitUnknown(
-                f"{store.root_url}: whether version {version} is this commit only the log tells, which could not be "
-                f"read: {error}; ask again"
-            ) from error
-
-    def _settled(self, staged: Staged) -> CommitResponse | Freed:
+    def _settled(self, staged: Staged) -> TransactionResponse | Freed:
         is_recorded = False
         try:
-            outcome = self._ratify(staged)
+            outcome = self.ratify(staged)
             is_recorded = True
-            waits = Waits(self._changes, lambda: settle_abandoned(self._database, self._clock, staged.table_id))
+            waits = self._waits(staged.table_ids)
             while isinstance(outcome, Pending):
                 waits.wait(outcome.num_before)
                 outcome = self._database.read(lambda c: ratification.outcome_of(c, staged))
+                if isinstance(outcome, Pending) and not outcome.num_before:
+                    # Others who made the versions before it count did not have all its tables at hand.
+                    outcome = self.ratify(staged)
         except CommitOwnerUnavailable as error:
             if error.changed_nothing and not is_recorded:
-                # The version is this attempt's alone, and nobody else lets it count.
-                with suppress(StorageError):
-                    self._store_of(staged.table_id).delete([staged_path(staged.file_name)])
-                raise CommitFailed(
-                    f"version {staged.version} of table {staged.table_id} was staged and does not count: {error}"
-                ) from error
+                # The versions are this attempt's alone, and nobody else lets them count.
+                staging.delete(self._store_of, staged)
+                raise CommitFailed(f"{staged.who} was staged and does not count: {error}") from error
             raise CommitUnknown(
-                f"version {staged.version} of table {staged.table_id} is staged, and whether it counts only the commit "
-                f"owner's database can say, which does not answer: {error}"
+                f"{staged.who} is staged, and whether it counts only the commit owner's database can say, which does "
+                f"not answer: {error}"
             ) from error
         except BaseException:
             # Of whatever broke off here others must not wait for the end of the lease.
@@ -183,24 +242,30 @@ class Commits:
             raise
         return outcome
 
-    def _told_by_log(self, request: CommitRequest, purged: Purged, searched: int) -> CommitResponse | None:
-        """The first result of a request that was carried out before, where no row tells of it any more."""
-        store = self._store_of(request.table_id)
-        last = purged.version if request.may_move else request.version
-        try:
-            for version in range(max(request.version, searched + 1), last + 1):
-                if transaction_at(store, version) == request.commit_id:
-                    return CommitResponse(backfilled_commit(store, version), purged.latest_version)
-        except StorageError as error:
-            raise CommitUnknown(
-                f"{store.root_url}: whether an earlier, equal request was carried out only the log tells, which could "
-                f"not be read: {error}; ask again"
-            ) from error
-        return None
+    def _waits(self, table_ids: Iterable[str]) -> Waits:
+        """Waiting for others in these tables."""
+        in_order = sorted(table_ids)
 
-    def _allocate_batch(self, attempts: Sequence[Attempt]) -> list[allocation.Outcome]:
-        # A power cut that undoes it undoes nothing that anybody has seen.
-        return allocated(self._database, lambda c, again: self._allocation.allocate(c, attempts, again), durable=False)
+        def doubt() -> None:
+            for table_id in in_order:
+                settle_abandoned(self._database, self._clock, table_id)
+
+        return Waits(self._changes, doubt)
+
+    def _allocate_batch(self, attempts: Sequence[Attempt]) -> list[Outcome]:
+        # A power cut that undoes it undoes nothing that anybody has seen; unless it is a read, which ends here.
+        durable = any(not attempt.request.writes for attempt in attempts)
+        runs = itertools.count()
+
+        def run(connection: Connection) -> list[Outcome]:
+            # A run whose answer was lost may have counted.
+            return self._allocation.allocate(connection, attempts, next(runs) > 0)
+
+        try:
+            return self._database.write(run, durable)
+        except IntegrityError:
+            # A request comes again without saying so.
+            return self._database.write(run, durable)
 
     def _ratify_batch(self, staged: Sequence[Staged]) -> list[ratification.Outcome]:
         outcomes = self._database.write(lambda c: ratification.ratify(c, staged))
@@ -211,24 +276,10 @@ class Commits:
         # Where this fails the lease ends it.
         with suppress(CommitOwnerUnavailable):
             self._database.write(lambda c: ratification.give_back(c, staged), durable=False)
+        self._changes.notify()
 
 
-def allocated(database: Database, allocate: Callable[[Connection, bool], list[T]], durable: bool) -> list[T]:
-    """What `allocate` answers in a transaction of the database; it is told whether earlier results may be there."""
-    runs = itertools.count()
-
-    def run(connection: Connection) -> list[T]:
-        # A run whose answer was lost may have counted.
-        return allocate(connection, next(runs) > 0)
-
-    try:
-        return database.write(run, durable)
-    except IntegrityError:
-        # A request comes again without saying so.
-        return database.write(run, durable)
-
-
-def require_patience(outcome: object, waited_s: float, who: str) -> None:
+def _require_patience(outcome: Outcome, waited_s: float, who: str) -> None:
     """Return where `who` may go on waiting after `outcome`.
 
     Raises LockTimeout after waiting too long for a lock, CommitOwnerBusy for versions that are being staged.
@@ -245,19 +296,15 @@ def require_patience(outcome: object, waited_s: float, who: str) -> None:
         )
 
 
-def settle_abandoned(database: Database, clock: OwnerClock, table_id: str) -> None:
-    """What keeps the next version of the table from counting is brought to an end, where its process is gone."""
-
-    def settle(connection: Connection) -> None:
-        if ratify_ready(connection, table_id):
-            return
-        row = locked_table(connection, table_id)
-        if row is not None:
-            free_abandoned(connection, row, owner_now(connection, clock), is_dead)
-
-    database.write(settle)
-
-
-def staging_ms(num_actions: int) -> int:
+def _staging_ms(num_actions: int) -> int:
     """For how much longer nobody doubts that so many actions are being staged: most are files with statistics."""
     return num_actions * _BYTES_PER_ACTION // _BYTES_PER_MS
+
+
+def _forget(connection: Connection, txn_id: str) -> None:
+    if connection.execute(_PREPARED, {"of_txn": txn_id}).first() is not None:
+        # It promised to wait for a decision.
+        return
+    locks.release(connection, txn_id)
+    promises.release(connection, txn_id)
+    allocation.forget_open(connection, txn_id)

@@ -5,14 +5,14 @@ Source: docs/commit-owner.md (ratify); paper §4.2 (one row decides for all comm
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
-from slackwater.owner.commit.joint_replays import rows_of
+from slackwater.owner.commit.replays import rows_of
 from slackwater.owner.database.schema import commits, tables, transactions
 from slackwater.owner.locks import locks
 from slackwater.owner.state import promises
@@ -43,13 +43,13 @@ _DECIDE = (
 class Flip:
     """Ratifies what is staged right behind what counts, in tables whose `rows` nobody else changes.
 
-    `tables_of` are the tables of transactions that are known; `ratified` those that were by this.
+    `tables_of` are the tables of transactions that are known.
     """
 
     connection: Connection
     rows: Mapping[str, Row[Any]]
     tables_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    ratified: set[str] = field(default_factory=set)
+    _decided: set[str] = field(default_factory=set)
     _waiting: dict[str, list[Row[Any]]] = field(default_factory=dict)
     _ready: dict[str, list[Row[Any]]] = field(default_factory=dict)
 
@@ -64,11 +64,7 @@ class Flip:
         for table_id, ready in self._ready.items():
             if ready:
                 self._save(table_id, ready)
-        if self.ratified:
-            txn_ids = sorted(self.ratified)
-            self.connection.execute(_DECIDE, {"txn_ids": txn_ids})
-            locks.release(self.connection, *txn_ids)
-            promises.release(self.connection, *txn_ids)
+        decide(self.connection, self._decided)
         return any(self._ready.values())
 
     def ratified_version(self, table_id: str) -> int:
@@ -86,7 +82,7 @@ class Flip:
         for sibling in together:
             self._take(sibling)
         if together:
-            self.ratified.add(commit.txn_id)
+            self._decided.add(commit.txn_id)
         return bool(together)
 
     def _next(self, table_id: str) -> Row[Any] | None:
@@ -123,3 +119,12 @@ def save_ratified(
     """Let `version` be the newest of the table that counts."""
     values = dict(zip(_RATIFIED, (version, timestamp_ms, mark, change), strict=True))
     connection.execute(_UPDATE_RATIFIED, {"of_table": table_id, **values})
+
+
+def decide(connection: Connection, txn_ids: Iterable[str]) -> None:
+    """Let transactions count, whose commits do: what they kept from others is free."""
+    found = sorted(txn_ids)
+    if found:
+        connection.execute(_DECIDE, {"txn_ids": found})
+        locks.release(connection, *found)
+        promises.release(connection, *found)

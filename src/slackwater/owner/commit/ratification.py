@@ -1,25 +1,30 @@
 """Staged commits made to count: the second of a commit's two short database transactions.
 
-The row of a version flips only after those of all versions before it. Source: docs/commit-owner.md; managed-commits.md
-"Commit Protocol".
+The row of a version flips only after those of all versions before it; the commits of a transaction count when all of
+them are staged, and every version before them, in each of its tables, counts. Source: docs/commit-owner.md,
+docs/transactions.md; managed-commits.md "Commit Protocol"; paper §4.2 (timestamp table), §3.1.4 (commit).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from slackwater.owner.api.commits import Commit, CommitResponse
-from slackwater.owner.commit.flips import Flip, save_ratified
+from slackwater.owner.api.transactions import TransactionResponse
+from slackwater.owner.commit.flips import Flip, decide, save_ratified
+from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables
-from slackwater.owner.state.abandoned import free_from
-from slackwater.owner.state.heads import ALLOCATED, RATIFIED, STAGED, commit_of, locked_table
+from slackwater.owner.state.abandoned import free_abandoned, free_from
+from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.heads import ALLOCATED, RATIFIED, STAGED, locked_table, locked_tables
+from slackwater.owner.state.owner_time import owner_now
 
 # Statements that every commit runs are built once.
 _STAGE = (
@@ -32,15 +37,17 @@ _STAGE = (
     )
     .values(state=sa.bindparam("state"), size_bytes=sa.bindparam("size_bytes"))
 )
-_OF_TABLE = commits.c.table_id == sa.bindparam("of_table")
-_OF_VERSIONS = sa.select(commits).where(_OF_TABLE, commits.c.version.in_(sa.bindparam("versions", expanding=True)))
-_RATIFIED_TO = sa.select(tables.c.ratified_version, tables.c.purged_version).where(
-    tables.c.table_id == sa.bindparam("of_table")
+_OF_VERSIONS = sa.select(commits.c.table_id, commits.c.file_name, commits.c.state).where(
+    commits.c.table_id.in_(sa.bindparam("of_tables", expanding=True)),
+    commits.c.version.in_(sa.bindparam("versions", expanding=True)),
+)
+_REACHED = sa.select(tables.c.table_id, tables.c.ratified_version, tables.c.purged_version).where(
+    tables.c.table_id.in_(sa.bindparam("of_tables", expanding=True))
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedFile:
     """A commit whose file is in place, under the name that it was given."""
 
     table_id: str
@@ -51,126 +58,215 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
+class Staged:
+    """A commit, or all those of a transaction, whose files are in place: all count, or none.
+
+    `txn_id`: whose row in the timestamp table decides; None for a commit that stands alone.
+    """
+
+    commit_id: str
+    files: Sequence[StagedFile]
+    txn_id: str | None
+
+    @property
+    def who(self) -> str:
+        """What was staged, for a message."""
+        first = self.files[0]
+        alone = f"version {first.version} of table {first.table_id}"
+        return alone if self.txn_id is None else f"transaction {self.txn_id}"
+
+    @property
+    def table_ids(self) -> list[str]:
+        """The tables that are written."""
+        return [file.table_id for file in self.files]
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
-    """The commit counts as soon as the `num_before` versions before it do, which do not count yet."""
+    """The commits count as soon as the `num_before` versions before them do, which do not count yet."""
 
     num_before: int
 
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """The version was taken from the commit, which does not count; where `is_purged`, only the log can tell."""
+    """The versions were taken away, nothing counts; where `is_purged`, only the log can tell."""
 
     is_purged: bool = False
 
 
-Outcome: TypeAlias = CommitResponse | Pending | Freed
-
-
-def record_staged(connection: Connection, staged: Sequence[Staged], state: str) -> int:
-    """Let commits whose files are in place be in `state`; how many still had the versions that they were given."""
-    rows = [
-        {
-            "of_table": commit.table_id,
-            "at_version": commit.version,
-            "named": commit.file_name,
-            "state": state,
-            "size_bytes": commit.size_bytes,
-        }
-        for commit in staged
-    ]
-    return connection.execute(_STAGE, rows).rowcount
+Outcome: TypeAlias = TransactionResponse | Pending | Freed
 
 
 def ratify(connection: Connection, staged: Sequence[Staged]) -> list[Outcome]:
     """What becomes of each of `staged`, in order: all that can count do."""
-    by_table: dict[str, list[Staged]] = defaultdict(list)
-    for commit in staged:
-        by_table[commit.table_id].append(commit)
-    outcomes: dict[tuple[str, str], Outcome] = {}
-    for table_id in sorted(by_table):
-        row = locked_table(connection, table_id)
-        if row is None:
-            outcomes |= {(table_id, c.file_name): Freed() for c in by_table[table_id]}
-        else:
-            outcomes |= _ratify_at_once(connection, row, by_table[table_id]) or _ratify_in_turn(
-                connection, row, by_table[table_id]
+    rows = locked_tables(connection, {table_id for each in staged for table_id in each.table_ids})
+    first = _next_in_all(staged, rows)
+    if first and not _ratify_at_once(connection, rows, first):
+        first = []
+    ratified = {table_id: int(row.ratified_version) for table_id, row in rows.items()}
+    ratified |= {table_id: int(rows[table_id].allocated_version) for each in first for table_id in each.table_ids}
+    done: dict[int, Outcome] = {id(each): answer_of(each, ratified) for each in first}
+    others = [each for each in staged if id(each) not in done]
+    if others:
+        ratified |= _ratify_in_turn(connection, rows, others)
+        purged = {table_id: int(row.purged_version) for table_id, row in rows.items()}
+        done |= zip(map(id, others), _outcomes(connection, others, ratified, purged), strict=True)
+    return [done[id(each)] for each in staged]
+
+
+def outcome_of(connection: Connection, staged: Staged) -> Outcome:
+    """What became of commits that were pending; of what is next in all its tables `ratify` knows more."""
+    reached = connection.execute(_REACHED, {"of_tables": sorted(staged.table_ids)}).all()
+    ratified = {row.table_id: row.ratified_version for row in reached}
+    return _outcomes(connection, [staged], ratified, {row.table_id: row.purged_version for row in reached})[0]
+
+
+def answer_of(staged: Staged, latest: Mapping[str, int]) -> TransactionResponse:
+    """The answer to what counts; `latest` versions by table, where known."""
+    return TransactionResponse(
+        staged.files[0].timestamp_ms,
+        {
+            f.table_id: CommitResponse(
+                Commit(f.version, f.file_name, f.timestamp_ms, f.size_bytes), latest.get(f.table_id, f.version)
             )
-    return [outcomes[commit.table_id, commit.file_name] for commit in staged]
+            for f in staged.files
+        },
+    )
 
 
-def outcome_of(connection: Connection, commit: Staged) -> Outcome:
-    """What became of a commit that was pending."""
-    row = connection.execute(_RATIFIED_TO, {"of_table": commit.table_id}).first()
-    if row is None:
-        return Freed()
-    outcomes = _outcomes(connection, [commit], row.ratified_version, row.purged_version)
-    return outcomes[commit.table_id, commit.file_name]
-
-
-def give_back(connection: Connection, commit: Staged) -> None:
-    """Free the version of a commit that is not going to be ratified; nothing where it is no longer the commit's."""
-    row = locked_table(connection, commit.table_id)
-    if row is None:
-        return
+def give_back(connection: Connection, staged: Staged) -> None:
+    """Free the versions of what is not going to be ratified; nothing where they are not its any more."""
+    rows = locked_tables(connection, staged.table_ids)
+    first = staged.files[0]
     own = connection.execute(
         sa.select(commits.c.version).where(
-            commits.c.table_id == commit.table_id,
-            commits.c.version == commit.version,
-            commits.c.file_name == commit.file_name,
+            commits.c.table_id == first.table_id,
+            commits.c.version == first.version,
+            commits.c.file_name == first.file_name,
             commits.c.state != RATIFIED,
         )
     ).first()
     if own is not None:
-        free_from(connection, row, commit.version)
+        # Those of its other tables go with it.
+        free_from(connection, rows[first.table_id], first.version)
 
 
-def _ratify_at_once(connection: Connection, row: Any, staged: Sequence[Staged]) -> dict[tuple[str, str], Outcome]:
-    """The outcomes where `staged` is all that was given out; nothing is done, and none, where that is not so."""
-    first = row.ratified_version + 1
-    ordered = sorted(staged, key=lambda commit: commit.version)
-    if [commit.version for commit in ordered] != list(range(first, row.allocated_version + 1)):
-        return {}
-    with connection.begin_nested() if len(ordered) > 1 else nullcontext() as savepoint:
-        if record_staged(connection, ordered, RATIFIED) != len(ordered):
+def settle_abandoned(database: Database, clock: OwnerClock, table_id: str) -> None:
+    """What keeps the next version of the table from counting is brought to an end, where its process is gone."""
+
+    def settle(connection: Connection) -> None:
+        if _ratify_ready(connection, table_id):
+            return
+        row = locked_table(connection, table_id)
+        if row is not None:
+            free_abandoned(connection, row, owner_now(connection, clock), is_dead)
+
+    database.write(settle)
+
+
+def _record(connection: Connection, staged: Sequence[Staged], state: str) -> int:
+    """Let commits whose files are in place be in `state`; how many still had the versions that they were given."""
+    rows = [
+        {
+            "of_table": file.table_id,
+            "at_version": file.version,
+            "named": file.file_name,
+            "state": state,
+            "size_bytes": file.size_bytes,
+        }
+        for each in staged
+        for file in each.files
+    ]
+    return connection.execute(_STAGE, rows).rowcount
+
+
+def _next_in_all(staged: Sequence[Staged], rows: Mapping[str, Row[Any]]) -> list[Staged]:
+    """Those of `staged` that are all that was given out in each of their tables."""
+    versions: dict[str, list[int]] = defaultdict(list)
+    for each in staged:
+        for file in each.files:
+            versions[file.table_id].append(file.version)
+    whole = {
+        table_id
+        for table_id, row in rows.items()
+        if sorted(versions[table_id]) == list(range(row.ratified_version + 1, row.allocated_version + 1))
+    }
+    found = list(staged)
+    while found:
+        left = [each for each in found if whole.issuperset(each.table_ids)]
+        if len(left) == len(found):
+            break
+        # Where one waits in another table, so do those behind it.
+        whole -= {table_id for each in found if each not in left for table_id in each.table_ids}
+        found = left
+    return found
+
+
+def _ratify_at_once(connection: Connection, rows: Mapping[str, Row[Any]], staged: Sequence[Staged]) -> bool:
+    """Whether it was done: nothing is where one of `staged` has lost its versions."""
+    num_files = sum(len(each.files) for each in staged)
+    with connection.begin_nested() if num_files > 1 else nullcontext() as savepoint:
+        if _record(connection, staged, RATIFIED) != num_files:
             if savepoint is not None:
                 savepoint.rollback()
-            return {}
-    save_ratified(
-        connection, row.table_id, row.allocated_version, row.allocated_ms, row.allocated_mark, row.allocated_change
+            return False
+    for table_id in sorted({table_id for each in staged for table_id in each.table_ids}):
+        row = rows[table_id]
+        save_ratified(
+            connection, table_id, row.allocated_version, row.allocated_ms, row.allocated_mark, row.allocated_change
+        )
+    decide(connection, [each.txn_id for each in staged if each.txn_id is not None])
+    return True
+
+
+def _ratify_in_turn(connection: Connection, rows: Mapping[str, Row[Any]], staged: Sequence[Staged]) -> dict[str, int]:
+    """The versions that count then, by table, where others are being staged before, between or behind."""
+    # All at once: of a transaction whose process ended before, no commit is taken for staged.
+    _record(connection, staged, STAGED)
+    table_ids = {table_id for each in staged for table_id in each.table_ids}
+    flip = Flip(
+        connection,
+        {table_id: rows[table_id] for table_id in sorted(table_ids & rows.keys())},
+        {each.txn_id: each.table_ids for each in staged if each.txn_id is not None},
     )
-    latest = row.allocated_version
-    return {
-        (c.table_id, c.file_name): CommitResponse(Commit(c.version, c.file_name, c.timestamp_ms, c.size_bytes), latest)
-        for c in ordered
-    }
-
-
-def _ratify_in_turn(connection: Connection, row: Any, staged: Sequence[Staged]) -> dict[tuple[str, str], Outcome]:
-    """The outcomes where others are being staged before, between or behind."""
-    record_staged(connection, staged, STAGED)
-    flip = Flip(connection, {row.table_id: row})
     flip.run()
-    return _outcomes(connection, staged, flip.ratified_version(row.table_id), row.purged_version)
+    return {table_id: flip.ratified_version(table_id) for table_id in flip.rows}
 
 
 def _outcomes(
-    connection: Connection, staged: Sequence[Staged], ratified_version: int, purged_version: int
-) -> dict[tuple[str, str], Outcome]:
-    """What became of each of `staged`, all of one table, by table and file."""
-    versions = sorted({commit.version for commit in staged})
-    rows = connection.execute(_OF_VERSIONS, {"of_table": staged[0].table_id, "versions": versions}).all()
-    found = {row.file_name: row for row in rows}
-    outcomes: dict[tuple[str, str], Outcome] = {}
-    for commit in staged:
-        row = found.get(commit.file_name)
-        if row is None:
-            outcome: Outcome = Freed(is_purged=commit.version <= purged_version)
+    connection: Connection, staged: Sequence[Staged], ratified: Mapping[str, int], purged: Mapping[str, int]
+) -> list[Outcome]:
+    """What became of each of `staged`; `ratified` and `purged`: how far their tables have come."""
+    asked = {
+        "of_tables": sorted({table_id for each in staged for table_id in each.table_ids}),
+        "versions": sorted({file.version for each in staged for file in each.files}),
+    }
+    # Commits of one version in two tables have files of one name.
+    states = {(row.table_id, row.file_name): row.state for row in connection.execute(_OF_VERSIONS, asked)}
+    outcomes: list[Outcome] = []
+    for each in staged:
+        own = [states.get((file.table_id, file.file_name)) for file in each.files]
+        if RATIFIED in own:
+            # It counts; for so long, perhaps, that some of its rows are gone.
+            outcomes.append(answer_of(each, ratified))
+        elif None in own:
+            is_purged = any(file.version <= purged.get(file.table_id, -1) for file in each.files)
+            outcomes.append(Freed(is_purged))
         else:
-            outcome = (
-                CommitResponse(commit_of(row), ratified_version)
-                if row.state == RATIFIED
-                else (Pending(commit.version - ratified_version - 1))
-            )
-        outcomes[commit.table_id, commit.file_name] = outcome
+            outcomes.append(Pending(max(file.version - ratified[file.table_id] - 1 for file in each.files)))
     return outcomes
+
+
+def _ratify_ready(connection: Connection, table_id: str) -> bool:
+    """Ratify the transaction that is next in the table, if its process only failed to say so; whether one was."""
+    ratified = sa.select(tables.c.ratified_version).where(tables.c.table_id == table_id).scalar_subquery()
+    txn_id = connection.execute(
+        sa.select(commits.c.txn_id).where(
+            commits.c.table_id == table_id, commits.c.version == ratified + 1, commits.c.state == STAGED
+        )
+    ).scalar()
+    if txn_id is None:
+        return False
+    table_ids = connection.execute(sa.select(commits.c.table_id).where(commits.c.txn_id == txn_id)).scalars()
+    return Flip(connection, locked_tables(connection, set(table_ids))).run()

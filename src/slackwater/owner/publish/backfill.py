@@ -16,9 +16,8 @@ from sqlalchemy import Connection, Row
 from slackwater.errors import ObjectNotFound, SlackwaterError, TableNotFound, UnratifiedCommit
 from slackwater.owner.api.commits import LATEST, TableState
 from slackwater.owner.api.foreign_commits import explained
-from slackwater.owner.commit.joint_ratification import count_backfilled
 from slackwater.owner.database.database import Database
-from slackwater.owner.database.schema import commits, tables
+from slackwater.owner.database.schema import commits, tables, transactions
 from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.commit_files import publish, versions_after
 from slackwater.owner.state.heads import RATIFIED, locked_table
@@ -31,6 +30,7 @@ BACKFILL_DELAY_S = 0.02
 ROWS_KEPT = 1000
 """How many backfilled versions of a table keep their rows: a repeated request is answered from them."""
 
+_FORGET = sa.delete(transactions).where(transactions.c.state == RATIFIED, transactions.c.pending <= 0)
 _BATCH = 64
 _LEASE_MS = 30_000
 _RETRY_S = 1.0
@@ -201,7 +201,7 @@ class Backfill:
             connection.execute(
                 sa.update(tables).where(tables.c.table_id == table_id).values(backfilled_version=version, problem="")
             )
-            count_backfilled(connection, table_id, before.backfilled_version, version)
+            _count_backfilled(connection, table_id, before.backfilled_version, version)
         # Now and then, so that most batches write one row only.
         purge_to = version - self._rows_kept
         row = connection.execute(sa.select(tables.c.purged_version).where(tables.c.table_id == table_id)).first()
@@ -228,3 +228,21 @@ def _pending(connection: Connection, table_id: str, version: int) -> tuple[Row[A
         .limit(_BATCH)
     ).all()
     return row, found
+
+
+def _count_backfilled(connection: Connection, table_id: str, after: int, up_to: int) -> None:
+    """The versions in `(after, up_to]` are in `_delta_log`: transactions with none that is not are forgotten.
+
+    Source: paper §4.2.2 (a count of what remains to be timestamped).
+    """
+    backfilled = sa.select(commits.c.txn_id).where(
+        commits.c.table_id == table_id, commits.c.version > after, commits.c.version <= up_to,
+        commits.c.txn_id.is_not(None),
+    )  # fmt: skip
+    txn_ids = list(connection.execute(backfilled).scalars())
+    if not txn_ids:
+        return
+    connection.execute(
+        sa.update(transactions).where(transactions.c.txn_id.in_(txn_ids)).values(pending=transactions.c.pending - 1)
+    )
+    connection.execute(_FORGET)

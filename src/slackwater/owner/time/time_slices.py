@@ -17,7 +17,7 @@ from slackwater.errors import CommitOwnerBusy, TimestampOutOfRange
 from slackwater.owner.api.commits import TableState
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.owner.api.transactions import Cut, TableVersion
-from slackwater.owner.commit.commits import settle_abandoned
+from slackwater.owner.commit.ratification import settle_abandoned
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, prepared, tables
 from slackwater.owner.state.clock import OwnerClock

@@ -1,0 +1,79 @@
+"""The files of commits: made of what was asked for and given, put under the names that they were given, taken away.
+
+Source: managed-commits.md "Commit Files"; docs/commit-owner.md "What happens in a commit".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from slackwater.errors import StorageError
+from slackwater.owner.api.transactions import TransactionResponse
+from slackwater.owner.commit.attempts import Attempt, Given
+from slackwater.owner.commit.ratification import Staged, StagedFile
+from slackwater.owner.commit.told_by_log import StoreOf
+from slackwater.owner.recovery.fences import Fences
+from slackwater.owner.state.commit_content import content
+from slackwater.owner.state.commit_files import stage
+from slackwater.protocol.actions.file_names import staged_path
+
+_MOST_PUTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What is to be staged, and by table what is in its files."""
+
+    staged: Staged
+    data: Mapping[str, bytes]
+
+    def answer(self, response: TransactionResponse) -> TransactionResponse:
+        """The answer with what is in the files."""
+        commits = {
+            table_id: replace(answer, commit=replace(answer.commit, data=self.data[table_id]))
+            for table_id, answer in response.commits.items()
+        }
+        return replace(response, commits=commits)
+
+
+def content_of(attempt: Attempt, given: Given) -> Content:
+    """The files of an attempt that was given versions."""
+    request = attempt.request
+    table_ids = sorted(write.table_id for write in request.writes)
+    data, files = {}, []
+    for write in sorted(request.writes, key=lambda write: write.table_id):
+        part = given.parts[write.table_id]
+        moved_to = None if part.shift is None else part.version
+        found = content(write.actions, part.version, part.timestamp_ms, part.shift, moved_to, table_ids)
+        data[write.table_id] = found
+        files.append(StagedFile(write.table_id, part.version, part.file_name, part.timestamp_ms, len(found)))
+    return Content(Staged(request.txn_id, files, None if attempt.is_alone else request.txn_id), data)
+
+
+def put(store_of: StoreOf, fences: Fences | None, files: Content) -> None:
+    """Put the files. Raises StorageError; whatever is put then, no record will ever name it."""
+    parts = files.staged.files
+    stores = [store_of(part.table_id) for part in parts]
+
+    def put_one(index: int) -> None:
+        stage(stores[index], parts[index].file_name, files.data[parts[index].table_id])
+
+    if len(parts) == 1 or all(store.local_root is not None for store in stores):
+        for index in range(len(parts)):
+            put_one(index)
+    else:
+        with ThreadPoolExecutor(min(len(parts), _MOST_PUTS)) as pool:
+            list(pool.map(put_one, range(len(parts))))
+    if fences is not None:
+        for store, part in zip(stores, parts, strict=True):
+            fences.require_none_after_staging(store, part.file_name)
+
+
+def delete(store_of: StoreOf, staged: Staged) -> None:
+    """Take the files away, as far as that goes well."""
+    for part in staged.files:
+        with suppress(StorageError):
+            store_of(part.table_id).delete([staged_path(part.file_name)])
