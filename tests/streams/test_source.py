@@ -302,9 +302,7 @@ def test_commits_that_were_cleaned_up_before_they_were_read_are_told() -> None:
     for name in "bcd":
         log.commit([name])
     log.snapshot.store.delete([commit_path(2)])
-    with pytest.raises(
-        VersionNotFound, match=r"commit of version 2.*begins with 3.*failOnDataLoss"
-    ) as caught:
+    with pytest.raises(VersionNotFound, match=r"commit of version 2.*begins with 3.*failOnDataLoss") as caught:
         log.source().latest(start, *NO_LIMITS)
     assert caught.value.error_class == "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
     lenient = log.source(fail_on_data_loss=False)
