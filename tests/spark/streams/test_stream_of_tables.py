@@ -1,0 +1,269 @@
+"""Tables read as streams: what comes is what the table holds, once, with everything that tables may have."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import slackwater
+from slackwater.errors import (
+    ChangeFeedNotEnabled,
+    InvalidArgument,
+    OperationNotAllowed,
+    SlackwaterError,
+    TableNotFound,
+    UnsupportedFeature,
+    VersionNotFound,
+)
+from slackwater.spark.streams.reader import stream_of
+from tests.spark.streams.queries import failure, finished, writer
+from tests.spark.tables import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+
+
+@pytest.fixture
+def drained(spark: SparkSession, tmp_path: Path) -> Callable[..., list[tuple[Any, ...]]]:
+    """The rows that a stream gave by now, all its batches together; called again, it carries on."""
+
+    def rows(stream: DataFrame, name: str = "out") -> list[tuple[Any, ...]]:
+        options = {"mergeSchema": "true", "delta.columnMapping.mode": "name"}
+        finished(writer(stream, tmp_path / f"{name}-checkpoint", **options).start(str(tmp_path / name)))
+        return found(spark.read.format("delta").load(str(tmp_path / name)))
+
+    return rows
+
+
+def found(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+# Partition columns that hold null, deletion vectors, files written anew, void columns.
+@pytest.mark.parametrize("name", ["basic-partitioned", "table-with-dv-small", "cdf-table-partitioned", "void-column"])
+def test_the_rows_of_a_table_of_another_engine_all_come(
+    spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], tmp_path: Path, name: str
+) -> None:
+    path = str(shutil.copytree(TABLES / name, tmp_path / "t"))
+    table = spark.read.format("delta").load(path)
+    readable = [column for column, kind in table.dtypes if kind != "void"]
+    stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(path)
+    assert (stream.schema, stream.isStreaming) == (table.schema, True)
+    assert drained(stream.select(readable)) == found(table.select(readable)) != []
+
+
+TYPES = (
+    "CAST(id AS BYTE) AS b",
+    "CAST(id AS SHORT) AS h",
+    "CAST(id AS INT) AS i",
+    "id AS l",
+    "CAST(id AS FLOAT) AS f",
+    "id / 3 AS d",
+    "CAST(id / 7 AS DECIMAL(20, 6)) AS m",
+    "nullif(id, 4) % 2 = 0 AS t",
+    "CAST(id AS STRING) AS s",
+    "CAST(CAST(id AS STRING) AS BINARY) AS y",
+    "DATE_ADD(DATE'2026-01-01', CAST(id AS INT)) AS day",
+    "TIMESTAMP'2026-11-23 01:02:03.456789' + MAKE_INTERVAL(0, 0, 0, CAST(id AS INT)) AS at",
+    "TIMESTAMP_NTZ'1969-11-23 01:02:03.456789' AS n",
+    "NAMED_STRUCT('a b', id, 'c', ARRAY(MAP('k', id), NULL)) AS st",
+)
+
+
+@pytest.mark.parametrize("partition_by", [[], ["at", "day", "s", "m"], ["t", "n"]], ids=["none", "times", "flags"])
+def test_values_of_every_type_come_as_they_are_read_at_once_whatever_the_zone(
+    spark: SparkSession,
+    conf: Callable[[str, str], None],
+    drained: Callable[..., list[tuple[Any, ...]]],
+    path: str,
+    partition_by: list[str],
+) -> None:
+    conf("spark.sql.session.timeZone", "America/New_York")
+    rows = spark.range(6).selectExpr(*TYPES).repartition(1)
+    rows.write.format("delta").option("delta.columnMapping.mode", "name").partitionBy(*partition_by).save(path)
+    stream = spark.readStream.format("delta").load(path)
+    assert drained(stream) == found(spark.read.format("delta").load(path))
+
+
+def test_a_stream_carries_on_where_it_stopped_and_takes_no_more_files_than_it_may(
+    spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], path: str, tmp_path: Path
+) -> None:
+    for start in (0, 10, 20):
+        spark.range(start, start + 10, 1, 2).write.format("delta").mode("append").save(path)
+    stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 2).load(path)
+    assert drained(stream) == [(number,) for number in sorted(range(30), key=lambda n: repr((n,)))]
+    assert slackwater.Snapshot.load(str(tmp_path / "out")).version == 2
+    spark.range(30, 40).write.format("delta").mode("append").save(path)
+    slackwater.DeltaTable.forPath(spark, path).optimize().executeCompaction()
+    spark.range(40, 50).write.format("delta").mode("append").save(path)
+    assert len(drained(stream)) == 50
+    assert len(drained(stream)) == 50
+
+
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_a_stream_of_the_change_feed_reproduces_the_table_at_every_version(
+    spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], path: str, vectors: str, mapping: str
+) -> None:
+    features = f"'delta.enableDeletionVectors' = '{vectors}', 'delta.columnMapping.mode' = '{mapping}'"
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id BIGINT, part STRING, v INT) USING delta PARTITIONED BY (part) "
+        f"TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', {features})"
+    )
+    table = slackwater.DeltaTable.forPath(spark, path)
+    rows = spark.range(8).selectExpr("id", "IF(id < 5, 'a', NULL) AS part", "0 AS v")
+    rows.write.format("delta").mode("append").save(path)
+    table.delete("id = 1")
+    table.update("id > 5", {"v": "v + 1"})
+    table.delete("part = 'a'")
+    news = spark.range(6, 10).selectExpr("id", "'b' AS part", "7 AS v").alias("s")
+    merge = table.alias("t").merge(news, "t.id = s.id").whenMatchedUpdate(set={"v": "s.v"})
+    merge.whenNotMatchedInsertAll().execute()
+    table.optimize().executeCompaction()
+    newest = slackwater.Snapshot.load(path).version
+    stream = spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", 0)
+    changes = drained(stream.option("maxFilesPerTrigger", 1).load(path))
+    for version in range(newest + 1):
+        held: Counter[tuple[Any, ...]] = Counter()
+        for *row, kind, at, _ in changes:
+            if at <= version and kind in ("insert", "update_postimage"):
+                held[tuple(row)] += 1
+            elif at <= version:
+                held[tuple(row)] -= 1
+        expected = spark.read.format("delta").option("versionAsOf", version).load(path)
+        assert sorted(held.elements(), key=repr) == found(expected), version
+        assert not [count for count in held.values() if count < 0]
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(path)
+    assert changes == found(feed)
+
+
+def test_a_feed_without_a_start_begins_with_all_rows_as_inserts(
+    spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], path: str
+) -> None:
+    spark.range(3).write.format("delta").option("delta.enableChangeDataFeed", "true").save(path)
+    slackwater.DeltaTable.forPath(spark, path).delete("id = 1")
+    stream = spark.readStream.format("delta").option("readChangeFeed", "true").load(path)
+    assert [row[:3] for row in drained(stream)] == [(0, "insert", 1), (2, "insert", 1)]
+
+
+def test_where_leaves_out_files_and_select_columns(
+    spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], path: str
+) -> None:
+    rows = spark.range(20).selectExpr("id", "id % 2 AS part", "CAST(id AS STRING) AS s")
+    rows.write.format("delta").partitionBy("part").save(path)
+    # What is not read need not be there.
+    for file in Path(path).glob("part=0/*.parquet"):
+        file.unlink()
+    stream = spark.readStream.format("delta").load(path)
+    chosen = stream.where("part = 1").where(stream.id > 3).select("s", stream.id)
+    assert drained(chosen) == sorted(((str(n), n) for n in range(5, 20, 2)), key=repr)
+
+
+def test_rows_are_counted_and_joined_by_streams_of_no_column(spark: SparkSession, path: str, tmp_path: Path) -> None:
+    spark.range(20).selectExpr("id", "id % 3 AS k").write.format("delta").save(path)
+    counted = spark.readStream.format("delta").load(path).selectExpr("1 AS one").groupBy().count()
+    query = counted.writeStream.format("delta").outputMode("complete").trigger(availableNow=True)
+    finished(query.option("checkpointLocation", str(tmp_path / "c")).start(str(tmp_path / "counts")))
+    assert found(spark.read.format("delta").load(str(tmp_path / "counts"))) == [(20,)]
+
+
+def test_row_ids_come_with_their_rows(
+    spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], path: str
+) -> None:
+    spark.range(4).coalesce(1).write.format("delta").option("delta.enableRowTracking", "true").save(path)
+    slackwater.DeltaTable.forPath(spark, path).update("id = 2", {"id": "id + 10"})
+    stream = spark.readStream.format("delta").option("rowTracking", "true").load(path)
+    batch = spark.read.format("delta").option("rowTracking", "true").load(path)
+    assert drained(stream) == found(batch)
+    assert stream.columns == ["id", "_row_id", "_row_commit_version"]
+
+
+def test_a_schema_that_grows_is_followed_after_a_start(
+    spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], path: str, tmp_path: Path
+) -> None:
+    spark.range(2).write.format("delta").save(path)
+    stream = spark.readStream.format("delta").load(path)
+    assert len(drained(stream)) == 2
+    spark.range(2, 4).selectExpr("id", "'x' AS s").write.format("delta").mode("append").option(
+        "mergeSchema", "true"
+    ).save(path)
+    told = failure(writer(stream, tmp_path / "out-checkpoint").start(str(tmp_path / "out")))
+    assert "another schema than the stream reads with" in told
+    assert drained(spark.readStream.format("delta").load(path)) == [(0, None), (1, None), (2, "x"), (3, "x")]
+
+
+def test_a_table_of_a_lake_is_streamed_by_name_also_what_is_not_backfilled(
+    spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], tmp_path: Path
+) -> None:
+    with slackwater.Lake.open(tmp_path / "lake", spark=spark) as lake:
+        lake.create_table("orders", "id BIGINT")
+        lake.attach(spark, "shop")
+        stream = spark.readStream.table("shop.orders")
+        with lake.transaction(spark) as tx:
+            tx.table("orders").append(spark.range(3))
+        assert drained(stream) == [(0,), (1,), (2,)]
+        with lake.transaction(spark) as tx:
+            tx.table("orders").append(spark.range(3, 5))
+        assert len(drained(stream)) == 5
+        by_path = spark.readStream.format("delta").load(lake.location("orders"))
+        assert drained(by_path, "again") == [(0,), (1,), (2,), (3,), (4,)]
+        tx = lake.transaction(spark)
+        with pytest.raises(OperationNotAllowed, match="outlives the transaction"):
+            stream_of(spark, tx.table("orders")._table)
+        tx.rollback()
+
+
+def test_a_table_of_the_catalog_is_streamed_by_name(
+    spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], path: str
+) -> None:
+    spark.sql(f"CREATE TABLE streamed (id BIGINT) USING delta LOCATION '{path}'")
+    try:
+        spark.range(2).write.insertInto("streamed")
+        assert drained(spark.readStream.table("streamed")) == [(0,), (1,)]
+        assert drained(spark.readStream.table(f"delta.`{path}`"), "again") == [(0,), (1,)]
+    finally:
+        spark.sql("DROP TABLE streamed")
+
+
+BAD: list[tuple[dict[str, Any], type[SlackwaterError], str, str]] = [
+    ({"startingVersion": 5}, VersionNotFound, "version 5: the newest is 0", "DELTA_VERSION_NOT_FOUND"),
+    (
+        {"startingVersion": 0, "startingTimestamp": "2026-01-01"},
+        InvalidArgument,
+        "not both",
+        "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET",
+    ),
+    ({"startingVersion": "newest"}, InvalidArgument, "whole number", "DELTA_ILLEGAL_OPTION"),
+    ({"startingTimestamp": "soon"}, InvalidArgument, "not a timestamp", "DELTA_TIMESTAMP_INVALID"),
+    ({"maxFilesPerTrigger": 0}, InvalidArgument, "maxFilesPerTrigger must be greater", "DELTA_ILLEGAL_OPTION"),
+    ({"maxBytesPerTrigger": "10 lots"}, InvalidArgument, "maxBytesPerTrigger must be a size", "DELTA_ILLEGAL_OPTION"),
+    ({"excludeRegex": "("}, InvalidArgument, "excludeRegex", "DELTA_REGEX_OPT_SYNTAX_ERROR"),
+    ({"versionAsOf": 0}, InvalidArgument, "versionAsOf", "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"),
+    ({"readChangeFeed": "true"}, ChangeFeedNotEnabled, "not enabled", "DELTA_MISSING_CHANGE_DATA"),
+    ({"schemaTrackingLocation": "x"}, UnsupportedFeature, "schemaTrackingLocation", ""),
+]
+
+
+@pytest.mark.parametrize(("options", "kind", "told", "error_class"), BAD)
+def test_options_that_cannot_be_are_refused_before_a_query_starts(
+    spark: SparkSession, path: str, options: dict[str, Any], kind: type[SlackwaterError], told: str, error_class: str
+) -> None:
+    spark.range(1).write.format("delta").save(path)
+    with pytest.raises(kind, match=told) as caught:
+        spark.readStream.format("delta").options(**options).load(path)
+    assert not error_class or caught.value.error_class == error_class
+
+
+def test_what_is_no_table_is_refused_before_a_query_starts(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(TableNotFound):
+        spark.readStream.format("delta").load(str(tmp_path))
+    with pytest.raises(InvalidArgument, match="schema of its own"):
+        spark.readStream.format("delta").schema("id BIGINT").load(str(tmp_path))
+    with pytest.raises(InvalidArgument, match="name the path"):
+        spark.readStream.format("delta").load()
