@@ -30,10 +30,12 @@ def test_the_public_names_are_these() -> None:
         "Snapshot",
         "Transaction",
         "__version__",
+        "changes_by_key",
         "enable",
         "errors",
         "install_delta_names",
         "refresh",
+        "stream",
     ]
     assert all(hasattr(slackwater, name) for name in slackwater.__all__)
 

@@ -8,6 +8,7 @@ slackwater.install_delta_names()                             # from delta.tables
 df.write.format("delta").mode("append").save(path)
 slackwater.DeltaTable.forPath(spark, path).delete("day < '2020-01-01'")      # update, merge
 slackwater.DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").execute()
+slackwater.stream(df).to(lake, {"orders": f, "totals": g})   # each micro-batch in all of the tables, or in none
 slackwater.Lake.open("/data/lake").table("flights")          # named tables, commits ratified by their owner
 slackwater.Snapshot.load(path).files(where="month = 3")      # without Spark
 slackwater.Transaction(path)                                 # commits, without Spark
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from slackwater.spark.lake.lake import Lake
     from slackwater.spark.read.load import refresh
     from slackwater.spark.services.builder import DeltaOptimizeBuilder
+    from slackwater.spark.streams.keyed_changes import changes_by_key
+    from slackwater.spark.streams.several_tables import stream
     from slackwater.spark.table.builder import DeltaTableBuilder, IdentityGenerator
     from slackwater.spark.table.table import DeltaTable
     from slackwater.transaction.without_spark import Transaction
@@ -47,10 +50,12 @@ __all__ = [
     "Snapshot",
     "Transaction",
     "__version__",
+    "changes_by_key",
     "enable",
     "errors",
     "install_delta_names",
     "refresh",
+    "stream",
 ]
 
 # Imported when it is asked for: logs can be read where no Spark is installed, and without what only writers need; tasks
@@ -69,6 +74,8 @@ _ON_DEMAND = {
     "DeltaTable": "slackwater.spark.table.table",
     "DeltaTableBuilder": "slackwater.spark.table.builder",
     "IdentityGenerator": "slackwater.spark.table.builder",
+    "changes_by_key": "slackwater.spark.streams.keyed_changes",
+    "stream": "slackwater.spark.streams.several_tables",
 }
 
 

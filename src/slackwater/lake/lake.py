@@ -174,6 +174,10 @@ class LogLake(LakeTables):
 
         return cls(HttpOwner(url, token, timeout_s, allow_http=allow_http, ca_file=ca_file), None, storage_options)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes, which open the same lake, through the same owner."""
+        return type(self), (self._owner, self._root, self._storage_options)
+
     def close(self) -> None:
         """Backfill what this process committed, and let go of the owner and its tables."""
         detach(self._owner)

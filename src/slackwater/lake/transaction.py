@@ -145,6 +145,11 @@ class LogTransaction:
         return {name: result.version for name, result in self._results.items()}
 
     @property
+    def written(self) -> list[str]:
+        """The names of the tables that it has changed so far."""
+        return [name for name, table in self._tables.items() if table.is_written]
+
+    @property
     def results(self) -> Mapping[str, CommitResult]:
         """Its commits, by the names of the tables."""
         return dict(self._results)

@@ -1,0 +1,241 @@
+"""A stream into several tables of a lake: each micro-batch is one transaction, in all of its tables or in none.
+
+The commits of a batch say in each table that the query has come as far (`txn`), in the same ratification as its rows:
+a batch that is sent again finds that, and is passed over. The batch's time is its commit timestamp.
+Source: delta-protocol.md "Transaction Identifiers"; paper §3 (deferring timestamp choice); docs/guarantees.md.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+
+from slackwater.errors import ConcurrentTransactionException, InvalidArgument
+from slackwater.lake.rerun import RETRIES
+from slackwater.spark.lake.lake import Lake
+from slackwater.spark.lake.transaction import LakeTransaction
+from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.options import Options
+from slackwater.spark.streams.keyed_changes import KeyedChanges
+from slackwater.spark.streams.sink import query_id
+
+_log = logging.getLogger(__name__)
+_CHECKPOINT = "checkpointLocation"
+OPERATION = "STREAMING UPDATE"
+
+TableFunction = Callable[..., DataFrame | None]
+"""What a batch means for a table: `f(batch)` gives rows to append, `f(batch, tx)` may do anything in the transaction."""
+
+
+def stream(frame: DataFrame) -> Stream:
+    """A stream, to be written to several tables at once: `slackwater.stream(df).to(lake, {...}).start()`.
+
+    Raises InvalidArgument for a frame that is not of a stream.
+
+    >>> orders = spark.readStream.format("delta").load(flights)
+    >>> def count(batch, tx):
+    ...     return batch.groupBy("carrier").count().withColumn("at", F.lit(tx.current_timestamp()))
+    >>> tables = {"orders": lambda batch: batch, "counts": count}
+    """
+    if not getattr(frame, "isStreaming", False):
+        raise InvalidArgument(
+            "slackwater.stream takes the frame of a stream, as spark.readStream makes it, found "
+            f"{type(frame).__name__}{'' if not isinstance(frame, DataFrame) else ' that is read at once'}"
+        )
+    return Stream(frame)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A frame of a stream, on its way to tables."""
+
+    frame: DataFrame
+
+    def to(self, lake: Lake, tables: Mapping[str, TableFunction]) -> LakeStreamWriter:
+        """What writes each micro-batch to the `tables` of the lake in one transaction, to be started.
+
+        For each table a function: of one argument, the batch, it gives the rows to append; of two, the batch and the
+        transaction, it may read and change any table of the lake, and what it gives, if anything, is appended to its
+        own. They are called in their order, and once more where the transaction is run again. What other functions did
+        to a table is seen. Raises TableNotFound, InvalidArgument.
+        """
+        if not isinstance(lake, Lake):
+            raise InvalidArgument(f"the tables are those of a slackwater.Lake, found {type(lake).__name__}")
+        if not isinstance(tables, Mapping) or not tables:
+            raise InvalidArgument("say which tables: a function for each of their names, as in {'orders': lambda b: b}")
+        for name, function in tables.items():
+            lake.location(name)
+            _takes_transaction(name, function)
+        bound = {name: f.to(name) if isinstance(f, KeyedChanges) else f for name, f in tables.items()}
+        return LakeStreamWriter(self.frame, lake, bound)
+
+
+@dataclass(frozen=True)
+class LakeStreamWriter:
+    """A stream into tables of a lake, not started yet; its methods are those of PySpark's DataStreamWriter."""
+
+    frame: DataFrame
+    lake: Lake
+    tables: Mapping[str, TableFunction]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    mode: str = "append"
+    name: str | None = None
+    triggers: Mapping[str, Any] = field(default_factory=dict)
+
+    def option(self, key: str, value: Any) -> LakeStreamWriter:
+        """An option of the query: `checkpointLocation`; or of the appends: `mergeSchema`, `userMetadata`."""
+        return self.options(**{key: value})
+
+    def options(self, **options: Any) -> LakeStreamWriter:
+        """As `option`, several."""
+        return replace(self, given={**self.given, **options})
+
+    def outputMode(self, outputMode: str) -> LakeStreamWriter:
+        """`append`, `update` or `complete`: which rows of an aggregation a batch has."""
+        return replace(self, mode=outputMode)
+
+    def queryName(self, queryName: str) -> LakeStreamWriter:
+        """The name of the query, as `spark.streams` shows it."""
+        return replace(self, name=queryName)
+
+    def trigger(self, **trigger: Any) -> LakeStreamWriter:
+        """When there is a batch: `availableNow=True`, `processingTime="10 seconds"`, `once=True`."""
+        return replace(self, triggers=trigger)
+
+    def start(self) -> Any:
+        """The running query, a StreamingQuery. Raises InvalidArgument where no `checkpointLocation` is given."""
+        given = Options(self.given)
+        checkpoint = given.get(_CHECKPOINT)
+        if not checkpoint:
+            raise InvalidArgument(
+                f'say where the query keeps how far it is: .option("{_CHECKPOINT}", path); by it a batch that is sent '
+                "again is known"
+            )
+        appending = {key: given[key] for key in given if key.lower() != _CHECKPOINT.lower()}
+        batches = _Batches(self.lake, self.tables, checkpoint, appending, self.mode)
+        plain = self.frame.writeStream.outputMode(self.mode).option(_CHECKPOINT, checkpoint)
+        if self.name is not None:
+            plain = plain.queryName(self.name)
+        if self.triggers:
+            plain = plain.trigger(**self.triggers)
+        connect = is_connect(self.frame.sparkSession)
+        return plain.foreachBatch(_travelling(batches) if connect else batches.write).start()
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """What writes the micro-batches of one query."""
+
+    lake: Lake
+    tables: Mapping[str, TableFunction]
+    checkpoint: str
+    options: Mapping[str, Any]
+    output_mode: str
+
+    def write(self, frame: DataFrame, batch_id: int) -> None:
+        """Commit a batch to all tables, unless they have it already."""
+        spark = frame.sparkSession
+        app_id = query_id(spark, self.checkpoint)
+        # Each function reads the batch, and all must read the same.
+        several = len(self.tables) > 1
+        batch = frame.persist() if several else frame
+        try:
+            done = self._committed(batch, batch_id, app_id)
+        finally:
+            if several:
+                batch.unpersist()
+        if not done:
+            _log.info(
+                "%s: batch %d of query %s is in the tables already, it was skipped",
+                ", ".join(self.tables),
+                batch_id,
+                app_id,
+            )
+
+    def _committed(self, batch: DataFrame, batch_id: int, app_id: str) -> bool:
+        def work(transaction: LakeTransaction) -> bool:
+            return self._apply(transaction, batch, batch_id, app_id)
+
+        spark = batch.sparkSession
+        try:
+            return self.lake.run(work, RETRIES, spark=spark)
+        except ConcurrentTransactionException:
+            # The same query runs twice; whichever was first, the next look says how far it came.
+            return self.lake.run(work, RETRIES, spark=spark)
+
+    def _apply(self, transaction: LakeTransaction, batch: DataFrame, batch_id: int, app_id: str) -> bool:
+        """Do in the transaction what the batch means; False where a table has it, and so all of them do."""
+        progress = {name: transaction.log(name).application_version(app_id) for name in self.tables}
+        if any(version is not None and version >= batch_id for version in progress.values()):
+            return False
+        for name, function in self.tables.items():
+            table = transaction.table(name)
+            rows = function(batch, transaction) if _takes_transaction(name, function) else function(batch)
+            if rows is None and not _takes_transaction(name, function):
+                raise InvalidArgument(f"the function for the table {name} is to give the rows to append, it gave None")
+            if rows is not None:
+                if not isinstance(rows, DataFrame):
+                    raise InvalidArgument(
+                        f"the function for the table {name} is to give a DataFrame, it gave {type(rows).__name__}"
+                    )
+                table.append(rows, **self.options)
+        parameters = {"outputMode": self.output_mode.capitalize(), "queryId": app_id, "epochId": str(batch_id)}
+        for name in dict.fromkeys([*self.tables, *transaction.written]):
+            told = transaction.log(name)
+            told.set_transaction(app_id, batch_id)
+            told.commit(OPERATION, parameters)
+        return True
+
+
+def _takes_transaction(name: str, function: Any) -> bool:
+    """Whether the function takes the transaction too. Raises InvalidArgument for what takes neither one nor both."""
+    if not callable(function):
+        raise InvalidArgument(f"for the table {name} a function is needed, found {type(function).__name__}")
+    wanted = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and parameter.default is parameter.empty
+    ]
+    if len(wanted) not in (1, 2):
+        raise InvalidArgument(
+            f"the function for the table {name} takes the batch, or the batch and the transaction, found "
+            f"{len(wanted)} arguments"
+        )
+    return len(wanted) == 2
+
+
+def _travelling(batches: _Batches) -> Callable[[DataFrame, int], None]:
+    """What writes the batches of a query of Connect: it runs in a Python of the server, and travels there by value."""
+    told: bytes = cloudpickle.dumps(batches)  # type: ignore[no-untyped-call]
+
+    # Nothing of this package may be named outside of it.
+    def write_batch(frame: Any, batch_id: int) -> None:
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        if find_spec("slackwater") is None:
+            raise RuntimeError(
+                "the batches of a stream through Spark Connect are written in a Python of the server, and Slackwater "
+                "is not installed there: install it beside the server's PySpark (pip install slackwater)"
+            )
+        import_module("slackwater.spark.streams.several_tables").write_told(frame, batch_id, told)
+
+    return write_batch
+
+
+_told: dict[bytes, _Batches] = {}
+
+
+def write_told(frame: DataFrame, batch_id: int, told: bytes) -> None:
+    """Write a batch as `_travelling` was told; the lake stays open for the batches that follow in this process."""
+    if told not in _told:
+        _told[told] = pickle.loads(told)  # noqa: S301  (of the client whose query it is)
+    _told[told].write(frame, batch_id)
