@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import functions as F
 
 import slackwater
 from slackwater.errors import InvalidArgument, TableNotFound
@@ -42,26 +41,27 @@ def append(spark: SparkSession, path: str, start: int) -> None:
     rows.write.format("delta").mode("append").save(path)
 
 
-def orders(batch: Any, tx: Any) -> Any:
-    return batch.withColumn("at", F.lit(tx.current_timestamp()))
+def meanings() -> dict[str, Any]:
+    """What a batch means for each table; made here, the functions travel to a Connect server by value."""
+    from pyspark.sql import functions as F
 
+    def orders(batch: Any, tx: Any) -> Any:
+        return batch.withColumn("at", F.lit(tx.current_timestamp()))
 
-def totals(batch: Any, tx: Any) -> None:
-    found = batch.groupBy("k").agg(F.count("*").alias("n")).alias("s")
-    merge = tx.table("totals").alias("t").merge(found, "t.k = s.k")
-    merge.whenMatchedUpdate(set={"n": "t.n + s.n"}).whenNotMatchedInsertAll().execute()
+    def totals(batch: Any, tx: Any) -> None:
+        found = batch.groupBy("k").agg(F.count("*").alias("n")).alias("s")
+        merge = tx.table("totals").alias("t").merge(found, "t.k = s.k")
+        merge.whenMatchedUpdate(set={"n": "t.n + s.n"}).whenNotMatchedInsertAll().execute()
 
+    def batches(batch: Any, tx: Any) -> Any:
+        return batch.groupBy().agg(F.count("*").alias("n")).withColumn("at", F.lit(tx.current_timestamp()))
 
-def batches(batch: Any, tx: Any) -> Any:
-    return batch.groupBy().agg(F.count("*").alias("n")).withColumn("at", F.lit(tx.current_timestamp()))
-
-
-TABLES = {"orders": orders, "totals": totals, "batches": batches}
+    return {"orders": orders, "totals": totals, "batches": batches}
 
 
 def started(spark: SparkSession, source: str, lake: slackwater.Lake, checkpoint: Path, tables: Any = None) -> Any:
     stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 2).load(source)
-    writer = slackwater.stream(stream).to(lake, TABLES if tables is None else tables)
+    writer = slackwater.stream(stream).to(lake, meanings() if tables is None else tables)
     return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
 
 
@@ -105,9 +105,9 @@ def test_an_error_leaves_nothing_in_any_table_and_the_batch_is_done_when_it_is_m
     def broken(batch: Any, tx: Any) -> None:
         raise ValueError("the totals are closed today")
 
-    told = failure(started(spark, source, lake, tmp_path / "c", {**TABLES, "batches": broken}))
+    told = failure(started(spark, source, lake, tmp_path / "c", {**meanings(), "batches": broken}))
     assert "the totals are closed today" in told
-    assert [lake.table(name).toDF().count() for name in TABLES] == [0, 0, 0]
+    assert [lake.table(name).toDF().count() for name in meanings()] == [0, 0, 0]
     finished(started(spark, source, lake, tmp_path / "c"))
     require_agreement(lake, 30)
 

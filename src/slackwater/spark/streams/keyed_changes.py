@@ -59,8 +59,8 @@ def changes_by_key(
 ) -> KeyedChanges:
     """Apply changes of rows to a table by its `keys`: of each key the last change of a micro-batch counts.
 
-    The batch's rows are of a change feed (`readChangeFeed`), or others: `order_by`, SQL texts, say which change of a key
-    is the last; `deletes`, a SQL condition, which of them take the row away. `columns` are SQL texts for columns
+    The rows of a batch are of a change feed (`readChangeFeed`), or others: `order_by`, SQL texts, say which change of a
+    key is the last; `deletes`, a SQL condition, which of them take the row away. `columns` are SQL texts for columns
     of the table whose values are not in the batch under their own name, which is `s` in them. For
     `slackwater.stream(...).to(lake, {table: changes_by_key(...)})`. Raises InvalidArgument without a key.
 

@@ -31,7 +31,7 @@ _CHECKPOINT = "checkpointLocation"
 OPERATION = "STREAMING UPDATE"
 
 TableFunction = Callable[..., DataFrame | None]
-"""What a batch means for a table: `f(batch)` gives rows to append, `f(batch, tx)` may do anything in the transaction."""
+"""What a batch means for a table: `f(batch)` gives rows to append, `f(batch, tx)` does as it likes in a transaction."""
 
 
 def stream(frame: DataFrame) -> Stream:
