@@ -1,3 +1,3 @@
 """The command line, without Spark:
-`slackwater history|detail|files|schema|vacuum|restore|clone|convert|generate|log|lake|serve`.
+`slackwater history|detail|files|schema|vacuum|restore|clone|convert|generate|stream-state|log|lake|serve`.
 """

@@ -31,6 +31,7 @@ from slackwater.cli.render import (
 from slackwater.cli.schema import schema_tree
 from slackwater.cli.serve import serve, token_app
 from slackwater.cli.services import clone_command, restore_command, vacuum_command
+from slackwater.cli.streams import stream_state_command
 from slackwater.errors import CheckpointFallbackWarning, SlackwaterError
 from slackwater.log.describe import describe_detail, describe_history
 from slackwater.scan.snapshot import Snapshot
@@ -67,6 +68,7 @@ app.command(name="restore")(restore_command)
 app.command(name="clone")(clone_command)
 app.command(name="convert")(convert_command)
 app.command(name="generate")(generate_command)
+app.command(name="stream-state")(stream_state_command)
 app.add_typer(token_app, name="token")
 app.add_typer(lake_app, name="lake")
 app.add_typer(log_app, name="log")

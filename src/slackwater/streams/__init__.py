@@ -1,1 +1,1 @@
-"""Tables as the sources of streams, without Spark: positions in a log, and the files between two of them."""
+"""Tables as the sources of streams, without Spark: positions in a log, the files between two, what checkpoints say."""
