@@ -144,7 +144,7 @@ def test_the_public_methods_of_a_transaction_over_tables_are_these() -> None:
     from slackwater.spark.lake.transaction import LakeTransaction
 
     names = "begun_at commit commit_timestamp current_date current_time current_timestamp is_open lock rollback table"
-    of_the_log = "id log owner_ids reading results seniority_ms snapshot time_zone versions writing"
+    of_the_log = "id log owner_ids reading results seniority_ms snapshot time_zone versions writing written"
     assert _public(LakeTransaction) == {*f"{names} {of_the_log}".split()}
 
 

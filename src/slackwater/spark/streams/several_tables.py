@@ -35,7 +35,7 @@ TableFunction = Callable[..., DataFrame | None]
 
 
 def stream(frame: DataFrame) -> Stream:
-    """A stream, to be written to several tables at once: `slackwater.stream(df).to(lake, {...}).start()`.
+    """The stream `frame`, to be written to several tables at once: `slackwater.stream(df).to(lake, {...}).start()`.
 
     Raises InvalidArgument for a frame that is not of a stream.
 
