@@ -34,6 +34,7 @@ SPARK_CASES = (
     "sql-nothing", "sql-plan", "sql-merge", "sql-select",
     "compact", "z-order",
     "store-scan", "store-append",
+    "stream-sink", "stream-empty",
 )  # fmt: skip
 DATA = Path(__file__).resolve().parent.parent / "build" / "bench"
 

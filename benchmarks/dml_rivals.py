@@ -1,4 +1,4 @@
-"""The engines that MERGE is measured against, each in a process of its own that lives as long as it is measured."""
+"""The engines that changes of rows and streams are measured against, each in a process that lives while it is used."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from tests.interop.install_delta_spark import Installation, environment
 
@@ -33,27 +34,30 @@ class Rival:
 
         Rows that match none are inserted; those that match are updated where `updates` says so. Raises RivalFailed.
         """
+        seconds: float = self.ask(path=str(path), source=str(source), updates=updates)["seconds"]
+        return seconds
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """What the process answers to a request. Raises RivalFailed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        request = {"path": str(path), "source": str(source), "updates": updates}
         line = ""
         # A rival that has ended reads nothing; its log says why it has.
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
-        answer = (
+        answer: dict[str, Any] = (
             json.loads(line) if line else {"error": f"it has ended:\n{self._log.read_text(errors='replace')[-4000:]}"}
         )
         if "error" in answer:
             raise RivalFailed(f"{self.name}: {answer['error']}")
-        seconds: float = answer["seconds"]
-        return seconds
+        return answer
 
 
 @contextmanager
-def delta_spark(installation: Installation, settings: Mapping[str, str]) -> Iterator[Rival]:
-    """delta-spark with the `settings` of our session, until the block ends."""
+def delta_spark(installation: Installation, settings: Mapping[str, str], program: Path = _SERVER) -> Iterator[Rival]:
+    """delta-spark with the `settings` of our session, until the block ends; `program` answers for it."""
     own = {
         "spark.driver.extraClassPath": f"{installation.jars}/*",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -61,20 +65,20 @@ def delta_spark(installation: Installation, settings: Mapping[str, str]) -> Iter
         # By default it reads a log in 50 tasks: on two cores, and with a short log, that would be most of its time.
         "spark.databricks.delta.snapshotPartitions": "2",
     }
-    with _running("delta-spark", installation.python, {**settings, **own}) as rival:
+    with _running("delta-spark", installation.python, {**settings, **own}, program) as rival:
         yield rival
 
 
 @contextmanager
 def deltalake() -> Iterator[Rival]:
     """deltalake, until the block ends."""
-    with _running("deltalake", sys.executable, {}) as rival:
+    with _running("deltalake", sys.executable, {}, _SERVER) as rival:
         yield rival
 
 
 @contextmanager
-def _running(name: str, python: str, settings: Mapping[str, str]) -> Iterator[Rival]:
-    command = [python, str(_SERVER), name, json.dumps(dict(settings))]
+def _running(name: str, python: str, settings: Mapping[str, str], program: Path) -> Iterator[Rival]:
+    command = [python, str(program), name, json.dumps(dict(settings))]
     with tempfile.TemporaryDirectory(prefix="slackwater-rival-") as folder:
         log = Path(folder) / "log"
         with (

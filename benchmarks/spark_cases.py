@@ -20,6 +20,7 @@ from benchmarks.spark_reading import READING, measure_reading
 from benchmarks.spark_writing import WRITING, measure_writing
 from benchmarks.sql.statements import SQL, measure_sql
 from benchmarks.stores.cases import CONNECTOR, STORES, measure_stores
+from benchmarks.streams.sinks import SINKS, measure_sinks
 
 _MASTER = "local[2]"
 _SETTINGS = {
@@ -42,6 +43,9 @@ def measure_spark(cases: Sequence[str], data: Path, scale: Scale, connect: bool)
         )
         rows += measure_sql(spark, [name for name in SQL if name in cases], data, scale)
         rows += measure_layout(spark, [name for name in LAYOUT if name in cases], data, scale)
+        rows += measure_sinks(
+            spark, [name for name in SINKS if name in cases], data, scale, {"spark.master": _MASTER, **_SETTINGS}
+        )
         return rows + measure_stores(spark, [name for name in STORES if name in cases], data, scale)
 
 

@@ -59,6 +59,11 @@ class DeltaSpark:
         """Write the rows of `query` to the table at `path`, as a DataFrame does."""
         self._ask(call="write", query=query, path=path, mode=mode, options=options)
 
+    def stream(self, source: Path, ddl: str, path: str, checkpoint: Path, counted_by: str = "", **options: str) -> None:
+        """Stream the files in `source` to the table at `path`; in complete mode where `counted_by` a column."""
+        places = {"source": str(source), "path": path, "checkpoint": str(checkpoint)}
+        self._ask(call="stream", ddl=ddl, counted_by=counted_by, options=options, **places)
+
     def history(self, path: str) -> list[dict[str, Any]]:
         """DESCRIBE HISTORY, newest first; times in UTC."""
         return self.sql(f"DESCRIBE HISTORY delta.`{path}`").rows.to_pylist()

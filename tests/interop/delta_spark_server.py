@@ -79,6 +79,17 @@ def _write(session: SparkSession, query: str, path: str, mode: str, options: dic
     return {}
 
 
+def _stream(
+    session: SparkSession, source: str, ddl: str, path: str, checkpoint: str, counted_by: str, options: dict[str, str]
+) -> dict[str, str]:
+    """The files in `source` as a stream, one a batch, to their end; counted by a column, or as they are."""
+    frame = session.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(source)
+    writer = (frame.groupBy(counted_by).count() if counted_by else frame).writeStream.format("delta").options(**options)
+    writer = writer.outputMode("complete" if counted_by else "append").option("checkpointLocation", checkpoint)
+    writer.trigger(availableNow=True).start(path).awaitTermination()
+    return {}
+
+
 def _forget(session: SparkSession) -> dict[str, str]:
     """What it knows of any table is read anew, as a process just started would."""
     session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
@@ -105,6 +116,7 @@ _CALLS: dict[str, Callable[..., dict[str, str]]] = {
     "read": _read,
     "run": _run,
     "sql": _sql,
+    "stream": _stream,
     "write": _write,
 }
 

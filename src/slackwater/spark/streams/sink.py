@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +21,6 @@ from slackwater.log.table import Table
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.locations import escaped_path
 from slackwater.spark.session.modes import is_connect
-from slackwater.spark.session.stores import table_at
 from slackwater.spark.write.options import MicroBatch, WriteOptions, of_micro_batch, stream_options
 from slackwater.spark.write.save import save_micro_batch, validate_save
 
@@ -31,7 +31,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass(frozen=True)
 class SinkRequest:
-    """What a query was asked to write, in values that are their own JSON."""
+    """What a query was asked to write."""
 
     output_mode: str
     options: Mapping[str, Any]
@@ -74,6 +74,8 @@ class StreamSink:
                 batch_id,
                 self._query_id,
             )
+            # Spark wants every row of a batch asked for: a state that it keeps is committed on the way.
+            frame.write.format("noop").mode("overwrite").save()
 
 
 def query_id(spark: SparkSession, checkpoint: str) -> str:
@@ -88,9 +90,9 @@ def query_id(spark: SparkSession, checkpoint: str) -> str:
     return str(json.loads(row[0])["id"])
 
 
-def travelling(location: str, request: SinkRequest) -> Callable[[DataFrame, int], None]:
+def travelling(table: Table, request: SinkRequest) -> Callable[[DataFrame, int], None]:
     """What writes the batches of a query of Connect: it runs in a Python of the server, and travels there by value."""
-    told = json.dumps({"location": location, "request": asdict(request)})
+    told = pickle.dumps((table, request))
 
     # Nothing of this package may be named outside of it.
     def write_batch(frame: Any, batch_id: int) -> None:
@@ -107,15 +109,13 @@ def travelling(location: str, request: SinkRequest) -> Callable[[DataFrame, int]
     return write_batch
 
 
-_sinks: dict[str, StreamSink] = {}
+_sinks: dict[bytes, StreamSink] = {}
 
 
-def write_told(frame: DataFrame, batch_id: int, told: str) -> None:
+def write_told(frame: DataFrame, batch_id: int, told: bytes) -> None:
     """Write a batch as `travelling` was told; the sink stays for the batches that follow in this process."""
     sink = _sinks.get(told)
     if sink is None:
-        given = json.loads(told)
-        spark, request = frame.sparkSession, SinkRequest(**given["request"])
-        table = table_at(spark, given["location"], request.write_options(SessionSettings.of(spark)).given)
-        sink = _sinks[told] = StreamSink(spark, table, request)
+        table, request = pickle.loads(told)  # noqa: S301  (the session's own)
+        sink = _sinks[told] = StreamSink(frame.sparkSession, table, request)
     sink.write(frame, batch_id)

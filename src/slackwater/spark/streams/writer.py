@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import InvalidArgument, OperationNotAllowed, UnsupportedFeature
+from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.log.table import Table
 from slackwater.spark.catalog.named import require_same
 from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_of, resolve
@@ -213,18 +213,12 @@ def _started(request: _Request, target: Callable[[WriteOptions], Table]) -> Any:
             f"{table.root_url}: a stream goes on when the transaction has ended, so it cannot be written within it: "
             "COMMIT or ROLLBACK first"
         )
-    if is_connect(spark) and table.owned is not None:
-        raise UnsupportedFeature(
-            f"{table.root_url}: the batches of a stream through Spark Connect are written in a Python of the server, "
-            "which does not know the table's commit owner: use foreachBatch with a lake that is opened there, or a "
-            "classic session"
-        )
     plain = frame.writeStream.outputMode(request.output_mode).option(_CHECKPOINT, asked.checkpoint)
     if request.query_name is not None:
         plain = plain.queryName(request.query_name)
     if request.trigger:
         plain = plain.trigger(**request.trigger)
-    function = travelling(table.location, asked) if is_connect(spark) else sink.write
+    function = travelling(table, asked) if is_connect(spark) else sink.write
     return plain.foreachBatch(function).start()
 
 

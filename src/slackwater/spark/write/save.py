@@ -164,6 +164,8 @@ def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: Sess
             if newest is not None and request.is_done(newest):
                 return None
             moved = isinstance(error, MetadataChangedException) and _only_identity_moved(snapshot, newest)
+            # A stream goes on in the table that another writer created first.
+            moved = moved or (request.streamed and snapshot is None and newest is not None)
             if attempt == _MOST_REWRITES or not moved:
                 raise
     raise AssertionError("the loop above returns or raises")
