@@ -20,6 +20,7 @@ import slackwater
 from demo.changes import change_rows
 from demo.lake import adopt, leave
 from demo.statements import speak_sql
+from demo.streams import stream_flights
 from demo.terminal import console, show, yes
 from demo.together import change_together
 
@@ -49,6 +50,7 @@ def main() -> None:
     leave(spark, lake, TABLE.name)
     change_together(spark, DATA, TABLE.name)
     speak_sql(spark, DATA)
+    stream_flights(spark, flights, DATA)
     console.rule("[bold]Done")
     where = TABLE.relative_to(DATA.parent)
     console.print(
