@@ -43,37 +43,31 @@ def test_the_public_names_are_these() -> None:
 def test_the_public_methods_of_a_snapshot_are_these() -> None:
     names = {name for name in dir(slackwater.Snapshot) if not name.startswith("_")}
     assert names == {
-        "after",
         "checksum",
-        "column_mapping_mode",
         "configuration",
-        "despite_damage",
         "domain_metadata",
         "files",
-        "highest_base_row_id",
         "history",
-        "live_files",
         "load",
         "metadata",
-        "of_first_commit",
-        "open",
-        "physical_paths",
-        "plan",
         "properties",
         "protocol",
         "report",
         "schema",
-        "segment",
-        "state",
-        "store",
-        "table",
-        "through",
         "timestamp_ms",
         "tombstones",
         "transactions",
         "update",
         "version",
     }
+
+
+def test_a_snapshot_offers_no_more_than_these(tmp_path: Path) -> None:
+    slackwater.Transaction.create(tmp_path, '{"type":"struct","fields":[]}').commit("CREATE TABLE")
+    snapshot = slackwater.Snapshot.load(tmp_path)
+    assert isinstance(snapshot, slackwater.Snapshot)
+    assert dir(snapshot) == dir(slackwater.Snapshot)
+    assert slackwater.Transaction(snapshot.update()).snapshot is snapshot
 
 
 def test_the_public_methods_of_a_table_are_delta_sparks_and_our_own() -> None:

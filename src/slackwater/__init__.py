@@ -24,7 +24,7 @@ from slackwater.spark import caught_as, forgotten
 
 if TYPE_CHECKING:
     from slackwater.protocol.actions.files import AddFile, RemoveFile
-    from slackwater.scan.snapshot import Snapshot
+    from slackwater.scan.public_snapshot import Snapshot
     from slackwater.spark.change.merge.builder import DeltaMergeBuilder
     from slackwater.spark.delta_names import install_delta_names
     from slackwater.spark.enable import enable
@@ -59,11 +59,11 @@ __all__ = [
 ]
 
 # Imported when it is asked for: logs can be read where no Spark is installed, and without what only writers need; tasks
-# that read and write rows need neither.
+# that read and write rows need neither. Behind a colon: what it is called there.
 _ON_DEMAND = {
     "AddFile": "slackwater.protocol.actions.files",
     "RemoveFile": "slackwater.protocol.actions.files",
-    "Snapshot": "slackwater.scan.snapshot",
+    "Snapshot": "slackwater.scan.snapshot:PublicSnapshot",
     "Transaction": "slackwater.transaction.without_spark",
     "enable": "slackwater.spark.enable",
     "install_delta_names": "slackwater.spark.delta_names",
@@ -82,11 +82,11 @@ _ON_DEMAND = {
 def __getattr__(name: str) -> Any:
     if name not in _ON_DEMAND:
         raise AttributeError(f"module 'slackwater' has no attribute {name!r}")
-    module = _ON_DEMAND[name]
+    module, _, called = _ON_DEMAND[name].partition(":")
     if module.startswith("slackwater.spark."):
         _require_pyspark(name)
     try:
-        return getattr(import_module(module), name)
+        return getattr(import_module(module), called or name)
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.partition(".")[0] == "pyspark":
             raise ModuleNotFoundError(

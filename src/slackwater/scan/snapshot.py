@@ -1,4 +1,4 @@
-"""The snapshot that people hold: what the log says, and which of its files a condition needs."""
+"""A version of a table as this package works with it: what the log says, and which files a condition needs."""
 
 from __future__ import annotations
 
@@ -14,22 +14,14 @@ from slackwater.predicate.predicate import Predicate, columns_of
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.features.column_mapping import NONE, physical_name
 from slackwater.protocol.schema.schema import DataType, StructType
+from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
 from slackwater.scan.scan import Pruned, PruneReport, plan
 
 Path = tuple[str, ...]
 
 
-class Snapshot(LogSnapshot):
-    """One version of a table, without Spark: `Snapshot.load(path, version=None, timestamp=None)`.
-
-    Immutable: `update` gives the snapshot of the newest version and shares what has been read.
-
-    >>> snapshot = slackwater.Snapshot.load(flights)
-    >>> snapshot.version, snapshot.schema.names, snapshot.metadata.partition_columns
-    (1, ('month', 'carrier'), ('month',))
-    >>> snapshot.files(where="month = 3")["path"].to_pylist()
-    ['month=3/part-1.parquet']
-    """
+class Snapshot(LogSnapshot, PublicSnapshot):
+    """What users hold as `slackwater.Snapshot`, with all that reading, writing and services need of it besides."""
 
     def files(
         self,
@@ -37,13 +29,7 @@ class Snapshot(LogSnapshot):
         columns: Sequence[str] = tuple(ADD_SCHEMA.names),
         zone: str = "UTC",
     ) -> pa.Table:
-        """The live files, one row each; with `where` (SQL text or a predicate) those that may hold a match.
-
-        `columns` are by default those of ADD_SCHEMA: paths URI-encoded as in the log, sizes in bytes, times in ms since
-        the epoch, `stats` as JSON. A file is left out only if its partition values or statistics prove that it holds no
-        match. `zone` is taken for times in `where` and partition values that name none. Raises InvalidArgument for text
-        that is no condition on this table, CorruptCheckpoint.
-        """
+        """As users are told."""
         if where is None:
             return self.live_files(columns)
         return self.plan(where, columns, zone).files.select(list(columns))
@@ -64,7 +50,7 @@ class Snapshot(LogSnapshot):
         return replace(pruned, files=self._with_all_stats(pruned.files)) if fills else pruned
 
     def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
-        """How many files `where` leaves out, by partition values and by statistics; `zone` as in `files`."""
+        """As users are told."""
         return self.plan(where, ["path"], zone).report
 
     @cached_property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ from slackwater.protocol.features import clustering
 from slackwater.protocol.features.row_rules import row_rules
 from slackwater.protocol.features.support import with_features
 from slackwater.protocol.schema.schema import StructType
+from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.begin import begin, begin_table
 from slackwater.transaction.clock import Clock
@@ -53,14 +55,16 @@ class Transaction:
 
     def __init__(
         self,
-        table: str | os.PathLike[str] | Snapshot | TableTransaction,
+        table: str | os.PathLike[str] | PublicSnapshot | TableTransaction,
         storage_options: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
         if isinstance(table, TableTransaction):
             self._inner = table
             return
-        snapshot = table if isinstance(table, Snapshot) else Snapshot.load(table, storage_options=storage_options)
+        if not isinstance(table, PublicSnapshot):
+            table = Snapshot.load(table, storage_options=storage_options)
+        snapshot = cast("Snapshot", table)
         self._inner = begin(snapshot, clock=clock)
 
     @classmethod
@@ -93,7 +97,7 @@ class Transaction:
         return cls(begin_table(table, define_table(definition, clock.now_ms(), clock.new_id), clock=clock))
 
     @property
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> PublicSnapshot | None:
         """The version that the transaction is based on, None where it creates the table."""
         return self._inner.read_snapshot
 

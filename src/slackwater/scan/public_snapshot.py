@@ -1,0 +1,157 @@
+"""The snapshot that users hold: what of a version of a table they can rely on, and nothing of how it is read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from typing_extensions import Self
+
+from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.predicate.predicate import Predicate
+from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.properties.properties import TableProperties
+from slackwater.protocol.schema.schema import StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slackwater.log.files.version_checksum import VersionChecksum
+    from slackwater.log.history import CommitHistory
+    from slackwater.scan.scan import PruneReport
+
+
+class Snapshot(ABC):
+    """One version of a table, without Spark: `Snapshot.load(path, version=None, timestamp=None)`.
+
+    Immutable: `update` gives the snapshot of the newest version and shares what has been read.
+
+    >>> snapshot = slackwater.Snapshot.load(flights)
+    >>> snapshot.version, snapshot.schema.names, snapshot.metadata.partition_columns
+    (1, ('month', 'carrier'), ('month',))
+    >>> snapshot.files(where="month = 3")["path"].to_pylist()
+    ['month=3/part-1.parquet']
+    """
+
+    _made_as: ClassVar[type[Snapshot]]
+
+    def __init_subclass__(cls) -> None:
+        # The one class of what is loaded, which builds upon this module.
+        Snapshot._made_as = cls
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        version: int | None = None,
+        timestamp: dt.datetime | dt.date | str | int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        strict: bool | None = None,
+        allow_after_last_commit: bool = False,
+    ) -> Snapshot:
+        """The table at `path` (a directory or URL): the newest version, or that of `version` or `timestamp`.
+
+        A `timestamp` without a zone is UTC, an int is ms since the epoch. `storage_options`: credentials and settings
+        of the store by object_store's keys (`aws_region`, `timeout` …), before those of the environment. Raises
+        TableNotFound, VersionNotFound, TimestampOutOfRange, UnsupportedFeature, CorruptTable and its kinds, and
+        InvalidArgument for both a version and a timestamp. A timestamp after the last commit is out of range; with
+        `allow_after_last_commit`, or with `strict` False (None: not said), it gives the latest version.
+        """
+        return cls._made_as.load(path, version, timestamp, storage_options, strict, allow_after_last_commit)
+
+    @abstractmethod
+    def update(self) -> Self:
+        """The snapshot of the newest version; `self` where there is none newer. Only unseen commits are read.
+
+        Raises as `load` does.
+        """
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """The version of the table that this is."""
+
+    @property
+    @abstractmethod
+    def timestamp_ms(self) -> int:
+        """When this version was committed, in ms since the epoch: in-commit timestamp or file time."""
+
+    @property
+    @abstractmethod
+    def protocol(self) -> Protocol:
+        """What a client must implement to read and write this version."""
+
+    @property
+    @abstractmethod
+    def metadata(self) -> Metadata:
+        """Schema, partitioning and configuration."""
+
+    @property
+    @abstractmethod
+    def configuration(self) -> TableConfiguration:
+        """Protocol and metadata as one value: what the table supports, and what is active."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> StructType:
+        """The schema by display names. Raises InvalidSchema."""
+
+    @property
+    @abstractmethod
+    def properties(self) -> TableProperties:
+        """The table properties; keys are found in any case."""
+
+    @property
+    @abstractmethod
+    def transactions(self) -> Mapping[str, SetTransaction]:
+        """The newest transaction identifier of every application, by its id."""
+
+    @property
+    @abstractmethod
+    def domain_metadata(self) -> Mapping[str, DomainMetadata]:
+        """The metadata domains that are not removed, by name."""
+
+    @abstractmethod
+    def files(
+        self,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] = tuple(ADD_SCHEMA.names),
+        zone: str = "UTC",
+    ) -> pa.Table:
+        """The live files, one row each; with `where` (SQL text or a predicate) those that may hold a match.
+
+        `columns` are by default those of ADD_SCHEMA: paths URI-encoded as in the log, sizes in bytes, times in ms since
+        the epoch, `stats` as JSON. A file is left out only if its partition values or statistics prove that it holds no
+        match. `zone` is taken for times in `where` and partition values that name none. Raises InvalidArgument for text
+        that is no condition on this table, CorruptCheckpoint.
+        """
+
+    @abstractmethod
+    def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
+        """How many files `where` leaves out, by partition values and by statistics; `zone` as in `files`."""
+
+    @abstractmethod
+    def tombstones(self) -> pa.Table:
+        """The removed files that are not forgotten yet: columns of REMOVE_SCHEMA, times in ms.
+
+        A damaged checkpoint is dealt with, or raises, as in `files`.
+        """
+
+    @abstractmethod
+    def history(self) -> CommitHistory:
+        """The commits that the log holds now, with their times."""
+
+    @abstractmethod
+    def checksum(self) -> VersionChecksum | None:
+        """The version's checksum as its file has it; None where there is none (yet) that can be used.
+
+        Raises StorageError.
+        """
+
+    def __dir__(self) -> Iterable[str]:
+        # What a notebook offers; how it is read is the package's own.
+        return dir(Snapshot)
