@@ -144,3 +144,12 @@ def test_a_sink_at_each_point_of_a_restart(
     checkpoint = read_checkpoint(open_store(recorded / "checkpoint"))
     held = Snapshot.load(str(recorded / "sink")).transactions[checkpoint.query_id].version
     assert sink_state(checkpoint, held) is state
+
+
+def test_many_commits_are_counted_each_once() -> None:
+    log = Log()
+    for number in range(130):
+        log.commit([f"f{number}"], size=2)
+    assert left(log, 1) == Backlog(130, versions=130, files=130, size_bytes=260)
+    _without(log, 70)
+    assert left(log, 1) == Backlog(130, versions=130, files=129, size_bytes=258, lost=70)

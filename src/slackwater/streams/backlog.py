@@ -9,9 +9,8 @@ from enum import Enum
 import numpy as np
 
 from slackwater.errors import VersionNotFound
-from slackwater.log.history import CommitHistory
-from slackwater.log.segment import LogListing
-from slackwater.log.table import Table
+from slackwater.log.owned_log import read_commits
+from slackwater.protocol.actions.actions import parse_commit
 from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.checkpoint import StreamCheckpoint
 from slackwater.streams.offsets import BASE_INDEX, SourceOffset
@@ -21,6 +20,7 @@ from slackwater.streams.version_files import VersionFiles, appended_files, snaps
 # Rows that were changed are counted with those that were appended: which commits a stream lets pass its options say,
 # and no checkpoint has these.
 _ALL = StreamOptions(ignore_changes=True)
+_READ_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Backlog:
 def backlog(snapshot: Snapshot, offset: SourceOffset) -> Backlog:
     """What of the table, whose newest version `snapshot` is, a stream at `offset` has not read.
 
-    One read for each commit that is left. Raises CorruptLog, StorageError.
+    Every commit that is left is read, and the snapshot that the stream is amid. Raises CorruptLog, StorageError.
     """
     newest = snapshot.version
     if offset.version > newest + 1:
@@ -67,10 +67,8 @@ def _left(snapshot: Snapshot, offset: SourceOffset) -> Iterator[tuple[int, Versi
     if offset.is_initial:
         yield version, _initial(snapshot, version), index
         version, index = version + 1, BASE_INDEX
-    listing = snapshot.table.list_log(version)
-    history = CommitHistory(snapshot.store, listing, snapshot.configuration)
-    for each in range(version, snapshot.version + 1):
-        yield each, _commit(snapshot.table, listing, history, each), index if each == version else BASE_INDEX
+    for each, found in _commits(snapshot, version):
+        yield each, found, index if each == version else BASE_INDEX
 
 
 def _initial(snapshot: Snapshot, version: int) -> VersionFiles | None:
@@ -80,11 +78,18 @@ def _initial(snapshot: Snapshot, version: int) -> VersionFiles | None:
         return None
 
 
-def _commit(table: Table, listing: LogListing, history: CommitHistory, version: int) -> VersionFiles | None:
-    if version not in listing.commits:
-        return None
-    where = f"{table.root_url}/{listing.commits[version].path}"
-    return appended_files(history.actions(version), version, where, _ALL)
+def _commits(snapshot: Snapshot, start: int) -> Iterator[tuple[int, VersionFiles | None]]:
+    """The versions from `start` on with the files that their commits added, many of them read at once."""
+    listing = snapshot.table.list_log(start)
+    for first in range(start, snapshot.version + 1, _READ_AT_ONCE):
+        versions = range(first, min(first + _READ_AT_ONCE, snapshot.version + 1))
+        there = [listing.commits[version] for version in versions if version in listing.commits]
+        found: dict[int, VersionFiles] = {}
+        for file, data in zip(there, read_commits(snapshot.store, there), strict=True):
+            where = f"{snapshot.table.root_url}/{file.path}"
+            found[file.version] = appended_files(parse_commit(data, where), file.version, where, _ALL)
+        for version in versions:
+            yield version, found.get(version)
 
 
 class SinkState(Enum):
