@@ -32,7 +32,7 @@ def _forget_the_last_batch(checkpoint: Path, number: int) -> None:
     (checkpoint / "commits" / f".{number}.crc").unlink(missing_ok=True)
 
 
-def test_a_batch_that_is_sent_again_is_skipped_and_logged(
+def test_a_batch_is_logged_and_one_that_is_sent_again_is_skipped(
     spark: SparkSession, path: str, source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     checkpoint, stream = tmp_path / "check", files(spark, source, DDL)
@@ -46,14 +46,16 @@ def test_a_batch_that_is_sent_again_is_skipped_and_logged(
     assert [number for _, number in batches(path)] == [0, 1]
     assert rows(read(spark, path)) == [(1, "a"), (2, "ö"), (3, "c")]
     assert data_files(path) == known
+    # The query is past it.
+    drop(source, id=[4, 5], name=["d", "e"])
+    with caplog.at_level(logging.INFO, "slackwater.spark.streams.sink"):
+        finished(writer(stream, checkpoint).start(path))
+    assert [number for _, number in batches(path)] == [0, 1, 2]
     # Through Connect it is the server's Python that tells.
     if not is_connect(spark):
         (query, _) = batches(path)[0]
         assert f"batch 1 of query {query} is in the table already" in caplog.text
-    # The query is past it.
-    drop(source, id=[4], name=["d"])
-    finished(writer(stream, checkpoint).start(path))
-    assert [number for _, number in batches(path)] == [0, 1, 2]
+        assert f"{Path(path).as_uri()}: batch 2 of query {query} is version 2, 2 rows, " in caplog.text
 
 
 def test_a_batch_of_complete_mode_that_is_sent_again_replaces_nothing(

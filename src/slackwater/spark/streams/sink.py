@@ -11,18 +11,22 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from slackwater.errors import SlackwaterError
+from slackwater.log.history import CommitHistory
 from slackwater.log.table import Table
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.locations import escaped_path
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.write.options import MicroBatch, WriteOptions, of_micro_batch, stream_options
 from slackwater.spark.write.save import save_micro_batch, validate_save
+from slackwater.transaction.commit_result import CommitResult
 
 _log = logging.getLogger(__name__)
 # Where Spark keeps the id of the query whose batch the thread is at.
@@ -66,6 +70,7 @@ class StreamSink:
         if self._query_id is None:
             self._query_id = query_id(frame.sparkSession, self._checkpoint)
         batch = MicroBatch(self._query_id, batch_id)
+        began_s = time.monotonic()
         result = save_micro_batch(frame, self._table, of_micro_batch(self._request, batch), self._settings)
         if result is None:
             _log.info(
@@ -76,6 +81,28 @@ class StreamSink:
             )
             # Spark wants every row of a batch asked for: a state that it keeps is committed on the way.
             frame.write.format("noop").mode("overwrite").save()
+        elif _log.isEnabledFor(logging.INFO):
+            _log.info(
+                "%s: batch %d of query %s is version %d, %s rows, %d ms",
+                self._table.root_url,
+                batch_id,
+                self._query_id,
+                result.version,
+                _written_rows(result),
+                (time.monotonic() - began_s) * 1000,
+            )
+
+
+def _written_rows(result: CommitResult) -> str:
+    """How many rows the commit says that it wrote."""
+    try:
+        listing = result.table.list_log(result.version)
+        actions = CommitHistory(result.store, listing, result.snapshot.configuration).actions(result.version)
+    except SlackwaterError:
+        # The commit stands: no line of a log is worth a failed query.
+        return "unknown"
+    metrics = (action["commitInfo"].get("operationMetrics") for action in actions if "commitInfo" in action)
+    return str((next(metrics, None) or {}).get("numOutputRows", "unknown"))
 
 
 def query_id(spark: SparkSession, checkpoint: str) -> str:
