@@ -99,12 +99,21 @@ def test_a_source_without_an_offset() -> None:
 
 def test_sources_with_names() -> None:
     named = f'first:{{"sourceVersion":1,"reservoirId":"{FIRST}","reservoirVersion":3,"index":-1,'
-    planned = read_checkpoint(made(f'v2\n{{}}\n{named}"isStartingVersion":false}}\nfiles:{{"logOffset":0}}')).planned
+    planned = read_checkpoint(made(f'v2\n{{}}\n{named}"isStartingVersion":false}}\n10:-\n9:{{"logOffset":0}}')).planned
     assert planned is not None
-    assert [(source.name, source.offset) for source in planned.sources] == [
-        ("first", SourceOffset(FIRST, 3)),
-        ("files", None),
+    assert [(source.name, source.text, source.offset) for source in planned.sources] == [
+        ("first", planned.sources[0].text, SourceOffset(FIRST, 3)),
+        ("9", '{"logOffset":0}', None),
+        ("10", None, None),
     ]
+
+
+def test_sources_stand_in_their_places_though_the_file_has_them_in_no_order(tmp_path: Path) -> None:
+    found = read(copied("with-names", tmp_path))
+    assert offsets(found) == [SourceOffset("dc750aec-19cd-4cf5-b42d-0de953b815cc", 1), None]
+    assert found.planned is not None
+    assert [(source.name, source.problem) for source in found.planned.sources] == [("0", None), ("1", None)]
+    assert found.planned.sources[1].text == '{"logOffset":0}'
 
 
 @pytest.mark.parametrize(

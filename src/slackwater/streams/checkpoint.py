@@ -6,7 +6,7 @@ Source: Spark's HDFSMetadataLog, OffsetSeqLog (v1, and v2 with names of sources)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,17 +131,21 @@ def _batch(store: ObjectStore, number: int) -> PlannedBatch:
     timestamp_ms, watermark_ms = told.get("batchTimestampMs", 0), told.get("batchWatermarkMs", 0)
     if not (isinstance(timestamp_ms, int) and isinstance(watermark_ms, int)):
         raise _torn(where, "the time of its batch")
-    named = _named(lines[1:], where) if version == _BY_NAME else ((str(at), line) for at, line in enumerate(lines[1:]))
+    by_name = version == _BY_NAME
+    named = _named(lines[1:], where) if by_name else [(str(at), line) for at, line in enumerate(lines[1:])]
     sources = tuple(_progress(name, text, where) for name, text in named)
     return PlannedBatch(number, timestamp_ms, watermark_ms, sources)
 
 
-def _named(lines: list[str], where: str) -> Iterator[tuple[str, str]]:
+def _named(lines: list[str], where: str) -> list[tuple[str, str]]:
+    """The names and offsets of sources, which the file has in no order; a name may be a place."""
+    found: list[tuple[str, str]] = []
     for line in lines:
         name, separator, text = line.partition(":")
         if not separator:
             raise _torn(where, "the name of a source")
-        yield name, text
+        found.append((name, text))
+    return sorted(found, key=lambda each: (int(each[0]) if _NUMBER.fullmatch(each[0]) else -1, each[0]))
 
 
 def _progress(name: str, text: str, where: str) -> SourceProgress:
