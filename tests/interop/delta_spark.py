@@ -64,6 +64,11 @@ class DeltaSpark:
         places = {"source": str(source), "path": path, "checkpoint": str(checkpoint)}
         self._ask(call="stream", ddl=ddl, counted_by=counted_by, options=options, **places)
 
+    def stream_table(self, source: Path | str, path: str, checkpoint: Path, **options: str) -> None:
+        """Stream the table at `source` to the one at `path`, to its end; `options` are the reader's."""
+        places = {"source": str(source), "path": path, "checkpoint": str(checkpoint)}
+        self._ask(call="stream_table", options=options, **places)
+
     def history(self, path: str) -> list[dict[str, Any]]:
         """DESCRIBE HISTORY, newest first; times in UTC."""
         return self.sql(f"DESCRIBE HISTORY delta.`{path}`").rows.to_pylist()

@@ -90,6 +90,16 @@ def _stream(
     return {}
 
 
+def _stream_table(
+    session: SparkSession, source: str, path: str, checkpoint: str, options: dict[str, str]
+) -> dict[str, str]:
+    """The table at `source` as a stream, to its end."""
+    frame = session.readStream.format("delta").options(**options).load(source)
+    writer = frame.writeStream.format("delta").option("checkpointLocation", checkpoint)
+    writer.trigger(availableNow=True).start(path).awaitTermination()
+    return {}
+
+
 def _forget(session: SparkSession) -> dict[str, str]:
     """What it knows of any table is read anew, as a process just started would."""
     session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
@@ -117,6 +127,7 @@ _CALLS: dict[str, Callable[..., dict[str, str]]] = {
     "run": _run,
     "sql": _sql,
     "stream": _stream,
+    "stream_table": _stream_table,
     "write": _write,
 }
 
