@@ -40,7 +40,8 @@ def test_each_micro_batch_is_a_commit_and_a_restart_goes_on(
     spark: SparkSession, path: str, source: Path, checkpoint: Path
 ) -> None:
     drop(source, id=[3], name=pa.array([None], pa.string()))
-    query = finished(writer(files(spark, source, DDL), checkpoint, userMetadata="from ö").queryName("all").start(path))
+    asked = writer(files(spark, source, DDL), checkpoint).option(value="from ö", key="userMetadata")
+    query = finished(asked.queryName("all").start(path))
     assert rows(read(spark, path)) == [(1, "a"), (2, "ö"), (3, None)]
     kept = json.loads((checkpoint / "metadata").read_text())["id"]
     assert str(query.id) == kept
@@ -274,6 +275,31 @@ def test_the_rows_of_a_batch_are_read_once(spark: SparkSession, path: str, sourc
         .start(path + "_counted")
     )
     assert query.lastProgress["numInputRows"] == 2
+
+
+def test_an_optimized_write_makes_few_files(
+    spark: SparkSession, path: str, tmp_path: Path, checkpoint: Path, conf: Callable[[str, str], None]
+) -> None:
+    conf("spark.sql.files.openCostInBytes", str(128 << 20))
+    for number in range(4):
+        drop(tmp_path / "many", id=[number, number], name=["a", "b"])
+    stream = files(spark, tmp_path / "many", DDL, per_batch=4)
+    finished(writer(stream, checkpoint).partitionBy("name").start(path + "_plain"))
+    assert len(data_files(path + "_plain")) > 2
+    optimized = writer(stream, checkpoint.with_name("other"), optimizeWrite=True).partitionBy("name")
+    finished(optimized.start(path))
+    assert len(data_files(path)) == 2
+
+
+@pytest.mark.classic
+def test_continuous_processing_is_refused_by_spark(
+    spark: SparkSession, path: str, source: Path, checkpoint: Path
+) -> None:
+    stream = spark.readStream.format("rate").load().writeStream.format("delta")
+    stream = stream.option("checkpointLocation", str(checkpoint)).trigger(continuous="1 second")
+    with pytest.raises(Exception, match=r"(?i)continuous"):
+        stream.start(path).awaitTermination()
+    assert not Path(path).exists()
 
 
 @pytest.mark.modes

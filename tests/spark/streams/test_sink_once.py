@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot
+from slackwater.log.table import Table
 from slackwater.spark.session.modes import is_connect
+from slackwater.spark.streams.sink import SinkRequest, travelling
 from tests.spark.streams.queries import batches, drop, failure, files, finished, writer
 from tests.spark.written import data_files, read, rows, save
 
@@ -132,3 +137,13 @@ def test_a_table_that_is_made_anew_while_the_query_runs_is_written_from_its_star
     query.stop()
     assert Snapshot.load(path).version == 0
     assert rows(read(spark, path)) == [(3, "c")]
+
+
+def test_a_server_without_slackwater_says_so(tmp_path: Path) -> None:
+    request = SinkRequest("append", {}, str(tmp_path / "check"))
+    content = cloudpickle.dumps(travelling(Table.at(tmp_path / "t"), request))
+    # As in a Python that has PySpark, and not this package.
+    program = "import pickle, sys; sys.modules['slackwater'] = None; pickle.loads(sys.stdin.buffer.read())(None, 0)"
+    done = subprocess.run([sys.executable, "-c", program], input=content, capture_output=True, check=False)
+    assert done.returncode != 0
+    assert "Slackwater is not installed there" in done.stderr.decode()

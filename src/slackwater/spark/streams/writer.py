@@ -94,7 +94,8 @@ def _asked(what: str, original: Callable[..., Any], self: Any, *args: Any, **kwa
     if what == "format":
         request.source, request.has_function = given[0], False
     elif what == "option":
-        request.options[str(given[0])] = given[1]
+        named = dict(zip(("key", "value"), args, strict=False)) | kwargs
+        request.options[str(named["key"])] = named["value"]
     elif what == "options":
         request.options.update(kwargs)
     elif what == "outputMode":
