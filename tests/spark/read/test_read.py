@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 import slackwater
 from slackwater import errors
+from slackwater.spark.read.file_relations import KeptRelations
 from slackwater.spark.read.load import load
 from tests.spark.tables import TABLES, write_table
 
@@ -324,3 +325,46 @@ def test_a_frame_and_its_view_stay_at_their_version_until_they_are_refreshed(
     for other in (feedless, spark.range(1)):
         with pytest.raises(errors.InvalidArgument, match="refresh takes a frame"):
             slackwater.refresh(other)
+
+
+@pytest.mark.classic
+def test_two_frames_of_the_same_files_can_be_joined_by_their_columns(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", [{"id": [1, 2], "of": [2, 1]}])
+    one, other = (load(spark, path) for _ in range(2))
+    assert sorted(tuple(row) for row in one.join(other, one.of == other.id).select(one.id, other.of).collect()) == [
+        (1, 1),
+        (2, 2),
+    ]
+
+
+def test_a_table_that_was_made_anew_under_the_same_names_is_read_anew(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", [{"id": [1]}], names=["a.parquet"])
+    assert rows(load(spark, path)) == [(1,)]
+    shutil.rmtree(path)
+    write_table(tmp_path / "t", [{"id": list(range(5000))}], names=["a.parquet"])
+    assert load(spark, path).count() == 5000
+    shutil.rmtree(path)
+    write_table(tmp_path / "t", [{"id": [1], "v": ["x"]}], names=["a.parquet"])
+    assert rows(load(spark, path)) == [(1, "x")]
+
+
+def test_what_is_added_to_a_frames_schema_is_in_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", [{"id": [1]}])
+    for _ in range(3):
+        assert load(spark, path).schema.add("more", "integer").names == ["id", "more"]
+
+
+def test_a_file_that_vanished_between_two_reads_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "t", [{"id": [1]}], names=["a.parquet"])
+    assert rows(load(spark, path)) == [(1,)]
+    (tmp_path / "t" / "a.parquet").unlink()
+    with pytest.raises(errors.DataFileNotFound, match=r"a\.parquet"):
+        load(spark, path)
+
+
+@pytest.mark.classic
+def test_relations_that_are_kept_are_limited(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(40):
+        load(spark, write_table(tmp_path / f"t{number}", [{"id": [number]}]))
+    assert len(KeptRelations.of(spark)) == 32
+    assert rows(load(spark, str(tmp_path / "t0"))) == [(0,)]

@@ -9,18 +9,30 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.types import StructType
 
 from slackwater.errors import CorruptTable, DataFileNotFound, StorageError, UnsupportedFeature
 from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.modes import is_missing_path, listed_urls, listing_on_driver, read_paths
+from slackwater.spark.session.modes import (
+    frame_of_relation,
+    is_connect,
+    is_missing_path,
+    listed_urls,
+    listing_on_driver,
+    read_paths,
+    relation_of,
+)
 
 # What a session may have set otherwise, for files that are its own to lose.
 _EVERY_FILE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 _SHOWN = 4
+_KEPT = "_slackwater_relations"
+_MOST_KEPT, _MOST_KEPT_FILES = 32, 256
 
 
 def read_files(
@@ -52,6 +64,54 @@ def read_files(
         require_content(locations, paths)
     _require_same(locations, paths, listed)
     return frame
+
+
+class KeptRelations:
+    """The relations of files that a classic session made last: to make one anew costs it a listing and a plan.
+
+    Each is known by all that it is made of: the columns, and the files with their sizes and times, looked at anew each
+    time. Only those on a local disk are kept, where a look costs next to nothing.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._kept: dict[Hashable, tuple[Any, StructType]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @staticmethod
+    def of(spark: SparkSession) -> KeptRelations:
+        """Those of the session."""
+        found: KeptRelations = spark.__dict__.setdefault(_KEPT, KeptRelations(spark))
+        return found
+
+    def key(self, locations: DataLocations, paths: Sequence[str], columns: Sequence[str]) -> Hashable | None:
+        """What a relation of these files and columns is known by; None for one that is not kept."""
+        if is_connect(self._spark) or not locations.is_local or len(paths) > _MOST_KEPT_FILES:
+            return None
+        try:
+            found = [os.stat(locations.place(path)) for path in paths]  # noqa: PTH116  (as in `require_content`)
+        except OSError:
+            return None
+        marks = tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
+        return (locations.root, tuple(paths), marks, tuple(columns))
+
+    def frame(self, key: Hashable | None) -> DataFrame | None:
+        """A new frame over the relation that is kept by `key`; None where there is none."""
+        found = None if key is None else self._kept.pop(key, None)
+        if found is None:
+            return None
+        self._kept[key] = found
+        return frame_of_relation(self._spark, *found)
+
+    def keep(self, key: Hashable | None, frame: DataFrame) -> None:
+        """Keep the relation that `frame` is of, and let go of the one that was not asked for longest."""
+        if key is None:
+            return
+        self._kept[key] = (relation_of(frame), frame.schema)
+        while len(self._kept) > _MOST_KEPT:
+            self._kept.pop(next(iter(self._kept)), None)
 
 
 def is_hidden(path: str) -> bool:

@@ -27,6 +27,7 @@ from slackwater.spark.session.modes import (
 )
 
 _WORD = re.compile(r"\w+")
+_LESSEN = "_slackwater_lessen"
 # Spark lets these name columns of the frame before a selection.
 _NAMES_MORE = ("filter", "where", "orderBy", "sort", "sortWithinPartitions")
 # Messages of Connect's expressions: those in which only their parts name columns, and those that name none at all.
@@ -100,6 +101,12 @@ def selects_anew(frame: DataFrame) -> bool:
     return "select" in frame.__dict__.get("_slackwater_methods", ())
 
 
+def without_useless_files(frame: DataFrame, condition: str) -> DataFrame:
+    """The rows of `frame` for which `condition`, SQL text, is true, and maybe others: it is for who asks it again."""
+    lessen = frame.__dict__.get(_LESSEN)
+    return frame.where(condition) if lessen is None else lessen(condition)
+
+
 def _frame(scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, files: pa.Table) -> DataFrame:
     """The frame of the last stage, whose `where` plans the scan anew for everything that was asked so far."""
 
@@ -123,10 +130,20 @@ def _frame(scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, fi
     def count() -> int:
         return project(F.lit(1)).count()
 
+    def lessen(condition: str) -> DataFrame:
+        both = And((predicate, scan.predicate(condition)))
+        fewer = scan.files_for(both)
+        if fewer.num_rows == files.num_rows and not scan.by_arrow:
+            return found
+        return _frame(scan, (_Stage(scan.frame_of(fewer, None, both), None),), both, fewer)
+
     methods: dict[str, Callable[..., Any]] = {"filter": narrow, "where": narrow}
     if scan.by_arrow:
         methods |= {"select": project, "selectExpr": project_expressions, "count": count}
-    return with_methods(stages[-1].frame, methods)
+    found = with_methods(stages[-1].frame, methods)
+    if len(stages) == 1:
+        found.__dict__[_LESSEN] = lessen
+    return found
 
 
 def _selected(

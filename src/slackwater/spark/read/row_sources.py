@@ -33,9 +33,9 @@ from slackwater.spark.read.file_columns import (
     uniform_constants,
     with_file_constants,
 )
-from slackwater.spark.read.file_relations import read_files, require_content
+from slackwater.spark.read.file_relations import KeptRelations, read_files, require_content
 from slackwater.spark.session.locations import DataLocations, verify_urls
-from slackwater.spark.session.modes import is_connect, never_null
+from slackwater.spark.session.modes import frame_of_relation, is_connect, never_null, relation_of
 from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.spark.session.types import NotNull, to_spark_schema
 from slackwater.stats.row_groups import RowGroupTest
@@ -196,6 +196,10 @@ class BySpark(_Files):
     ) -> DataFrame:
         store = self.snapshot.store
         self.require_shared()
+        kept = KeptRelations.of(self.spark)
+        key = kept.key(self.locations, paths, (data.json(), partitions.json(), str(not_null)))
+        if (known := kept.frame(key)) is not None:
+            return known
         reader = self.spark.read.schema(spark_types.StructType([*data, *partitions]))
         if len(partitions):
             reader = reader.option("basePath", self.locations.root)
@@ -203,7 +207,14 @@ class BySpark(_Files):
             frame = read_files(self.spark, reader, "parquet", self.locations, paths)
         if self.snapshot.column_mapping_mode == ID:
             field_ids.require_field_ids(store, paths)
-        return frame if not_null == NotNull.NOWHERE else never_null(frame, data, partitions)
+        if is_connect(self.spark):
+            return frame
+        relation = relation_of(frame)
+        if not_null != NotNull.NOWHERE:
+            relation = never_null(self.spark, relation, data, partitions)
+        frame = frame_of_relation(self.spark, relation)
+        kept.keep(key, frame)
+        return frame
 
 
 @dataclass(frozen=True)

@@ -300,8 +300,10 @@ class TableScan:
         # Every column that is named costs a call into the JVM.
         names = [column for column in raw.columns if isinstance(column, str)]
         unchanged = len(names) == len(raw.columns) and names == [quoted(name) for name in frame.columns]
-        # A bare relation of files is a table to Spark, and INSERT into a view of it would overwrite them.
-        return frame.select("*") if unchanged else frame.select(*raw.columns)
+        if unchanged:
+            # Through Connect it may be a bare relation of files: see `frame_of_relation`.
+            return frame.select("*") if is_connect(self.spark) else frame
+        return frame.select(*raw.columns)
 
     def raw_frame(
         self,

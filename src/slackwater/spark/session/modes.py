@@ -171,9 +171,12 @@ def with_methods(frame: DataFrame, methods: Mapping[str, Callable[..., Any]]) ->
         return connect
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-    classic: DataFrame = _overriding(ClassicDataFrame, tuple(methods))(frame._jdf, frame.sparkSession)
-    classic._slackwater_methods = methods  # type: ignore[attr-defined]
-    return classic
+    classic: Any = _overriding(ClassicDataFrame, tuple(methods))(frame._jdf, frame.sparkSession)
+    classic._slackwater_methods = methods
+    if "schema" in frame.__dict__:
+        # What was asked of the JVM need not be asked again.
+        classic.__dict__["schema"] = frame.__dict__["schema"]
+    return classic  # type: ignore[no-any-return]
 
 
 def plain_method(frame: DataFrame, name: str) -> Callable[..., DataFrame]:
@@ -199,30 +202,44 @@ def read_paths(spark: SparkSession, reader: DataFrameReader, paths: Sequence[str
     return frame
 
 
-def never_null(frame: DataFrame, data: StructType, partitions: StructType) -> DataFrame:
-    """`frame`, a relation of files in a classic session, whose columns are nullable only where these schemas say so.
+def relation_of(frame: DataFrame) -> Any:
+    """The relation of files that `frame`, one that `read_paths` gave in a classic session, reads."""
+    return frame._jdf.queryExecution().analyzed().collectLeaves().apply(0).relation()
+
+
+def frame_of_relation(spark: SparkSession, relation: Any, schema: StructType | None = None) -> DataFrame:
+    """A query for all columns of a relation of files in a classic session; no other frame has its attributes.
+
+    A bare relation would be a table to Spark, and INSERT into a view of it would overwrite the files. `schema` is the
+    frame's where it is known: it need not be asked for then.
+    """
+    plans = "org.apache.spark.sql"
+    plan = _scala_object(spark, f"{plans}.execution.datasources.LogicalRelation").apply(relation, False)
+    project = java_class(spark, f"{plans}.catalyst.plans.logical.Project")(plan.output(), plan)
+    frame = frame_of_plan(spark, project)
+    if schema is not None:
+        # Its own copy: a schema can be added to.
+        frame.__dict__["schema"] = type(schema)(list(schema.fields))
+    return frame
+
+
+def never_null(spark: SparkSession, relation: Any, data: StructType, partitions: StructType) -> Any:
+    """`relation`, one of files in a classic session, whose columns are nullable only where these schemas say so.
 
     `data` and `partitions` are the columns of the files and of their directories, as they are but for that. Spark
     makes every column of a file nullable; the same relation is made with other words for it, so that columns and rows
     are pruned as before. Nobody looks whether it is true.
     """
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
-    spark = frame.sparkSession
     session = spark._jsparkSession
-    leaf = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
-    found = leaf.relation()
-    of_partitions = session.parseDataType(partitions.json()) if len(partitions) else found.partitionSchema()
-    relation = found.copy(
-        found.location(),
-        of_partitions,
+    return relation.copy(
+        relation.location(),
+        session.parseDataType(partitions.json()) if len(partitions) else relation.partitionSchema(),
         session.parseDataType(data.json()),
-        found.bucketSpec(),
-        found.fileFormat(),
-        found.options(),
-        found.sparkSession(),
+        relation.bucketSpec(),
+        relation.fileFormat(),
+        relation.options(),
+        relation.sparkSession(),
     )
-    return ClassicDataFrame(session.baseRelationToDataFrame(relation), spark)
 
 
 def listed_urls(frame: DataFrame) -> list[str]:

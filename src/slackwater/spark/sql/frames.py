@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.spark.catalog.attached import session_key
 from slackwater.spark.catalog.session_catalog import plain_sql
-from slackwater.spark.session.modes import frame_of_plan, is_connect
+from slackwater.spark.session.modes import frame_of_plan, is_connect, java_class
 
 _PREFIX = "__slackwater_"
+_FIRST_VIEW = "_slackwater_first_view"
 _numbers = itertools.count(1)
 
 
@@ -60,11 +61,30 @@ def session_views(spark: SparkSession, views: Mapping[str, DataFrame]) -> Iterat
     """Within the block, temporary views of the session have these names and rows."""
     try:
         for name, frame in views.items():
-            _of_session(spark, frame).createOrReplaceTempView(name)
+            _register(spark, name, _of_session(spark, frame))
         yield
     finally:
         for name in views:
             _drop(spark, name)
+
+
+def _register(spark: SparkSession, name: str, frame: DataFrame) -> None:
+    """`frame` as the temporary view `name`, one of this module's own.
+
+    Spark's command costs more than a short query's plan; what it puts down of the first view serves the others, as
+    nothing but the plan is asked of them.
+    """
+    if is_connect(spark):
+        frame.createOrReplaceTempView(name)
+        return
+    catalog = spark._jsparkSession.sessionState().catalog()
+    first = spark.__dict__.get(_FIRST_VIEW)
+    if first is None:
+        frame.createOrReplaceTempView(name)
+        spark.__dict__[_FIRST_VIEW] = catalog.getRawTempView(name).get()
+        return
+    plan = java_class(spark, "scala.Some")(frame._jdf.queryExecution().analyzed())
+    catalog.createTempView(name, first.copy(first.tableMeta(), plan), True)
 
 
 def _of_session(spark: SparkSession, frame: DataFrame) -> DataFrame:

@@ -18,7 +18,7 @@ from slackwater.spark.catalog.resolve import parts_of
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.lake.transaction import TransactionTable
 from slackwater.spark.lake.transaction_time import TransactionTime
-from slackwater.spark.read.narrowing import selects_anew
+from slackwater.spark.read.narrowing import selects_anew, without_useless_files
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.types import from_spark_schema
@@ -151,11 +151,13 @@ class _Seen:
         return [each for each, predicate in found.items() if columns_of(predicate) and is_understood(predicate)]
 
     def frame(self, conditions: Sequence[str]) -> DataFrame:
-        """The rows, without some for which not all conditions are true."""
+        """The rows, without some for which not all conditions are true: the statement asks these of each row itself."""
         if not conditions:
             return self.named.table.toDF() if self.whole is None else self.whole
         condition = " AND ".join(f"({each})" for each in conditions)
-        return self.named.table.where(condition) if self.whole is None else self.whole.where(condition)
+        if self.whole is None:
+            return self.named.table.where(condition)
+        return without_useless_files(self.whole, condition)
 
 
 def _selected(frame: DataFrame, text: str, tokens: Sequence[Token], relation: Relation) -> DataFrame:
