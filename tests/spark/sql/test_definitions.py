@@ -82,6 +82,30 @@ def test_a_table_as_a_query(spark: SparkSession, rows: Rows) -> None:
     assert rows("SELECT * FROM a") == [("x",)]
     assert detail(spark, "a").clusteringColumns == ["name"]
     assert rows("SELECT id FROM a VERSION AS OF 1") == [(1,), (3,)]
+    assert [row.operation for row in spark.sql("DESCRIBE HISTORY a").collect()] == [
+        "REPLACE TABLE AS SELECT",
+        "CREATE OR REPLACE TABLE AS SELECT",
+        "CREATE TABLE AS SELECT",
+    ]
+
+
+def test_a_table_that_a_query_replaces_has_its_own_properties_in_one_commit(spark: SparkSession, rows: Rows) -> None:
+    spark.sql("CREATE TABLE a USING delta COMMENT 'old' TBLPROPERTIES (k = 'v', o = 'w') AS SELECT 1 AS id")
+    spark.sql(
+        "CREATE OR REPLACE TABLE a USING delta PARTITIONED BY (p) COMMENT 'new' TBLPROPERTIES (k = 'x', "
+        "'delta.enableDeletionVectors' = 'true') AS SELECT id + 1 AS id, 'é' AS p FROM a"
+    )
+    found = detail(spark, "a")
+    assert (found.description, found.partitionColumns) == ("new", ["p"])
+    assert dict(found.properties) == {"k": "x", "delta.enableDeletionVectors": "true"}
+    history = spark.sql("DESCRIBE HISTORY a").collect()
+    assert [row.version for row in history] == [1, 0]
+    assert history[0].operationParameters["partitionBy"] == '["p"]'
+    assert history[0].operationMetrics["numOutputRows"] == "1"
+    assert rows("SELECT * FROM a") == [(2, "é")]
+    spark.sql("CREATE OR REPLACE TABLE a USING delta AS SELECT 3 AS id WHERE false")
+    assert rows("SELECT * FROM a") == []
+    assert dict(detail(spark, "a").properties) == {}
 
 
 def test_a_table_like_another(spark: SparkSession, rows: Rows) -> None:

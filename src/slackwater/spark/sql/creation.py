@@ -30,7 +30,7 @@ from slackwater.spark.table.builder import (
     IdentityGenerator,
 )
 from slackwater.spark.table.table import DeltaTable
-from slackwater.spark.write.save import save
+from slackwater.spark.write.save import save_as_definition
 from slackwater.sql import definitions as parsed
 from slackwater.sql.definitions import ColumnDefinition, TableCreation, creation_of
 from slackwater.sql.tokens import name_at
@@ -204,20 +204,19 @@ class _Creation:
         replaces = given.mode in (parsed.REPLACE, parsed.CREATE_OR_REPLACE)
         if given.mode == parsed.CREATE_IF_NOT_EXISTS and DeltaTable.isDeltaTable(self._spark, location):
             return
-        is_there = replaces and DeltaTable.isDeltaTable(self._spark, location)
-        save(
+        is_there = DeltaTable.isDeltaTable(self._spark, location)
+        if is_there and not replaces:
+            raise TableAlreadyExists(f"{location} is a Delta table already: REPLACE it, or choose another place")
+        save_as_definition(
             frame,
             location,
-            "overwrite" if is_there else "error",
+            f"{_MODES[given.mode].operation} AS SELECT",
             _partition_names(given),
-            {**given.options, **({"overwriteSchema": "true"} if is_there else {})},
             given.clustered_by,
-            properties=given.properties,
+            given.properties,
+            given.comment,
+            given.options,
         )
-        if is_there and given.properties:
-            DeltaTable.forPath(self._spark, location).setProperties(given.properties)
-        if given.comment is not None:
-            DeltaTable.forPath(self._spark, location)._set_description(given.comment)
 
     def _cloned(self, location: str) -> DataFrame:
         given = self._given

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-import orjson
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
 from slackwater.log.table import Table
-from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.changes.merge import without_internal_metadata
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, IdentityColumn
 from slackwater.protocol.features.managed_commits import kept_properties
@@ -43,6 +41,7 @@ from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
 from slackwater.spark.table.arguments import parsed_type, text_argument
+from slackwater.spark.write.described import definition_parameters
 from slackwater.spark.write.overwrite import whole_table
 from slackwater.spark.write.save import newest_snapshot
 from slackwater.spark.write.table_expressions import validate_constraint, validate_generation
@@ -256,7 +255,7 @@ class DeltaTableBuilder(Generic[T]):
         if existing is not None and self._mode.if_exists == "error":
             raise TableAlreadyExists(f"{table.root_url} is a Delta table already: replace it, or choose another place")
         if existing is None:
-            _require_empty(table.store)
+            require_empty(table.store)
         if existing is None or self._mode.if_exists == "replace":
             self._commit(table, existing)
         return self._table(self._spark, table)
@@ -276,7 +275,7 @@ class DeltaTableBuilder(Generic[T]):
             rows = whole_table(existing)
             transaction.read_where(rows.predicate)
             transaction.remove(as_removes(rows.files, now_ms))
-        described = _described(defined.configuration.metadata, self._cluster_by or ())
+        described = definition_parameters(defined.configuration.metadata, self._cluster_by or ())
         transaction.commit(self._mode.operation, described, user_metadata=settings.user_metadata)
 
     def _validate_expressions(self, schema: StructType) -> None:
@@ -325,22 +324,7 @@ def _as_of_nobody(schema: StructType) -> StructType:
     )
 
 
-def _described(metadata: Metadata, clustered_by: Sequence[str]) -> dict[str, str]:
-    """The operation parameters of CREATE TABLE and its kin."""
-
-    def text(value: object) -> str:
-        return orjson.dumps(value).decode()
-
-    return {
-        "isManaged": "false",
-        **({} if metadata.description is None else {"description": metadata.description}),
-        "partitionBy": text(metadata.partition_columns),
-        "clusterBy": text(list(clustered_by)),
-        "properties": text(dict(metadata.configuration)),
-    }
-
-
-def _require_empty(store: ObjectStore) -> None:
+def require_empty(store: ObjectStore) -> None:
     """Files of others would be in a new table's way: they are not its rows, and a cleanup would delete them."""
     for meta in store.list_from("", recursive=True):
         if not any(part.startswith(("_", ".")) for part in meta.path.split("/")):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.files import AddFile, RemoveFile
 from slackwater.spark.write.options import WriteOptions
 
@@ -27,7 +28,7 @@ class Described:
 
 def described(
     request: WriteOptions,
-    partition_columns: Sequence[str],
+    metadata: Metadata,
     adds: Sequence[AddFile],
     removes: Sequence[RemoveFile],
     is_new: bool,
@@ -49,13 +50,30 @@ def described(
             "epochId": str(batch.batch_id),
         }
         return Described("STREAMING UPDATE", parameters, _texts(counts))
-    parameters = {"mode": _MODE_NAMES[request.mode], "partitionBy": orjson.dumps(list(partition_columns)).decode()}
+    counts = {"numFiles": len(adds), "numOutputBytes": size_bytes, "numOutputRows": rows}
+    if request.operation is not None:
+        return Described(request.operation, definition_parameters(metadata, request.cluster_by), _texts(counts))
+    parameters = {"mode": _MODE_NAMES[request.mode], "partitionBy": _json(metadata.partition_columns)}
     if request.replace_where is not None:
         parameters["predicate"] = request.replace_where
-    counts = {"numFiles": len(adds), "numOutputBytes": size_bytes, "numOutputRows": rows}
     if request.mode == "overwrite" and not is_new:
         counts |= {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size or 0 for r in removes)}
     return Described("WRITE", parameters, _texts(counts))
+
+
+def definition_parameters(metadata: Metadata, clustered_by: Sequence[str]) -> dict[str, str]:
+    """The operation parameters of CREATE TABLE and its kin."""
+    return {
+        "isManaged": "false",
+        **({} if metadata.description is None else {"description": metadata.description}),
+        "partitionBy": _json(metadata.partition_columns),
+        "clusterBy": _json(clustered_by),
+        "properties": _json(dict(metadata.configuration)),
+    }
+
+
+def _json(value: Sequence[str] | dict[str, str]) -> str:
+    return orjson.dumps(value if isinstance(value, dict) else list(value)).decode()
 
 
 def _texts(counts: dict[str, int]) -> dict[str, str]:

@@ -40,7 +40,8 @@ class MicroBatch:
 class WriteOptions:
     """One write as it was asked for; `given` are the options as they came.
 
-    `assigns`: appended values are cast as the session's store assignment says. `streamed`: rows come as
+    `assigns`: appended values are cast as the session's store assignment says. `operation`: the statement that defines
+    the table that these are the first rows of, and `description` what it says of that table. `streamed`: rows come as
     micro-batches, these as `micro_batch`.
     """
 
@@ -60,6 +61,8 @@ class WriteOptions:
     assigns: bool = False
     optimizes_write: bool | None = None
     own_properties: Mapping[str, str] = field(default_factory=dict)
+    operation: str | None = None
+    description: str | None = None
     streamed: bool = False
     micro_batch: MicroBatch | None = None
 

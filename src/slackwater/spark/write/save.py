@@ -126,6 +126,37 @@ def _done(frame: DataFrame, table: Table, request: WriteOptions, settings: Sessi
     return result
 
 
+def save_as_definition(
+    frame: DataFrame,
+    path: str,
+    operation: str,
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    description: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> CommitResult:
+    """Write `frame` as all there is of the table at `path`, which is new, or as new: the statement `operation`.
+
+    A table that was there keeps its history, and nothing else. One commit. Raises as `save`.
+    """
+    settings = SessionSettings.of(frame.sparkSession)
+    asked = write_options(settings, "overwrite", options or {}, partition_by, cluster_by)
+    request = replace(asked, own_properties=dict(properties or {}), operation=operation, description=description)
+    table = table_at(frame.sparkSession, path, request.given)
+    existing = newest_snapshot(table)
+    defined = _defined(frame, request, settings, existing)
+    rows = TableRows(table, defined.configuration, {d.domain: d for d in defined.domains})
+    transaction = begin_table(table, defined, existing)
+    if existing is not None:
+        replaced = whole_table(existing)
+        transaction.read_where(replaced.predicate)
+        transaction.remove(as_removes(replaced.files, _CLOCK.now_ms()))
+    written = _written(rows, frame, request, settings)
+    transaction.set_table(defined.configuration.changed(metadata=written.metadata))
+    return _commit(transaction, request, [written], written.metadata or defined.configuration.metadata)
+
+
 def save_micro_batch(
     frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings
 ) -> CommitResult | None:
@@ -188,13 +219,17 @@ def _only_identity_moved(snapshot: Snapshot | None, newest: Snapshot | None) -> 
     return bool(snapshot and newest and same_but_identity(snapshot.configuration, newest.configuration))
 
 
-def _defined(frame: DataFrame, request: WriteOptions, settings: SessionSettings) -> TableActions:
-    """The table that the write creates."""
+def _defined(
+    frame: DataFrame, request: WriteOptions, settings: SessionSettings, existing: Snapshot | None = None
+) -> TableActions:
+    """The table that the write creates, in the place of the `existing` one if there is one."""
     schema = without_internal_metadata(as_nullable(from_spark_schema(frame.schema)))
     given = request.properties
     properties = {**settings.properties_beside(given), **given}
-    definition = TableDefinition.of(schema, request.partition_by, request.cluster_by or None, properties)
-    return define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id)
+    clustered = request.cluster_by or None
+    definition = TableDefinition.of(schema, request.partition_by, clustered, properties, request.description)
+    replaces, domains = (existing.configuration, existing.domain_metadata) if existing else (None, {})
+    return define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id, replaces, domains)
 
 
 def _create(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult:
@@ -392,7 +427,7 @@ def _commit(
     adds, removes = transaction.staged.adds, transaction.staged.removes
     if request.application is not None:
         transaction.set_transaction(request.application.app_id, request.application.version)
-    said = described(request, metadata.partition_columns, adds, removes, transaction.read_snapshot is None)
+    said = described(request, metadata, adds, removes, transaction.read_snapshot is None)
     try:
         return transaction.commit(said.operation, said.parameters, said.metrics, request.user_metadata)
     except CommitUnknown:
