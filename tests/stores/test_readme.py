@@ -71,7 +71,7 @@ def test_the_chapters_of_reading_writing_and_changing(spark: SparkSession, root:
 
 @pytest.mark.long
 def test_the_chapters_of_lakes_and_transactions(spark: SparkSession, root: str, tmp_path: Path) -> None:
-    _, _, _, lakes, transactions, _ = blocks("README.md")
+    *_, lakes, transactions, _, _ = blocks("README.md")
     names, at = names_of(spark), {"/data/": f"{root}/"}
     orders = slackwater.DeltaTable.create(spark).location(f"{root}/orders").addColumn("remark", "STRING")
     orders.addColumn("at", "TIMESTAMP").execute()
