@@ -34,7 +34,7 @@ SPARK_CASES = (
     "sql-nothing", "sql-plan", "sql-merge", "sql-select",
     "compact", "z-order",
     "store-scan", "store-append",
-    "stream-sink", "stream-empty",
+    "stream-sink", "stream-empty", "stream-drain", "stream-drain-narrow", "stream-first", "stream-tables",
 )  # fmt: skip
 DATA = Path(__file__).resolve().parent.parent / "build" / "bench"
 

@@ -21,6 +21,7 @@ from benchmarks.spark_writing import WRITING, measure_writing
 from benchmarks.sql.statements import SQL, measure_sql
 from benchmarks.stores.cases import CONNECTOR, STORES, measure_stores
 from benchmarks.streams.sinks import SINKS, measure_sinks
+from benchmarks.streams.sources import SOURCES, measure_sources
 
 _MASTER = "local[2]"
 _SETTINGS = {
@@ -45,6 +46,9 @@ def measure_spark(cases: Sequence[str], data: Path, scale: Scale, connect: bool)
         rows += measure_layout(spark, [name for name in LAYOUT if name in cases], data, scale)
         rows += measure_sinks(
             spark, [name for name in SINKS if name in cases], data, scale, {"spark.master": _MASTER, **_SETTINGS}
+        )
+        rows += measure_sources(
+            spark, [name for name in SOURCES if name in cases], data, scale, {"spark.master": _MASTER, **_SETTINGS}
         )
         return rows + measure_stores(spark, [name for name in STORES if name in cases], data, scale)
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from benchmarks.dml_rivals import Rival, delta_spark
 from benchmarks.harness import Row, agree, interleaved, middle
 from benchmarks.scales import Scale, once
-from benchmarks.streams import sink_work
+from benchmarks.streams import work as stream_work
 from slackwater.spark.enable import enable
 from tests.interop.install_delta_spark import HOW_TO_INSTALL, find
 
@@ -37,7 +37,7 @@ def measure_sinks(
     enable(spark)
     with ExitStack() as running:
         installation = find()
-        program = Path(sink_work.__file__)
+        program = Path(stream_work.__file__)
         rival = None if installation is None else running.enter_context(delta_spark(installation, settings, program))
         return [_measured(spark, name, data / "streams", scale, rival) for name in cases]
 
@@ -46,9 +46,9 @@ def _measured(spark: SparkSession, case: str, data: Path, scale: Scale, rival: R
     is_full, condition, mark = _CASES[case]
     rows = scale.micro_batch_rows if is_full else 1
     source = once(data / f"files-{rows}", partial(_make_files, scale.micro_batches, rows))
-    sides: dict[str, Callable[..., dict[str, Any]]] = {"ours": partial(sink_work.streamed, spark)}
+    sides: dict[str, Callable[..., dict[str, Any]]] = {"ours": partial(stream_work.streamed, spark)}
     if rival is not None:
-        sides["theirs"] = rival.ask
+        sides["theirs"] = partial(rival.ask, what="streamed")
     works = {name: partial(_run, work, source, data / name, condition) for name, work in sides.items()}
     found = interleaved(works, scale.change_repetitions, max(scale.change_warmups, 1))
     expected = rows * scale.micro_batches if is_full else 0

@@ -138,5 +138,5 @@ def test_the_rows_of_writing_through_spark_are_all_there_and_every_row_is_commit
 def test_every_case_has_a_name_on_the_command_line() -> None:
     spark_cases = pytest.importorskip("benchmarks.spark_cases")
     first = (spark_cases.READING, spark_cases.WRITING, spark_cases.DML)
-    rooms = (*first, spark_cases.SQL, spark_cases.LAYOUT, spark_cases.STORES)
+    rooms = (*first, spark_cases.SQL, spark_cases.LAYOUT, spark_cases.STORES, spark_cases.SINKS, spark_cases.SOURCES)
     assert tuple(name for room in rooms for name in room) == SPARK_CASES

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from benchmarks.scales import SMALL
-from benchmarks.streams import sinks
+from benchmarks.streams import sinks, sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,3 +27,15 @@ def test_streams_into_tables_are_measured(spark: SparkSession, tmp_path: Path, m
         ("stream-empty", ((0, SMALL.micro_batches),)),
     ]
     assert all(row.ours > 0 and row.note for row in rows)
+
+
+def test_streams_out_of_tables_are_measured(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "find", lambda: None)
+    rows = sources.measure_sources(spark, sources.SOURCES, tmp_path, SMALL, {})
+    answers = {row.case: row.answers for row in rows}
+    assert answers["stream-drain"] == (SMALL.rows,)
+    assert 0 < answers["stream-drain-narrow"][0] <= SMALL.rows
+    assert (answers["stream-first"], answers["stream-tables"]) == ((1,), (2 * SMALL.micro_batch_rows,))
+    assert all(row.ours > 0 for row in rows)
