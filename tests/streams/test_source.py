@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -376,3 +377,26 @@ def test_a_feed_has_inserts_deletes_and_change_files_and_needs_to_be_enabled() -
     plain.commit(["a"])
     with pytest.raises(ChangeFeedNotEnabled, match="not enabled in version 0"):
         plain.source(change_feed=True, starting_version=0).first()
+
+
+def test_a_type_that_was_widened_before_is_read_and_one_that_is_widened_now_stops_the_stream() -> None:
+    log = Log({"delta.enableTypeWidening": "true"})
+    log.alter({"id": "long", "n": "integer"})
+    log.commit(["a"])
+    narrow, start = log.snapshot, log.source().newest()
+    log.alter({"id": "long", "n": "long"})
+    log.commit(["b"])
+    assert [f for _, f in batches(log.source(starting_version=0))] == [["a", "b"]]
+    with pytest.raises(UnsupportedFeature, match="another schema"):
+        log.source(narrow).latest(start, *NO_LIMITS)
+
+
+def test_a_table_that_asks_for_what_is_not_known_stops_the_stream() -> None:
+    log = Log()
+    log.commit(["a"])
+    source = log.source()
+    end = source.newest()
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["new"], "writerFeatures": ["new"]}
+    log.snapshot.store.put_if_absent(commit_path(2), orjson.dumps({"protocol": protocol}))
+    with pytest.raises(UnsupportedFeature, match="new"):
+        source.latest(end, *NO_LIMITS)

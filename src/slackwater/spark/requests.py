@@ -22,6 +22,7 @@ class Request:
         self.is_delta: bool | None = None
         self.options: dict[str, Any] = {}
         self.schema: Any = None
+        self.source_name: str | None = None
         self.mode = "error"
         self.partition_by: list[str] = []
         self.cluster_by: list[str] = []
@@ -44,7 +45,15 @@ def session_of(reader: Any) -> Any:
 
 def remember_requests(kind: type) -> None:
     """Let readers or writers of this kind remember what they are asked for, until it is carried out."""
-    for name, handler in (("format", _format), ("option", _option), ("options", _options), ("schema", _schema)):
+    handlers: dict[str, Callable[..., Any]] = {
+        "format": _format,
+        "option": _option,
+        "options": _options,
+        "schema": _schema,
+        "name": _name,
+    }
+    for name, handler in handlers.items():
+        # Releases of PySpark differ in what there is.
         if hasattr(kind, name):
             wrap(kind, name, handler)
 
@@ -91,6 +100,11 @@ def _options(original: Callable[..., Any], self: Any, **options: Any) -> Any:
 def _schema(original: Callable[..., Any], self: Any, schema: Any) -> Any:
     request_of(self).schema = schema
     return original(schema)
+
+
+def _name(original: Callable[..., Any], self: Any, source_name: str) -> Any:
+    request_of(self).source_name = source_name
+    return original(source_name)
 
 
 def require_no_schema(schema: Any) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME
-from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
+from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
+from slackwater.protocol.schema.type_widening import can_change_in_place, is_type_widening
 
 _ADVICE = (
     "start the query again, which then reads with the new schema; where that does not help, the change is one that "
@@ -65,14 +66,8 @@ def _renamed_or_dropped(older: StructType, newer: StructType, path: str = "") ->
 def _reads(files: StructType, read: StructType) -> bool:
     """Whether rows with the schema `files` are read in full, and rightly, with `read`."""
     known = {column.name.lower(): column for column in read}
-    return all(_reads_column(column, known.get(column.name.lower())) for column in files)
-
-
-def _reads_column(file: StructField, read: StructField | None) -> bool:
-    if read is None:
-        return False
-    # What may be null in the files must be allowed to be in the stream.
-    return (read.nullable or not file.nullable) and _reads_type(file.type, read.type)
+    columns = [(column, known.get(column.name.lower())) for column in files]
+    return all(found is not None and _reads_type(column.type, found.type) for column, found in columns)
 
 
 def _reads_type(file: DataType, read: DataType) -> bool:
@@ -82,4 +77,4 @@ def _reads_type(file: DataType, read: DataType) -> bool:
         return _reads_type(file.element_type, read.element_type)
     if isinstance(file, MapType) and isinstance(read, MapType):
         return _reads_type(file.key_type, read.key_type) and _reads_type(file.value_type, read.value_type)
-    return file == read
+    return file == read or can_change_in_place(file, read) or is_type_widening(file, read)

@@ -17,8 +17,9 @@ from slackwater.errors import CorruptTable, VersionNotFound
 from slackwater.log.history import CommitHistory
 from slackwater.log.segment import LogListing
 from slackwater.log.table import Table
-from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.features.table_features import validate_readable
 from slackwater.scan.file_changes import FileChange, require_feed
 from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.offsets import BASE_INDEX, SourceOffset
@@ -156,6 +157,9 @@ class TableSource:
             if index < len(initial) - 1:
                 return at if index == at.index else replace(at, index=index)
             at = SourceOffset(at.table_id, at.version + 1)
+        else:
+            # What the stream began with may be many files, and does not come again.
+            self._snapshots.clear()
         listing, newest = self._look(at.version)
         for version in range(at.version, newest + 1):
             self._require_kept(listing, version)
@@ -168,7 +172,7 @@ class TableSource:
         return at
 
     def _newest(self) -> int:
-        return self._look(0)[1] if self._last is None else self._last
+        return self._look(self._version)[1] if self._last is None else self._last
 
     def _look(self, version: int) -> tuple[LogListing, int]:
         """The log from `version` on, the next that the stream needs, and the newest version that counts."""
@@ -244,6 +248,8 @@ class TableSource:
 
     def _require_fit(self, actions: list[dict[str, Any]], version: int, where: str) -> None:
         for action in actions:
+            if action.get("protocol") is not None:
+                validate_readable(Protocol.from_json(action["protocol"], where), where)
             if action.get("metaData") is None:
                 continue
             metadata = Metadata.from_json(action["metaData"], where)

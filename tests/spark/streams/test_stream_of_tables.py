@@ -267,3 +267,17 @@ def test_what_is_no_table_is_refused_before_a_query_starts(spark: SparkSession, 
         spark.readStream.format("delta").schema("id BIGINT").load(str(tmp_path))
     with pytest.raises(InvalidArgument, match="name the path"):
         spark.readStream.format("delta").load()
+
+
+@pytest.mark.classic
+def test_a_source_keeps_the_name_that_it_was_given(
+    spark: SparkSession, conf: Callable[[str, str], None], path: str, tmp_path: Path
+) -> None:
+    if not hasattr(spark.readStream, "name"):
+        pytest.skip("this release of PySpark has no names of sources")
+    conf("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
+    conf("spark.sql.streaming.offsetLog.formatVersion", "2")
+    spark.range(2).write.format("delta").save(path)
+    stream = spark.readStream.name("clicks").format("delta").load(path)
+    finished(writer(stream, tmp_path / "c").start(str(tmp_path / "out")))
+    assert "clicks" in (tmp_path / "c" / "offsets" / "0").read_text(encoding="utf-8")

@@ -68,7 +68,7 @@ def _load(
     require_no_schema(schema if schema is not None else request.schema)
     given = {**request.options, **options}
     spark = session_of(self)
-    return stream_of(spark, table_at(spark, given_path(path, given), Options(given)), given)
+    return stream_of(spark, table_at(spark, given_path(path, given), Options(given)), given, request.source_name)
 
 
 def _table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # noqa: N803  (the name PySpark has)
@@ -77,11 +77,16 @@ def _table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # n
     named = named_table(spark, parts) if parts else None
     if named is None:
         return original(tableName)
-    return stream_of(spark, named.table._table, request_of(self).options)
+    request = request_of(self)
+    return stream_of(spark, named.table._table, request.options, request.source_name)
 
 
-def stream_of(spark: SparkSession, table: Table, options: Mapping[str, Any] | None = None) -> DataFrame:
+def stream_of(
+    spark: SparkSession, table: Table, options: Mapping[str, Any] | None = None, name: str | None = None
+) -> DataFrame:
     """The stream of `table` as a frame: its rows now, and those that are appended from then on, or its change feed.
+
+    `name`: that of the source in checkpoints, as `readStream.name` gives it.
 
     Options (any case, names and defaults of delta-spark): `startingVersion` (a version, or `latest`) or
     `startingTimestamp`, inclusive, for a stream without a checkpoint; `maxFilesPerTrigger` (1000),
@@ -105,7 +110,7 @@ def stream_of(spark: SparkSession, table: Table, options: Mapping[str, Any] | No
             raise InvalidArgument("row ids cannot be read from a change feed")
         require_feed(snapshot.configuration, snapshot.version, table.root_url)
     require_stream_workers(spark, table.store)
-    return narrowing_frame(StreamScan(spark, snapshot, scan_options, stream=stream))
+    return narrowing_frame(StreamScan(spark, snapshot, scan_options, stream=stream, source_name=name))
 
 
 def _require_supported(given: Options, table: Table) -> None:

@@ -39,6 +39,7 @@ class StreamScan(TableScan):
 
     stream: StreamOptions = field(default_factory=StreamOptions)
     predicate_of_files: Predicate | None = None
+    source_name: str | None = None
 
     @property
     def by_arrow(self) -> bool:
@@ -121,7 +122,8 @@ class _StreamRows:
             scan.zone,
             default_parallelism(scan.spark),
         )
-        frame = scan.spark.readStream.format(register_stream(scan.spark, read)).schema(schema).load()
+        reader = scan.spark.readStream.format(register_stream(scan.spark, read)).schema(schema)
+        frame = (reader if scan.source_name is None else reader.name(scan.source_name)).load()
         values = {name: F.col(key) for name, key in keys.items()} | {name: F.col(name) for name in asked.constants}
         return RowsFound(frame, {}, values)
 
