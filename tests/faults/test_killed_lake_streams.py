@@ -72,7 +72,7 @@ def _goes_on(spark: SparkSession, places: tuple[str, str, str]) -> None:
         start(spark, source, checkpoint, lake).awaitTermination()
 
 
-@pytest.mark.parametrize(("point", "landed"), zip(POINTS, (1, 1, 2), strict=True))
+@pytest.mark.parametrize(("point", "landed"), list(zip(POINTS, (1, 1, 2), strict=True)))
 def test_a_killed_batch_is_in_both_tables_or_in_none(
     spark: SparkSession, places: tuple[str, str, str], point: str, landed: int
 ) -> None:

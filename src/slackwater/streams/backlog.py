@@ -73,7 +73,7 @@ def _left(snapshot: Snapshot, offset: SourceOffset) -> Iterator[tuple[int, Versi
 
 def _initial(snapshot: Snapshot, version: int) -> VersionFiles | None:
     try:
-        return snapshot_files(Snapshot.open(snapshot.table, version), _ALL)
+        return snapshot_files(Snapshot.open(snapshot.table, version), _ALL, ["size"])
     except VersionNotFound:
         return None
 

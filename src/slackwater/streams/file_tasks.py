@@ -1,16 +1,38 @@
-"""Files of a micro-batch as tasks: ranges of bytes of files that are read one after another.
+"""Files of a micro-batch as tasks: ranges of bytes of files that are read one after another, and the rows of each.
 
-Source: Spark's FilePartition (`spark.sql.files.maxPartitionBytes`, `openCostInBytes`).
+It travels to executors, so it needs little of this package.
+Source: delta-protocol.md "Add CDC File"; Spark's FilePartition (`spark.sql.files.maxPartitionBytes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from slackwater.data_files.reading import Split
+import pyarrow as pa
+
+from slackwater.data_files.reading import RowsWanted, Split, read_splits
+from slackwater.storage.store import ObjectStore
 
 _MOST_BYTES, _OPEN_COST_BYTES = 128 * 1024**2, 4 * 1024**2
+
+
+@dataclass(frozen=True)
+class StreamTask:
+    """What one task of a micro-batch reads. `says_change`: the files say themselves what happened to each row."""
+
+    splits: Sequence[Split]
+    says_change: bool = False
+
+
+def read_task(store: ObjectStore, wanted: RowsWanted, task: StreamTask) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, in the columns of `wanted.schema`. Raises as `read_splits`."""
+    if task.says_change:
+        # The first constant is a column of these files, in the same place.
+        kind = wanted.constants.field(0)
+        constants = pa.schema(list(wanted.constants)[1:])
+        wanted = replace(wanted, columns=wanted.columns.append(kind), constants=constants)
+    return read_splits(store, task.splits, wanted)
 
 
 def tasks_of(files: Sequence[Split], width: int) -> list[list[Split]]:

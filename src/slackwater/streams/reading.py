@@ -1,19 +1,19 @@
-"""From the files of a micro-batch to tasks, and from a task to rows.
+"""From the files of a micro-batch to tasks.
 
 Source: delta-protocol.md "Partition Value Serialization", "Deletion Vectors", "Add CDC File".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.data_files.reading import RowsWanted, Split, read_splits
-from slackwater.log.file_actions import STRING_MAP
+from slackwater.data_files.reading import RowsWanted, Split
+from slackwater.log.file_actions import ADD_SCHEMA, STRING_MAP
 from slackwater.log.table import Table
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.partition_values import parse_partition_column
@@ -24,8 +24,7 @@ from slackwater.scan.file_changes import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_V
 from slackwater.scan.scan import plan
 from slackwater.scan.snapshot import physical_paths
 from slackwater.storage.gate import file_places
-from slackwater.storage.store import ObjectStore
-from slackwater.streams.file_tasks import tasks_of
+from slackwater.streams.file_tasks import StreamTask, tasks_of
 from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.options import StreamOptions
 from slackwater.streams.source import BatchFiles, TableSource
@@ -53,15 +52,11 @@ class StreamRead:
 
     def source(self) -> TableSource:
         """The table, as a running stream asks it."""
-        return TableSource(self.table, self.configuration, self.version, self.options)
-
-
-@dataclass(frozen=True)
-class StreamTask:
-    """What one task of a micro-batch reads. `says_change`: the files say themselves what happened to each row."""
-
-    splits: Sequence[Split]
-    says_change: bool = False
+        tracking = [name for name in self.constants.values() if name in ADD_SCHEMA.names]
+        columns = ["path", "partitionValues", "size", "deletionVector", *tracking]
+        if self.predicate is not None:
+            columns.append("stats")
+        return TableSource(self.table, self.configuration, self.version, self.options, columns)
 
 
 def plan_tasks(read: StreamRead, source: TableSource, start: SourceOffset, end: SourceOffset) -> list[StreamTask]:
@@ -78,16 +73,6 @@ def plan_tasks(read: StreamRead, source: TableSource, start: SourceOffset, end: 
             recorded += _changed(read, batch, batch.changes)
     tasks = [StreamTask(splits) for splits in tasks_of(plain, read.width)]
     return tasks + [StreamTask(splits, says_change=True) for splits in tasks_of(recorded, read.width)]
-
-
-def read_task(store: ObjectStore, wanted: RowsWanted, task: StreamTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, in the columns of `wanted.schema`. Raises as `read_splits`."""
-    if task.says_change:
-        # The first constant is a column of these files, in the same place.
-        kind = wanted.constants.field(0)
-        constants = pa.schema(list(wanted.constants)[1:])
-        wanted = replace(wanted, columns=wanted.columns.append(kind), constants=constants)
-    return read_splits(store, task.splits, wanted)
 
 
 def _added(read: StreamRead, batch: BatchFiles, files: pa.Table) -> list[Split]:

@@ -6,6 +6,7 @@ Source: delta-spark's DeltaSource, whose offsets and rules these are.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.errors import CorruptTable, VersionNotFound
+from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.history import CommitHistory
 from slackwater.log.segment import LogListing
 from slackwater.log.table import Table
@@ -43,14 +45,23 @@ class BatchFiles:
 class TableSource:
     """What a running stream asks of the table that it reads. Not safe for threads.
 
-    `configuration`, of `version`, is what its rows are read with; commits that do not fit it are refused.
+    `configuration`, of `version`, is what its rows are read with; commits that do not fit it are refused. `columns` of
+    ADD_SCHEMA are what is needed of files.
     """
 
-    def __init__(self, table: Table, configuration: TableConfiguration, version: int, options: StreamOptions) -> None:
+    def __init__(
+        self,
+        table: Table,
+        configuration: TableConfiguration,
+        version: int,
+        options: StreamOptions,
+        columns: Sequence[str] = tuple(ADD_SCHEMA.names),
+    ) -> None:
         self._table = table
         self._configuration = configuration
         self._version = version
         self._options = options
+        self._columns = columns
         self._last: int | None = None
         self._first: SourceOffset | None = None
         self._issued: set[SourceOffset] = set()
@@ -213,7 +224,7 @@ class TableSource:
             if self._options.change_feed:
                 self._times[version] = snapshot.timestamp_ms
             self._snapshots.clear()
-            self._snapshots[version] = snapshot_files(snapshot, self._options)
+            self._snapshots[version] = snapshot_files(snapshot, self._options, self._columns)
         return self._snapshots[version]
 
     def _commit(self, version: int, listing: LogListing) -> VersionFiles | None:
@@ -278,8 +289,7 @@ class TableSource:
         time = self._times.get(found.version, 0)
         if found.files is None:
             return BatchFiles(found.version, None, tuple(found.changes[at] for at in chosen.tolist()), time)
-        files = found.files.take(pa.array(chosen, pa.int64()))
-        return BatchFiles(found.version, files, (), time if is_initial else 0)
+        return BatchFiles(found.version, found.rows(chosen), (), time if is_initial else 0)
 
 
 @dataclass

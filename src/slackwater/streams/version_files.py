@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,10 @@ from slackwater.streams.options import StreamOptions
 
 @dataclass(frozen=True)
 class VersionFiles:
-    """Files by their indexes: rows of `files`, as ADD_SCHEMA has them, or `changes` of a change feed.
+    """Files by their indexes: rows of `files`, with columns of ADD_SCHEMA, or `changes` of a change feed.
 
     `sizes` in bytes, one a file; `counts` says which are read at all. `whole`: they go together, or not at all.
+    `order`: the rows of `files` by index, where that is not their own order.
     """
 
     version: int
@@ -35,16 +36,43 @@ class VersionFiles:
     files: pa.Table | None = None
     changes: Sequence[FileChange] = ()
     whole: bool = False
+    order: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
 
+    def rows(self, indexes: npt.NDArray[np.int64]) -> pa.Table:
+        """The rows of `files` with these indexes."""
+        files = ADD_SCHEMA.empty_table() if self.files is None else self.files
+        return files.take(pa.array(indexes if self.order is None else self.order[indexes], pa.int64()))
 
-def snapshot_files(snapshot: LogSnapshot, options: StreamOptions) -> VersionFiles:
-    """All files of a version, the oldest first: what a stream begins with. O(live files) in memory."""
-    files = snapshot.live_files()
-    files = files.take(pc.sort_indices(files, sort_keys=[("modificationTime", "ascending"), ("path", "ascending")]))
-    return _of_files(snapshot.version, files, options)
+
+def snapshot_files(snapshot: LogSnapshot, options: StreamOptions, columns: Sequence[str]) -> VersionFiles:
+    """All files of a version, the oldest first: what a stream begins with. O(live files) in memory.
+
+    They have `columns` of ADD_SCHEMA, and those that order them.
+    """
+    files = snapshot.live_files(list(dict.fromkeys([*columns, "path", "size", "modificationTime"])))
+    order = _oldest_first(files)
+    found = _of_files(snapshot.version, files, options)
+    return replace(found, sizes=found.sizes[order], counts=found.counts[order], order=order)
+
+
+def _oldest_first(files: pa.Table) -> npt.NDArray[np.int64]:
+    """The rows by modification time, those of one time by path."""
+    times = files["modificationTime"].to_numpy()
+    order = np.argsort(times, kind="stable")
+    same = times[order][1:] == times[order][:-1]
+    tied = np.zeros(len(order), bool)
+    tied[1:] |= same
+    tied[:-1] |= same
+    rows = order[tied]
+    if len(rows):
+        # To sort texts takes longer than all the rest.
+        both = pa.table({"time": times[rows], "path": files["path"].take(pa.array(rows))})
+        by_both = pc.sort_indices(both, sort_keys=[("time", "ascending"), ("path", "ascending")])
+        order[tied] = rows[by_both.to_numpy()]
+    return order
 
 
 def appended_files(

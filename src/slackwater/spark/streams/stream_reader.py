@@ -14,10 +14,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from slackwater.data_files.reading import RowsWanted
-from slackwater.storage.store import ObjectStore
+from slackwater.spark.streams.task_reader import TaskReader
 from slackwater.streams.offsets import SourceOffset
-from slackwater.streams.reading import StreamRead, StreamTask, plan_tasks, read_task
+from slackwater.streams.reading import StreamRead, plan_tasks
 from slackwater.streams.source import TableSource
 
 try:
@@ -34,28 +33,16 @@ else:
     _HAS_LIMITS = True
 
 
-class _Rows:
-    """Reads the tasks of a stream, in executors: of the stream no more than that travels there."""
-
-    def __init__(self, store: ObjectStore, wanted: RowsWanted) -> None:
-        self._store = store
-        self._wanted = wanted
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        task: StreamTask = pickle.loads(partition.value)  # noqa: S301  (this process's own)
-        return read_task(self._store, self._wanted, task)
-
-
 class _Planning(DataSourceStreamReader):
     """Offsets and tasks of one stream."""
 
     def __init__(self, rows: bytes, plan: bytes) -> None:
         self._plan = plan
-        store, wanted = pickle.loads(rows)  # noqa: S301  (the session's own)
-        self._rows = _Rows(store, wanted)
+        self._rows = rows
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_rows": self._rows}
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For executors, which only read."""
+        return TaskReader, (self._rows,)
 
     @cached_property
     def _read(self) -> StreamRead:
@@ -74,7 +61,7 @@ class _Planning(DataSourceStreamReader):
         return [InputPartition(pickle.dumps(task)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._rows.read(partition)
+        return TaskReader(self._rows).read(partition)
 
 
 class _Unlimited(_Planning):

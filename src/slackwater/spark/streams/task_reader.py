@@ -1,0 +1,24 @@
+"""What of a stream travels to executors: how the rows of its tasks are read, and nothing that plans them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.streams.file_tasks import StreamTask, read_task
+
+
+class TaskReader:
+    """Reads the tasks of a stream; `rows` is its store and its RowsWanted, pickled."""
+
+    def __init__(self, rows: bytes) -> None:
+        self._rows = rows
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of an InputPartition of PySpark, whose value is a StreamTask, pickled."""
+        store, wanted = pickle.loads(self._rows)  # noqa: S301  (the session's own)
+        task: StreamTask = pickle.loads(partition.value)  # noqa: S301  (the session's own)
+        return read_task(store, wanted, task)
