@@ -24,7 +24,7 @@ from slackwater.spark.lake.transaction import LakeTransaction
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.options import Options
 from slackwater.spark.streams.keyed_changes import KeyedChanges
-from slackwater.spark.streams.sink import query_id
+from slackwater.spark.streams.sink import ask_for_every_row, query_id
 
 _log = logging.getLogger(__name__)
 _CHECKPOINT = "checkpointLocation"
@@ -147,21 +147,25 @@ class _Batches:
         several = len(self.tables) > 1
         batch = frame.persist() if several else frame
         try:
-            done = self._committed(batch, batch_id, app_id)
+            transaction = self._committed(batch, batch_id, app_id)
         finally:
             if several:
                 batch.unpersist()
-        if not done:
-            _log.info(
-                "%s: batch %d of query %s is in the tables already, it was skipped",
-                ", ".join(self.tables),
-                batch_id,
-                app_id,
-            )
+        if transaction is None:
+            _log.info("%s: batch %d of query %s is in the tables already, it was skipped", self, batch_id, app_id)
+            ask_for_every_row(frame)
+        else:
+            told = transaction.commit_timestamp.isoformat()
+            _log.info("%s: batch %d of query %s is in the tables as of %s", self, batch_id, app_id, told)
 
-    def _committed(self, batch: DataFrame, batch_id: int, app_id: str) -> bool:
-        def work(transaction: LakeTransaction) -> bool:
-            return self._apply(transaction, batch, batch_id, app_id)
+    def __str__(self) -> str:
+        return ", ".join(self.tables)
+
+    def _committed(self, batch: DataFrame, batch_id: int, app_id: str) -> LakeTransaction | None:
+        """The transaction that the batch became; None where it was one before."""
+
+        def work(transaction: LakeTransaction) -> LakeTransaction | None:
+            return transaction if self._apply(transaction, batch, batch_id, app_id) else None
 
         spark = batch.sparkSession
         try:

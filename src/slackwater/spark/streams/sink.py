@@ -79,8 +79,7 @@ class StreamSink:
                 batch_id,
                 self._query_id,
             )
-            # Spark wants every row of a batch asked for: a state that it keeps is committed on the way.
-            frame.write.format("noop").mode("overwrite").save()
+            ask_for_every_row(frame)
         elif _log.isEnabledFor(logging.INFO):
             _log.info(
                 "%s: batch %d of query %s is version %d, %s rows, %d ms",
@@ -91,6 +90,11 @@ class StreamSink:
                 _written_rows(result),
                 (time.monotonic() - began_s) * 1000,
             )
+
+
+def ask_for_every_row(frame: DataFrame) -> None:
+    """Read a batch that is skipped: a state that Spark keeps of a query is committed on the way."""
+    frame.write.format("noop").mode("overwrite").save()
 
 
 def _written_rows(result: CommitResult) -> str:
