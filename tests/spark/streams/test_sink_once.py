@@ -6,6 +6,7 @@ import logging
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from pyspark.sql import SparkSession
 from slackwater import DeltaTable, Snapshot
 from slackwater.log.table import Table
 from slackwater.spark.session.modes import is_connect
-from slackwater.spark.streams.sink import SinkRequest, travelling
+from slackwater.spark.streams.sink import SinkRequest, StreamSink
+from slackwater.spark.streams.travelling import travelling
 from tests.spark.streams.queries import batches, drop, failure, files, finished, writer
 from tests.spark.written import data_files, read, rows, save
 
@@ -141,7 +143,7 @@ def test_a_table_that_is_made_anew_while_the_query_runs_is_written_from_its_star
 
 def test_a_server_without_slackwater_says_so(tmp_path: Path) -> None:
     request = SinkRequest("append", {}, str(tmp_path / "check"))
-    content = cloudpickle.dumps(travelling(Table.at(tmp_path / "t"), request))
+    content = cloudpickle.dumps(travelling(partial(StreamSink, table=Table.at(tmp_path / "t"), request=request)))
     # As in a Python that has PySpark, and not this package.
     program = "import pickle, sys; sys.modules['slackwater'] = None; pickle.loads(sys.stdin.buffer.read())(None, 0)"
     done = subprocess.run([sys.executable, "-c", program], input=content, capture_output=True, check=False)

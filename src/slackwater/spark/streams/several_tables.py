@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark import cloudpickle
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import ConcurrentTransactionException, InvalidArgument
 from slackwater.lake.rerun import RETRIES
@@ -25,6 +23,7 @@ from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.options import Options
 from slackwater.spark.streams.keyed_changes import KeyedChanges
 from slackwater.spark.streams.sink import ask_for_every_row, query_id
+from slackwater.spark.streams.travelling import travelling
 
 _log = logging.getLogger(__name__)
 _CHECKPOINT = "checkpointLocation"
@@ -126,7 +125,7 @@ class LakeStreamWriter:
         if self.triggers:
             plain = plain.trigger(**self.triggers)
         connect = is_connect(self.frame.sparkSession)
-        return plain.foreachBatch(_travelling(batches) if connect else batches.write).start()
+        return plain.foreachBatch(travelling(batches.on) if connect else batches.write).start()
 
 
 @dataclass(frozen=True)
@@ -138,6 +137,10 @@ class _Batches:
     checkpoint: str
     options: Mapping[str, Any]
     output_mode: str
+
+    def on(self, spark: SparkSession) -> _Batches:  # noqa: ARG002  (the lake is opened where this arrives)
+        """The same in another process."""
+        return self
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Commit a batch to all tables, unless they have it already."""
@@ -214,32 +217,3 @@ def _takes_transaction(name: str, function: Any) -> bool:
             f"{len(wanted)} arguments"
         )
     return len(wanted) == 2
-
-
-def _travelling(batches: _Batches) -> Callable[[DataFrame, int], None]:
-    """What writes the batches of a query of Connect: it runs in a Python of the server, and travels there by value."""
-    told: bytes = cloudpickle.dumps(batches)  # type: ignore[no-untyped-call]
-
-    # Nothing of this package may be named outside of it.
-    def write_batch(frame: Any, batch_id: int) -> None:
-        from importlib import import_module
-        from importlib.util import find_spec
-
-        if find_spec("slackwater") is None:
-            raise RuntimeError(
-                "the batches of a stream through Spark Connect are written in a Python of the server, and Slackwater "
-                "is not installed there: install it beside the server's PySpark (pip install slackwater)"
-            )
-        import_module("slackwater.spark.streams.several_tables").write_told(frame, batch_id, told)
-
-    return write_batch
-
-
-_told: dict[bytes, _Batches] = {}
-
-
-def write_told(frame: DataFrame, batch_id: int, told: bytes) -> None:
-    """Write a batch as `_travelling` was told; the lake stays open for the batches that follow in this process."""
-    if told not in _told:
-        _told[told] = pickle.loads(told)  # noqa: S301  (of the client whose query it is)
-    _told[told].write(frame, batch_id)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,34 +118,3 @@ def query_id(spark: SparkSession, checkpoint: str) -> str:
     reader = spark.read.format("text").option("wholetext", "true")
     (row,) = reader.load(escaped_path(checkpoint.rstrip("/") + "/metadata")).collect()
     return str(json.loads(row[0])["id"])
-
-
-def travelling(table: Table, request: SinkRequest) -> Callable[[DataFrame, int], None]:
-    """What writes the batches of a query of Connect: it runs in a Python of the server, and travels there by value."""
-    told = pickle.dumps((table, request))
-
-    # Nothing of this package may be named outside of it.
-    def write_batch(frame: Any, batch_id: int) -> None:
-        from importlib import import_module
-        from importlib.util import find_spec
-
-        if find_spec("slackwater") is None:
-            raise RuntimeError(
-                "the batches of a stream through Spark Connect are written in a Python of the server, and Slackwater "
-                "is not installed there: install it beside the server's PySpark (pip install slackwater)"
-            )
-        import_module("slackwater.spark.streams.sink").write_told(frame, batch_id, told)
-
-    return write_batch
-
-
-_sinks: dict[bytes, StreamSink] = {}
-
-
-def write_told(frame: DataFrame, batch_id: int, told: bytes) -> None:
-    """Write a batch as `travelling` was told; the sink stays for the batches that follow in this process."""
-    sink = _sinks.get(told)
-    if sink is None:
-        table, request = pickle.loads(told)  # noqa: S301  (the session's own)
-        sink = _sinks[told] = StreamSink(frame.sparkSession, table, request)
-    sink.write(frame, batch_id)

@@ -27,7 +27,8 @@ from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.sessions import answers_for, is_delta_by_default
 from slackwater.spark.session.stores import table_at
-from slackwater.spark.streams.sink import SinkRequest, StreamSink, travelling
+from slackwater.spark.streams.sink import SinkRequest, StreamSink
+from slackwater.spark.streams.travelling import travelling
 from slackwater.spark.table.builder import created_if_missing
 from slackwater.spark.write.options import WriteOptions
 
@@ -219,7 +220,8 @@ def _started(request: _Request, target: Callable[[WriteOptions], Table]) -> Any:
         plain = plain.queryName(request.query_name)
     if request.trigger:
         plain = plain.trigger(**request.trigger)
-    function = travelling(table, asked) if is_connect(spark) else sink.write
+    made = functools.partial(StreamSink, table=table, request=asked)
+    function = travelling(made) if is_connect(spark) else sink.write
     return plain.foreachBatch(function).start()
 
 
