@@ -12,7 +12,7 @@ from typing import Any
 
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.log.owned_log import read_commits
-from slackwater.log.segment import LogListing
+from slackwater.log.segment import CommitFile, LogListing
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.commit_timestamps import (
     has_in_commit_timestamp,
@@ -171,13 +171,7 @@ class CommitHistory:
         """The actions of the commit `version`. Raises VersionNotFound where it is not in the log, CorruptLog."""
         if version not in self._commits:
             raise VersionNotFound(f"{self._store.root_url}: the commit of version {version} is not in the log")
-        where = f"{self._store.root_url}/{self._commits[version].path}"
-        try:
-            return parse_commit(read_commits(self._store, [self._commits[version]])[0], where)
-        except ObjectNotFound as error:
-            raise VersionNotFound(
-                f"{self._store.root_url}: the commit of version {version} was cleaned up while the log was being read"
-            ) from error
+        return commit_actions(self._store, self._commits[version])
 
     def _commit_info(self, version: int) -> Mapping[str, Any]:
         for action in self.actions(version):
@@ -185,6 +179,16 @@ class CommitHistory:
                 info: Mapping[str, Any] = action["commitInfo"]
                 return info
         return {}
+
+
+def commit_actions(store: ObjectStore, commit: CommitFile) -> list[dict[str, Any]]:
+    """The actions of a commit that was listed. Raises VersionNotFound where it is not there any more, CorruptLog."""
+    try:
+        return parse_commit(read_commits(store, [commit])[0], f"{store.root_url}/{commit.path}")
+    except ObjectNotFound as error:
+        raise VersionNotFound(
+            f"{store.root_url}: the commit of version {commit.version} was cleaned up while the log was being read"
+        ) from error
 
 
 def after_last_commit_allowed(allowed: bool, strict: bool | None) -> bool:

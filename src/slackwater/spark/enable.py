@@ -22,10 +22,11 @@ from slackwater.spark.read.load import load
 from slackwater.spark.requests import (
     Request,
     given_path,
+    is_extended,
     remember_requests,
     request_of,
-    require_no_schema,
     session_of,
+    table_to_load,
     wants_delta,
     wrap,
 )
@@ -43,7 +44,6 @@ from slackwater.spark.streams.reader import extend_stream_reader
 from slackwater.spark.streams.writer import extend_stream_writer
 from slackwater.spark.write.save import save
 
-_EXTENDED = "_slackwater_extended"
 _ATTENDED = "_slackwater_attended"
 _extending = threading.RLock()
 
@@ -124,9 +124,8 @@ def _extend_connect() -> None:
 
 def _extend_sessions(session: Any, catalog: type) -> None:
     """Attend to the sessions that `session` makes, and answer for tables that are named by their path."""
-    if session.__dict__.get(_EXTENDED):
+    if is_extended(session):
         return
-    setattr(session, _EXTENDED, True)
     for kind, names in ((session.Builder, ("getOrCreate", "create")), (session, ("newSession", "cloneSession"))):
         for name in names:
             # Releases of PySpark differ in what there is.
@@ -204,10 +203,9 @@ def _table_exists(
 
 
 def _extend(reader: type, writer: type, writer_by_name: type) -> None:
-    if reader.__dict__.get(_EXTENDED):
+    if is_extended(reader):
         return
     extend_writer(writer_by_name, wrap)
-    setattr(reader, _EXTENDED, True)
     for kind in (reader, writer):
         remember_requests(kind)
     wrap(reader, "load", _load)
@@ -248,12 +246,8 @@ def _load(
     schema: Any = None,
     **options: Any,
 ) -> Any:
-    request = request_of(self)
-    if not wants_delta(self, format):
-        return original(path, format, schema, **options)
-    require_no_schema(schema if schema is not None else request.schema)
-    given = {**request.options, **options}
-    return load(session_of(self), given_path(path, given), given)
+    asked = table_to_load(self, path, format, schema, options)
+    return original(path, format, schema, **options) if asked is None else load(session_of(self), *asked)
 
 
 def _save(

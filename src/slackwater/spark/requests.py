@@ -13,6 +13,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.spark.session.sessions import answers_for, is_delta_by_default
 
 _REQUEST = "_slackwater_request"
+_EXTENDED = "_slackwater_extended"
 
 
 class Request:
@@ -41,6 +42,13 @@ def session_of(reader: Any) -> Any:
     """The session of a reader or writer."""
     # A reader of Connect calls its session the client.
     return reader.__dict__.get("_spark") or reader.__dict__.get("_client")
+
+
+def is_extended(kind: type) -> bool:
+    """Whether a class of PySpark was extended before; from now on it counts as such."""
+    before = _EXTENDED in kind.__dict__
+    setattr(kind, _EXTENDED, True)
+    return before
 
 
 def remember_requests(kind: type) -> None:
@@ -107,13 +115,23 @@ def _name(original: Callable[..., Any], self: Any, source_name: str) -> Any:
     return original(source_name)
 
 
-def require_no_schema(schema: Any) -> None:
-    """Raise InvalidArgument where a schema was given for reading a table."""
-    if schema is not None:
+def table_to_load(
+    self: Any, path: Any, named: Any, schema: Any, options: dict[str, Any]
+) -> tuple[str, dict[str, Any]] | None:
+    """The path and the options of the table that `load` asks a reader for; None where it is not answered for here.
+
+    Raises InvalidArgument for a schema, and without a path.
+    """
+    if not wants_delta(self, named):
+        return None
+    request = request_of(self)
+    if schema is not None or request.schema is not None:
         raise InvalidArgument(
             "a Delta table has a schema of its own: leave out the one given to the reader",
             error_class="DELTA_UNSUPPORTED_SCHEMA_DURING_READ",
         )
+    given = {**request.options, **options}
+    return given_path(path, given), given
 
 
 def given_path(path: Any, options: dict[str, Any]) -> str:

@@ -35,11 +35,6 @@ class SourceOffset:
     is_initial: bool = False
     started: int | None = None
 
-    @property
-    def place(self) -> tuple[int, bool, int]:
-        """What orders the offsets of one stream."""
-        return self.version, not self.is_initial, self.index
-
     def to_json(self) -> dict[str, Any]:
         """The offset as a checkpoint holds it."""
         node: dict[str, Any] = {

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from slackwater.errors import CorruptTable, VersionNotFound
 from slackwater.log.file_actions import ADD_SCHEMA
-from slackwater.log.history import CommitHistory
+from slackwater.log.history import commit_actions
 from slackwater.log.segment import LogListing
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata, Protocol
@@ -65,7 +65,7 @@ class TableSource:
         self._last: int | None = None
         self._first: SourceOffset | None = None
         self._issued: set[SourceOffset] = set()
-        self._snapshots: OrderedDict[int, VersionFiles] = OrderedDict()
+        self._began_with: VersionFiles | None = None
         self._commits: OrderedDict[int, VersionFiles] = OrderedDict()
         self._times: dict[int, int] = {}
         self._table.find_owner(configuration)
@@ -170,7 +170,7 @@ class TableSource:
             at = SourceOffset(at.table_id, at.version + 1)
         else:
             # What the stream began with may be many files, and does not come again.
-            self._snapshots.clear()
+            self._began_with = None
         listing, newest = self._look(at.version)
         for version in range(at.version, newest + 1):
             self._require_kept(listing, version)
@@ -217,15 +217,14 @@ class TableSource:
         )
 
     def _initial(self, version: int) -> VersionFiles:
-        if version not in self._snapshots:
+        if self._began_with is None or self._began_with.version != version:
             snapshot = Snapshot.open(self._table, version)
             self._require_id(snapshot.metadata.id)
             require_readable(self._configuration, self._version, snapshot.configuration, version, self._table.root_url)
             if self._options.change_feed:
                 self._times[version] = snapshot.timestamp_ms
-            self._snapshots.clear()
-            self._snapshots[version] = snapshot_files(snapshot, self._options, self._columns)
-        return self._snapshots[version]
+            self._began_with = snapshot_files(snapshot, self._options, self._columns)
+        return self._began_with
 
     def _commit(self, version: int, listing: LogListing) -> VersionFiles | None:
         """The files of a commit, kept for the call that plans them; None where it is gone, and may be."""
@@ -233,8 +232,7 @@ class TableSource:
             return self._commits[version]
         if version not in listing.commits:
             return None
-        history = CommitHistory(self._table.store, listing, self._configuration)
-        actions = history.actions(version)
+        actions = commit_actions(self._table.store, listing.commits[version])
         where = f"{self._table.root_url}/{listing.commits[version].path}"
         self._require_fit(actions, version, where)
         if self._options.change_feed:
@@ -249,12 +247,13 @@ class TableSource:
     def _changes(self, actions: list[dict[str, Any]], version: int, where: str) -> VersionFiles:
         if version not in self._times:
             # All of the log: the times of commit files are made to rise from its first on.
-            history = Snapshot.open(self._table).history()
+            self._newest_seen = self._newest_seen.update()
+            history = self._newest_seen.history()
             self._times = {each: history.timestamp_ms(each) for each in history.versions if each >= version}
-        return changed_files(self._reading, actions, version, where, self._options)
+        return changed_files(self._newest_seen, actions, version, where, self._options)
 
     @cached_property
-    def _reading(self) -> Snapshot:
+    def _newest_seen(self) -> Snapshot:
         return Snapshot.open(self._table)
 
     def _require_fit(self, actions: list[dict[str, Any]], version: int, where: str) -> None:

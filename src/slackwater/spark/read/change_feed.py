@@ -42,6 +42,12 @@ from slackwater.spark.session.modes import empty_frame
 from slackwater.spark.session.options import Options
 from slackwater.transaction.committers.choice import require_not_past_transaction
 
+FEED_COLUMNS: Mapping[str, spark_types.DataType] = {
+    CHANGE_TYPE: spark_types.StringType(),
+    COMMIT_VERSION: spark_types.LongType(),
+    COMMIT_TIMESTAMP: spark_types.TimestampType(),
+}
+"""What a feed has beside the columns of the table."""
 _EVENT_KEY, _EVENT_FILE, _EVENT, _KIND, _SELECT = (
     f"__slackwater_event_{part}" for part in ("key", "file", "id", "kind", "select")
 )
@@ -112,7 +118,7 @@ class ChangeFeed:
 
     def _output_schema(self) -> spark_types.StructType:
         schema = TableScan(self.spark, self.snapshot, self.options).output_schema
-        return schema.add(CHANGE_TYPE, "string").add(COMMIT_VERSION, "long").add(COMMIT_TIMESTAMP, "timestamp")
+        return with_feed_columns(schema)
 
     def _physical(self, table: TableConfiguration) -> StructType:
         """The columns of `table`, the one that is read or an earlier state, as its files name them."""
@@ -205,6 +211,11 @@ class ChangeFeed:
         return self.spark.createDataFrame(pa.table(columns, names=names), schema=schema).withColumn(
             _EVENT_KEY, F.xxhash64(_EVENT_FILE)
         )
+
+
+def with_feed_columns(schema: spark_types.StructType) -> spark_types.StructType:
+    """`schema`, and behind it the columns of a feed."""
+    return spark_types.StructType([*schema.fields, *(spark_types.StructField(*c) for c in FEED_COLUMNS.items())])
 
 
 def _is_never_null(now: DataType, then: DataType | None) -> bool:

@@ -141,7 +141,8 @@ def _rewrite(
 ) -> None:
     if not bins:
         return
-    require_python_workers(change.spark, change.snapshot.store)
+    places = "the places of rows on a curve are computed in the Python of executors, which"
+    require_python_workers(change.spark, change.snapshot.store, places)
     with progress.stage("rewriting", files=sum(each.files.num_rows for each in bins)):
         change.rewrite_along(
             bins,

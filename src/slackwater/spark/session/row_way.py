@@ -76,30 +76,16 @@ def has_python_workers(spark: SparkSession, store: ObjectStore) -> bool:
     return True
 
 
-def require_python_workers(spark: SparkSession, store: ObjectStore) -> None:
-    """Let pass a session whose executors can compute in Python with this package. Raises UnsupportedFeature."""
+def require_python_workers(spark: SparkSession, store: ObjectStore, what_runs_there: str) -> None:
+    """Let pass a session whose executors can compute in Python with this package; for what, goes before "must have".
+
+    Raises UnsupportedFeature.
+    """
     try:
         _require_workers(spark, store)
     except UnsupportedFeature as error:
         raise UnsupportedFeature(
-            f"{store.root_url}: the places of rows on a curve are computed in the Python of executors, which must have "
-            f"slackwater (pip install slackwater=={_version()}): {error}"
-        ) from error
-
-
-def require_stream_workers(spark: SparkSession, store: ObjectStore) -> None:
-    """Let pass a session whose executors can read a stream from `store` in Python. Raises UnsupportedFeature."""
-    if isinstance(store, HadoopStore):
-        raise UnsupportedFeature(
-            f"{store.root_url}: executors read streams in Python, and of them only Spark itself reaches Hadoop file "
-            "systems: read the table at once, by spark.read"
-        )
-    try:
-        _require_workers(spark, store)
-    except UnsupportedFeature as error:
-        raise UnsupportedFeature(
-            f"{store.root_url}: executors read streams in Python, and theirs must have slackwater (pip install "
-            f"slackwater=={_version()}): {error}"
+            f"{store.root_url}: {what_runs_there} must have slackwater (pip install slackwater=={_version()}): {error}"
         ) from error
 
 

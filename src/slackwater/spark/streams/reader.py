@@ -18,20 +18,20 @@ from slackwater.protocol.properties.sizes import size_in_bytes
 from slackwater.scan.file_changes import require_feed
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.resolve import known_parts
+from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.read.narrowing import narrowing_frame
 from slackwater.spark.read.table_scan import ScanOptions
 from slackwater.spark.requests import (
-    given_path,
+    is_extended,
     remember_requests,
     request_of,
-    require_no_schema,
     session_of,
-    wants_delta,
+    table_to_load,
     wrap,
 )
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.options import Options
-from slackwater.spark.session.row_way import require_stream_workers
+from slackwater.spark.session.row_way import require_python_workers
 from slackwater.spark.session.sessions import answers_for
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.sql.tables import named_table
@@ -39,16 +39,14 @@ from slackwater.spark.streams.scan import StreamScan
 from slackwater.streams.options import LATEST, StreamOptions
 from slackwater.streams.source import require_not_after
 
-_EXTENDED = "_slackwater_extended"
 _NOT_FOR_STREAMS = ("versionAsOf", "timestampAsOf", "endingVersion", "endingTimestamp")
 _UNSUPPORTED = ("schemaTrackingLocation", "schemaLocation", "withEventTimeOrder")
 
 
 def extend_stream_reader(reader: type) -> None:
     """Let PySpark's reader of streams answer for tables of format delta, once."""
-    if reader.__dict__.get(_EXTENDED):
+    if is_extended(reader):
         return
-    setattr(reader, _EXTENDED, True)
     remember_requests(reader)
     wrap(reader, "load", _load)
     wrap(reader, "table", _table)
@@ -62,13 +60,12 @@ def _load(
     schema: Any = None,
     **options: Any,
 ) -> Any:
-    request = request_of(self)
-    if not wants_delta(self, format):
+    asked = table_to_load(self, path, format, schema, options)
+    if asked is None:
         return original(path, format, schema, **options)
-    require_no_schema(schema if schema is not None else request.schema)
-    given = {**request.options, **options}
+    found, given = asked
     spark = session_of(self)
-    return stream_of(spark, table_at(spark, given_path(path, given), Options(given)), given, request.source_name)
+    return stream_of(spark, table_at(spark, found, Options(given)), given, request_of(self).source_name)
 
 
 def _table(original: Callable[..., Any], self: Any, tableName: Any) -> Any:  # noqa: N803  (the name PySpark has)
@@ -109,7 +106,12 @@ def stream_of(
         if scan_options.row_tracking:
             raise InvalidArgument("row ids cannot be read from a change feed")
         require_feed(snapshot.configuration, snapshot.version, table.root_url)
-    require_stream_workers(spark, table.store)
+    if isinstance(table.store, HadoopStore):
+        raise UnsupportedFeature(
+            f"{table.root_url}: executors read streams in Python, and of them only Spark itself reaches Hadoop file "
+            "systems: read the table at once, by spark.read"
+        )
+    require_python_workers(spark, table.store, "executors read streams in Python, and theirs")
     return narrowing_frame(StreamScan(spark, snapshot, scan_options, stream=stream, source_name=name))
 
 
@@ -131,11 +133,6 @@ def _stream_options(spark: SparkSession, given: Options) -> StreamOptions:
     starting: int | str | None = None
     if version is not None:
         starting = LATEST if version.strip().lower() == LATEST else given.integer("startingVersion")
-    if version is not None and timestamp is not None:
-        raise InvalidArgument(
-            "give startingVersion or startingTimestamp, not both",
-            error_class="DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET",
-        )
     limits: dict[str, Any] = {}
     if (files := given.integer("maxFilesPerTrigger")) is not None:
         limits["max_files"] = files

@@ -18,7 +18,7 @@ from slackwater.data_files.reading import RowsWanted
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.features.column_mapping import ID
-from slackwater.scan.file_changes import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
+from slackwater.spark.read.change_feed import FEED_COLUMNS, with_feed_columns
 from slackwater.spark.read.file_columns import ROW
 from slackwater.spark.read.row_sources import RowsAsked, RowsFound, RowSource
 from slackwater.spark.read.table_scan import TRACKING_FIELDS, TableScan
@@ -30,7 +30,6 @@ from slackwater.streams.options import StreamOptions
 from slackwater.streams.reading import StreamRead
 
 _NO_FILES = ADD_SCHEMA.empty_table()
-_FEED = {CHANGE_TYPE: "string", COMMIT_VERSION: "long", COMMIT_TIMESTAMP: "timestamp"}
 
 
 @dataclass(frozen=True)
@@ -48,10 +47,7 @@ class StreamScan(TableScan):
     @cached_property
     def output_schema(self) -> spark_types.StructType:
         schema = super().output_schema
-        if self.stream.change_feed:
-            for name, kind in _FEED.items():
-                schema = schema.add(name, kind)
-        return schema
+        return with_feed_columns(schema) if self.stream.change_feed else schema
 
     def files_for(self, predicate: Predicate | None) -> pa.Table:  # noqa: ARG002
         """None: which files there are is found out while the stream runs."""
@@ -64,12 +60,8 @@ class StreamScan(TableScan):
         predicate: Predicate | None = None,
     ) -> DataFrame:
         """As `TableScan.frame_of`, of all files that the stream will read."""
-        if (needed, predicate) != (self.needed, self.predicate_of_files):
-            found = needed if needed is not None else self.needed
-            narrowed = replace(self, needed=found, predicate_of_files=predicate or self.predicate_of_files)
-            return narrowed.frame_of(_NO_FILES, found, narrowed.predicate_of_files)
-        raw = self.raw_frame([], _NO_FILES)
-        feed = [F.col(name) for name in _FEED] if self.stream.change_feed else []
+        raw = replace(self, needed=needed, predicate_of_files=predicate).raw_frame([], _NO_FILES)
+        feed = [F.col(name) for name in FEED_COLUMNS] if self.stream.change_feed else []
         return raw.frame.select(*raw.columns, *feed)
 
     @cached_property
@@ -91,7 +83,7 @@ class _StreamRows:
         scan = self.scan
         keys = {column.name: f"__slackwater_partition_{at}" for at, column in enumerate(asked.partitions)}
         # What a feed says comes first: change files have it in this place themselves.
-        told = {name: (name, spark_types._parse_datatype_string(kind)) for name, kind in _FEED.items()}
+        told = {name: (name, kind) for name, kind in FEED_COLUMNS.items()}
         constants = told if scan.stream.change_feed else {}
         constants |= {keys[c.name]: (c.name, to_spark_type(c.type)) for c in asked.partitions}
         constants |= {name: (TRACKING_FIELDS[name], kind) for name, (kind, _) in asked.constants.items()}

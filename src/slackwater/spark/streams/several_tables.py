@@ -69,11 +69,9 @@ class Stream:
             raise InvalidArgument(f"the tables are those of a slackwater.Lake, found {type(lake).__name__}")
         if not isinstance(tables, Mapping) or not tables:
             raise InvalidArgument("say which tables: a function for each of their names, as in {'orders': lambda b: b}")
-        for name, function in tables.items():
+        for name in tables:
             lake.location(name)
-            _takes_transaction(name, function)
-        bound = {name: f.to(name) if isinstance(f, KeyedChanges) else f for name, f in tables.items()}
-        return LakeStreamWriter(self.frame, lake, bound)
+        return LakeStreamWriter(self.frame, lake, {name: _meaning(name, f) for name, f in tables.items()})
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class LakeStreamWriter:
 
     frame: DataFrame
     lake: Lake
-    tables: Mapping[str, TableFunction]
+    tables: Mapping[str, _Meaning]
     given: Mapping[str, Any] = field(default_factory=dict)
     mode: str = "append"
     name: str | None = None
@@ -133,7 +131,7 @@ class _Batches:
     """What writes the micro-batches of one query."""
 
     lake: Lake
-    tables: Mapping[str, TableFunction]
+    tables: Mapping[str, _Meaning]
     checkpoint: str
     options: Mapping[str, Any]
     output_mode: str
@@ -182,16 +180,10 @@ class _Batches:
         progress = {name: transaction.log(name).application_version(app_id) for name in self.tables}
         if any(version is not None and version >= batch_id for version in progress.values()):
             return False
-        for name, function in self.tables.items():
+        for name, meaning in self.tables.items():
             table = transaction.table(name)
-            rows = function(batch, transaction) if _takes_transaction(name, function) else function(batch)
-            if rows is None and not _takes_transaction(name, function):
-                raise InvalidArgument(f"the function for the table {name} is to give the rows to append, it gave None")
+            rows = meaning.rows(name, batch, transaction)
             if rows is not None:
-                if not isinstance(rows, DataFrame):
-                    raise InvalidArgument(
-                        f"the function for the table {name} is to give a DataFrame, it gave {type(rows).__name__}"
-                    )
                 table.append(rows, **self.options)
         parameters = {"outputMode": self.output_mode.capitalize(), "queryId": app_id, "epochId": str(batch_id)}
         for name in dict.fromkeys([*self.tables, *transaction.written]):
@@ -201,8 +193,29 @@ class _Batches:
         return True
 
 
-def _takes_transaction(name: str, function: Any) -> bool:
-    """Whether the function takes the transaction too. Raises InvalidArgument for what takes neither one nor both."""
+@dataclass(frozen=True)
+class _Meaning:
+    """What a batch means for a table, by a function of the batch, or of the transaction too."""
+
+    function: TableFunction
+    takes_transaction: bool
+
+    def rows(self, name: str, batch: DataFrame, transaction: LakeTransaction) -> DataFrame | None:
+        """The rows to append to the table `name`; None where the function did what there is to do itself."""
+        rows = self.function(batch, transaction) if self.takes_transaction else self.function(batch)
+        if rows is None and not self.takes_transaction:
+            raise InvalidArgument(f"the function for the table {name} is to give the rows to append, it gave None")
+        if rows is not None and not isinstance(rows, DataFrame):
+            raise InvalidArgument(
+                f"the function for the table {name} is to give a DataFrame, it gave {type(rows).__name__}"
+            )
+        return rows
+
+
+def _meaning(name: str, function: Any) -> _Meaning:
+    """As `Stream.to` takes it. Raises InvalidArgument for what takes neither the batch, nor it and the transaction."""
+    if isinstance(function, KeyedChanges):
+        return _Meaning(function.to(name), takes_transaction=True)
     if not callable(function):
         raise InvalidArgument(f"for the table {name} a function is needed, found {type(function).__name__}")
     wanted = [
@@ -216,4 +229,4 @@ def _takes_transaction(name: str, function: Any) -> bool:
             f"the function for the table {name} takes the batch, or the batch and the transaction, found "
             f"{len(wanted)} arguments"
         )
-    return len(wanted) == 2
+    return _Meaning(function, takes_transaction=len(wanted) == 2)

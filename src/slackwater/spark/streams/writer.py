@@ -21,7 +21,7 @@ from slackwater.log.table import Table
 from slackwater.spark.catalog.named import require_same
 from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_of, resolve
 from slackwater.spark.catalog.session_catalog import entry_of
-from slackwater.spark.requests import given_path, wrap
+from slackwater.spark.requests import given_path, is_extended, wrap
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.options import Options
@@ -33,7 +33,6 @@ from slackwater.spark.table.builder import created_if_missing
 from slackwater.spark.write.options import WriteOptions
 
 _REQUEST = "_slackwater_stream"
-_EXTENDED = "_slackwater_extended"
 _CHECKPOINT, _CHECKPOINTS = "checkpointLocation", "spark.sql.streaming.checkpointLocation"
 _OWN_FUNCTION = ("foreach", "foreachBatch")
 
@@ -63,9 +62,8 @@ class _Request:
 
 def extend_stream_writer(writer: type) -> None:
     """Let the writer's methods be those here, which get Spark's; once per class."""
-    if writer.__dict__.get(_EXTENDED):
+    if is_extended(writer):
         return
-    setattr(writer, _EXTENDED, True)
     wrap(writer, "__init__", _init)
     names = ("format", "option", "options", "outputMode", "partitionBy", "clusterBy", "queryName", "trigger")
     for name in (*names, *_OWN_FUNCTION):
