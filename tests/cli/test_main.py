@@ -119,7 +119,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("slackwater.cli.main.describe_detail", broken)
+    monkeypatch.setattr("slackwater.cli.table.describe.describe_detail", broken)
     assert isinstance(run("detail", STAMPED).exception, ZeroDivisionError)
 
 

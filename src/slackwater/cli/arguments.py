@@ -14,8 +14,18 @@ TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
 StorageOption = Annotated[
     list[str] | None,
-    typer.Option("--storage-option", metavar="KEY=VALUE", help="For the object store; repeatable."),
+    typer.Option(
+        "--storage-option", metavar="KEY=VALUE", help="For the object store, e.g. AWS_REGION=eu-west-1; repeatable."
+    ),
 ]
+Version = Annotated[int | None, typer.Option("--version", min=0, metavar="N", help="This version, not the newest.")]
+Timestamp = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp", metavar="T", help="The version at this moment: 2026-11-21T10:00:00Z; UTC where it names no zone."
+    ),
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most so many.")]
 
 
 def storage_options(given: list[str] | None) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Commands on a lake and on its commit owner, which `serve` serves."""

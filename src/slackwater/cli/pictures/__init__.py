@@ -1,0 +1,1 @@
+"""Commands that draw tables and lakes."""

@@ -1,0 +1,1 @@
+"""Commands that show rows of tables."""

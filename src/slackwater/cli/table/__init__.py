@@ -1,0 +1,1 @@
+"""Commands on one table: what its log says, what keeps it healthy."""
