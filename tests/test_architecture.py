@@ -18,6 +18,7 @@ ROOT = Path(slackwater.__file__).parent
 LAYERS = (
     "error_classes",
     "errors",
+    "markup",
     "protocol",
     "storage",
     "predicate",

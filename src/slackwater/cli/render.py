@@ -14,10 +14,10 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from slackwater.markup.figures import iso, one_line, utc_text, visible
 from slackwater.owner.redaction import without_secrets
 
 _EMPTY = frozenset({"", "[]", "{}", "0"})
-_KIB = 1024
 _TIME_OF_DAY = len("16:36:53.881")
 # Wider than any line: what another program reads is not folded.
 _UNFOLDED = 1_000_000
@@ -77,7 +77,7 @@ def cell(value: object) -> Text:
     if value is None:
         return Text()
     if isinstance(value, dt.datetime):
-        return Text(_utc(value).isoformat(" ", "milliseconds"))
+        return Text(utc_text(value))
     if isinstance(value, Mapping):
         return Text(visible("\n".join(f"{key}={'null' if item is None else item}" for key, item in value.items())))
     if isinstance(value, (list, tuple)):
@@ -88,40 +88,6 @@ def cell(value: object) -> Text:
 def compact(entries: Mapping[str, str | None] | None) -> dict[str, str]:
     """`entries` without those that say nothing: null, empty, an empty list or map, zero."""
     return {key: value for key, value in (entries or {}).items() if value is not None and value not in _EMPTY}
-
-
-def format_bytes(size_bytes: int) -> str:
-    """`4504 (4.4 KiB)`: the exact number, and from 1 KiB on its size in words."""
-    amount, unit = float(size_bytes), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        if amount < _KIB:
-            break
-        amount, unit = amount / _KIB, larger
-    return str(size_bytes) if unit == "B" else f"{size_bytes} ({amount:.1f} {unit})"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def iso(moment: dt.datetime) -> str:
-    """`2026-11-21T10:00:00.000Z`: ISO 8601 in UTC; `moment` has a time zone."""
-    return f"{_utc(moment).isoformat(timespec='milliseconds')}Z"
-
-
-def visible(text: str) -> str:
-    """`text` with control characters spelled out: what stands in a log must not steer the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
-
-
-def one_line(text: str) -> str:
-    """`text` with its line breaks made spaces."""
-    return " ".join(text.splitlines())
-
-
-def _utc(moment: dt.datetime) -> dt.datetime:
-    return moment.astimezone(dt.timezone.utc).replace(tzinfo=None)
 
 
 def _stderr() -> Console:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slackwater.cli.arguments import AsJson, StorageOption, storage_options
-from slackwater.cli.render import format_bytes, print_human, print_json, print_note, table
+from slackwater.cli.render import print_human, print_json, print_note, table
 from slackwater.errors import TableNotFound
+from slackwater.markup.figures import format_bytes
 from slackwater.storage.location import LOCAL, parse_location
 
 if TYPE_CHECKING:

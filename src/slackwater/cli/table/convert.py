@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from slackwater.cli.arguments import AsJson, StorageOption, storage_options
-from slackwater.cli.render import counted, format_bytes, print_json, print_note
+from slackwater.cli.render import print_json, print_note
 from slackwater.errors import InvalidArgument
 from slackwater.log.table import Table
 from slackwater.maintenance.convert import ConvertRequest, convert
 from slackwater.maintenance.manifests import SYMLINK_FORMAT_MANIFEST, generate
+from slackwater.markup.figures import counted, format_bytes
 from slackwater.protocol.schema.column_list import parse_column_list
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot

@@ -18,10 +18,11 @@ from slackwater.cli.arguments import (
     moment_ms,
     storage_options,
 )
-from slackwater.cli.render import compact, format_bytes, iso, print_human, print_json, print_note, table, visible
+from slackwater.cli.render import compact, print_human, print_json, print_note, table
 from slackwater.cli.table.files import account, list_files
 from slackwater.cli.table.schema import schema_tree
 from slackwater.log.describe import describe_detail, describe_history
+from slackwater.markup.figures import format_bytes, iso, visible
 from slackwater.scan.snapshot import Snapshot
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from slackwater.cli.arguments import AsJson, StorageOption, TablePath, storage_options
-from slackwater.cli.render import counted, print_json, print_note
+from slackwater.cli.render import print_json, print_note
+from slackwater.markup.figures import counted
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
 

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from slackwater.cli.arguments import AsJson, StorageOption, TablePath, moment_ms, storage_options
-from slackwater.cli.render import counted, format_bytes, print_json, print_note
+from slackwater.cli.render import print_json, print_note
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest, vacuum
+from slackwater.markup.figures import counted, format_bytes
 from slackwater.scan.snapshot import Snapshot
 
 

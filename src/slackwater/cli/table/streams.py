@@ -10,8 +10,9 @@ import typer
 from rich.text import Text
 
 from slackwater.cli.arguments import AsJson, StorageOption, storage_options
-from slackwater.cli.render import counted, format_bytes, iso, print_human, print_json, table, visible
+from slackwater.cli.render import print_human, print_json, table
 from slackwater.log.describe import to_moment
+from slackwater.markup.figures import counted, format_bytes, iso, visible
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
 from slackwater.streams.backlog import Backlog, SinkState, backlog, sink_state

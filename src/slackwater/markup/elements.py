@@ -1,0 +1,114 @@
+"""HTML and SVG as values: `element("td", "a < b", class_="number")`. What is not Markup is text, and is escaped.
+
+There is no way to put unescaped text in: Markup is made here alone. What could run or load something is refused: names
+of events, `style`, and addresses with a scheme other than http, https and mailto.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+from typing import Final, Union
+
+from slackwater.markup.figures import visible
+
+# What may stand between tags. None and False are nothing; an iterable is its entries, one after the other.
+Child = Union["Markup", str, int, float, None, Iterable["Child"]]
+Value = str | int | float | None
+
+_TAG = re.compile(r"[a-z][a-zA-Z0-9]*")
+_ATTRIBUTE = re.compile(r"[a-z][a-zA-Z0-9-]*")
+_SCHEME = re.compile(r"\s*([a-zA-Z][a-zA-Z0-9+.-]*):")
+_VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta"})
+_FORBIDDEN_TAGS = frozenset({"script", "style", "iframe", "object", "embed", "base", "foreignObject", "link"})
+_ADDRESSES = frozenset({"href", "src", "action", "formaction", "poster", "data", "cite", "background"})
+_FORBIDDEN_ATTRIBUTES = frozenset({"style", "srcdoc", "srcset"})
+_SCHEMES = frozenset({"http", "https", "mailto"})
+_MADE_HERE: Final = object()
+
+
+class Markup:
+    """A piece of HTML that is well-formed and escaped; `str()` of it is the HTML, also well-formed XML."""
+
+    __slots__ = ("_html",)
+
+    def __init__(self, text: str, made_by: object = None) -> None:
+        if made_by is not _MADE_HERE:
+            raise TypeError("Markup is made by element() and fragment(), which escape what they are given")
+        self._html = text
+
+    def __str__(self) -> str:
+        return self._html
+
+    def __html__(self) -> str:
+        """The protocol by which template engines know what is escaped already."""
+        return self._html
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+    def __repr__(self) -> str:
+        return f"Markup({self._html!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Markup) and other._html == self._html
+
+    def __hash__(self) -> int:
+        return hash(self._html)
+
+
+def element(tag: str, *children: Child, **attributes: Value) -> Markup:
+    """One element with its children.
+
+    Attributes: `class_` is `class`, an underscore is a hyphen (`aria_label`, `data_version`), capitals stay. None
+    and False leave an attribute out, True is one without a value. Raises ValueError for a name that is none, and for
+    what could run or load something.
+    """
+    if not _TAG.fullmatch(tag) or tag in _FORBIDDEN_TAGS:
+        raise ValueError(f"{tag!r} is not an element that is made here")
+    opened = tag + "".join(_attribute(name, value) for name, value in attributes.items() if value is not None)
+    if tag in _VOID:
+        if children:
+            raise ValueError(f"<{tag}> has no children")
+        return Markup(f"<{opened}/>", _MADE_HERE)
+    return Markup(f"<{opened}>{''.join(map(_text, children))}</{tag}>", _MADE_HERE)
+
+
+def fragment(*children: Child) -> Markup:
+    """The children, one after the other, in no element."""
+    return Markup("".join(map(_text, children)), _MADE_HERE)
+
+
+def is_empty(child: Child) -> bool:
+    """Whether nothing at all would be shown."""
+    return not _text(child)
+
+
+def style_sheet(css: str) -> Markup:
+    """A `<style>` of our own rules; never of what a user gave. Raises ValueError for what would end it."""
+    if "</" in css or "@import" in css or "url(" in css:
+        raise ValueError("a style sheet neither ends itself nor loads another resource")
+    return Markup(f"<style>{css}</style>", _MADE_HERE)
+
+
+def _attribute(name: str, value: Value) -> str:
+    shown = name.rstrip("_").replace("_", "-")
+    if not _ATTRIBUTE.fullmatch(shown) or shown.lower().startswith("on") or shown in _FORBIDDEN_ATTRIBUTES:
+        raise ValueError(f"{name!r} is not an attribute that is made here")
+    if value is False:
+        return ""
+    text = "" if value is True else visible(str(value))
+    if shown in _ADDRESSES and (scheme := _SCHEME.match(text)) and scheme[1].lower() not in _SCHEMES:
+        raise ValueError(f"{shown}={text!r} has another scheme than {', '.join(sorted(_SCHEMES))}")
+    return f' {shown}="{html.escape(text, quote=True)}"'
+
+
+def _text(child: Child) -> str:
+    if child is None or child is False:
+        return ""
+    if isinstance(child, Markup):
+        return str(child)
+    if isinstance(child, str | int | float):
+        return html.escape(visible(str(child)), quote=True)
+    return "".join(map(_text, child))

@@ -1,0 +1,69 @@
+"""A whole HTML document that stands alone: one file, opened from a disk or served, that loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from slackwater.markup.elements import Child, element
+from slackwater.markup.theme import SCOPE, css, scoped
+
+_PAGE_RULES = (
+    ("", "margin:0;min-height:100vh;background:var(--sw-ground);"),
+    (".sw-page", "max-width:1180px;margin:0 auto;padding:24px 20px 48px;"),
+    ("h1", "font-size:22px;line-height:1.25;margin:0 0 6px;font-weight:650;"),
+    ("h2", "font-size:16px;line-height:1.3;margin:28px 0 6px;font-weight:650;"),
+    ("h3", "font-size:14px;line-height:1.3;margin:18px 0 4px;font-weight:650;"),
+    (
+        "button,input,select",
+        "font:inherit;color:inherit;background:var(--sw-surface);border:1px solid var(--sw-line);border-radius:6px;"
+        "padding:3px 10px;",
+    ),
+    ("input[type=range]", "padding:0;border:0;background:none;accent-color:var(--sw-mark);"),
+    (
+        "button:focus-visible,input:focus-visible,select:focus-visible",
+        "outline:2px solid var(--sw-mark);outline-offset:2px;",
+    ),
+)
+
+
+def page(
+    title: str, *body: Child, rules: tuple[tuple[str, str], ...] = (), script: str = "", asks_its_server: bool = False
+) -> str:
+    """The document: `body` in the theme, with more `rules` (a selector and its declarations, below the theme's class).
+
+    `script` is the page's own, never a user's words; data for it belong into `data_…` attributes. By the page's policy
+    no other script or style runs and nothing is loaded; with `asks_its_server` the script may fetch from where the page
+    came. Raises ValueError where rules or script would end their element.
+    """
+    sheet = "\n".join([css(), scoped(_PAGE_RULES), scoped(rules)])
+    for text, what in ((sheet, "style"), (script, "script")):
+        if f"</{what}" in text.lower() or "<!--" in text:
+            raise ValueError(f"the text of a <{what}> must not end it")
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            "img-src data:",
+            f"style-src {_hash(sheet)}",
+            *([f"script-src {_hash(script)}"] if script else []),
+            *(["connect-src 'self'"] if asks_its_server else []),
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+    head = [
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+    ]
+    code = f"<script>{script}</script>\n" if script else ""
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{"".join(map(str, head))}\n<style>{sheet}</style>\n</head>\n'
+        f'<body class="{SCOPE}">\n{element("main", *body, class_="sw-page")}\n{code}</body>\n</html>\n'
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

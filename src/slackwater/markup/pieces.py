@@ -1,0 +1,155 @@
+"""Parts of cards and pages: tables, facts, pairs, badges, small bars and lines. All escape what they are given."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from slackwater.markup.elements import Child, Markup, element, fragment, is_empty, style_sheet
+from slackwater.markup.figures import iso, utc_text
+from slackwater.markup.theme import SCOPE, css
+
+Kind = Literal["accent", "good", "warn", "bad", "muted", "line"]
+
+_BAR_HEIGHT = 8
+_LINE_HEIGHT = 24
+
+
+def card(kind: str, title: Child, *children: Child, badges: Iterable[Markup] = (), note: Child = None) -> Markup:
+    """A card with its own style sheet: complete wherever a notebook puts it. `note` is the small print at its end."""
+    head = element(
+        "div",
+        element("span", kind, class_="sw-kind"),
+        element("span", title, class_="sw-title"),
+        *badges,
+        class_="sw-head",
+    )
+    foot = None if is_empty(note) else element("p", note, class_="sw-note")
+    return element("div", style_sheet(css()), element("div", head, *children, foot, class_="sw-card"), class_=SCOPE)
+
+
+def table(
+    headers: Sequence[Child],
+    rows: Iterable[Sequence[Child]],
+    right: Sequence[str] = (),
+    caption: str | None = None,
+) -> Markup:
+    """A table; the columns named in `right` are numbers, aligned to the right. None is an empty cell.
+
+    Wider than its place, it scrolls in itself.
+    """
+    classes = ["sw-number" if header in right else None for header in headers]
+    head = element(
+        "tr", [element("th", text, class_=kind, scope="col") for text, kind in zip(headers, classes, strict=True)]
+    )
+    body = [
+        element("tr", [element("td", cell, class_=kind) for cell, kind in zip(row, classes, strict=True)])
+        for row in rows
+    ]
+    above = None if caption is None else element("caption", caption)
+    return element("div", element("table", above, element("thead", head), element("tbody", body)), class_="sw-scroll")
+
+
+def facts(entries: Mapping[str, Child]) -> Markup:
+    """A few numbers side by side, each below its name; those that are None are left out."""
+    shown = [
+        element("div", element("dt", name), element("dd", value), class_="sw-fact")
+        for name, value in entries.items()
+        if not is_empty(value)
+    ]
+    return element("dl", shown, class_="sw-facts") if shown else fragment()
+
+
+def pairs(entries: Mapping[str, Child]) -> Markup:
+    """Names and what they are, one below the other; those that are None are left out."""
+    shown = [
+        fragment(element("dt", name), element("dd", value)) for name, value in entries.items() if not is_empty(value)
+    ]
+    return element("dl", shown, class_="sw-pairs") if shown else fragment()
+
+
+def badge(text: str, kind: Kind | None = None, title: str | None = None) -> Markup:
+    """A word in a rounded frame; `title` is shown where the pointer rests on it."""
+    return element("span", text, class_=f"sw-badge sw-{kind}" if kind else "sw-badge", title=title)
+
+
+def badges(words: Iterable[str | Markup]) -> Markup:
+    """Badges in a row that folds."""
+    return element("div", [word if isinstance(word, Markup) else badge(word) for word in words], class_="sw-badges")
+
+
+def code(text: str) -> Markup:
+    """Text in the letters of code: names, paths, types."""
+    return element("code", text)
+
+
+def muted(*children: Child) -> Markup:
+    """What is less important than what stands beside it."""
+    return element("span", *children, class_="sw-muted")
+
+
+def moment(at: dt.datetime) -> Markup:
+    """A moment by UTC, to the millisecond, as `<time>`; it has a time zone."""
+    return element("time", utc_text(at), datetime=iso(at), class_="sw-nowrap")
+
+
+def disclosure(summary: Child, *children: Child, is_open: bool = False) -> Markup:
+    """What is shown once somebody opens it; needs no script."""
+    return element("details", element("summary", summary), *children, open=is_open)
+
+
+def bar(parts: Sequence[tuple[float, Kind]], label: str, width: int = 120) -> Markup:
+    """A bar of `width` pixels, filled by shares of 1 from the left, each in its colour. `label` says it in words."""
+    drawn = [_rect(0, 0, width, _BAR_HEIGHT, "sw-track", radius=2)]
+    left = 0.0
+    for share, kind in parts:
+        wide = min(max(share, 0.0) * width, width - left)
+        drawn.append(_rect(left, 0, wide, _BAR_HEIGHT, f"sw-fill-{kind}", radius=2))
+        left += wide
+    return svg(width, _BAR_HEIGHT, label, *drawn)
+
+
+def sparkline(values: Sequence[float], label: str, width: int = 160) -> Markup:
+    """Small columns, one a value, from 0 to the largest; `label` says it in words. Negative values are 0."""
+    most = max([*values, 0.0]) or 1.0
+    step = width / max(len(values), 1)
+    drawn = []
+    for index, value in enumerate(values):
+        high = max(value, 0.0) / most * _LINE_HEIGHT
+        # What is not nothing is seen.
+        high = max(high, 1.0) if value > 0 else 0.0
+        drawn.append(_rect(index * step, _LINE_HEIGHT - high, max(step - 1.0, 0.5), high, "sw-mark"))
+    ground = _rect(0, _LINE_HEIGHT, width, 1, "sw-track")
+    return svg(width, _LINE_HEIGHT + 1, label, ground, *drawn)
+
+
+def svg(width: float, height: float, label: str, *children: Markup) -> Markup:
+    """A picture of `width` × `height` pixels that shrinks where there is less room; `label` says it in words."""
+    return element(
+        "svg",
+        element("title", label),
+        *children,
+        xmlns="http://www.w3.org/2000/svg",
+        width=_short(width),
+        height=_short(height),
+        viewBox=f"0 0 {_short(width)} {_short(height)}",
+        role="img",
+        aria_label=label,
+    )
+
+
+def _rect(x: float, y: float, width: float, height: float, class_: str, radius: float | None = None) -> Markup:
+    return element(
+        "rect",
+        x=_short(x),
+        y=_short(y),
+        width=_short(width),
+        height=_short(height),
+        rx=None if radius is None else _short(radius),
+        class_=class_,
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
