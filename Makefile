@@ -10,6 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SUITE = --ignore=tests/interop --ignore=tests/benchmarks
 COLLECT = $(BIN)/python -m pytest -qqq --collect-only --cluster tests
 STAMP = $(VENV)/.installed
+DOCS = $(VENV)-docs
 CONNECTOR = SLACKWATER_CONNECTOR=$$($(BIN)/python -m tests.stores.install_connector)
 HDFS = SLACKWATER_HDFS=$$($(BIN)/python -m tests.hadoop.install_hdfs)
 STRICT = SLACKWATER_SERVERS=$$($(BIN)/python -m tests.stores.install_servers)
@@ -17,7 +18,7 @@ ON_CLUSTER = tests/cluster tests/stores tests/spark/change tests/spark/lake $(ad
 	read/test_arrow_rows.py read/test_change_feed.py read/test_large_logs.py write/test_write.py write/test_overwrite.py \
 	history/test_system_time.py test_change_feed_of_dml.py test_checkpoints.py test_concurrent_dml.py test_pruning.py)
 
-.PHONY: demo test test-long test-kernel test-classic test-connect interop stores cluster bench-smoke check bench environment clean
+.PHONY: demo docs test test-long test-kernel test-classic test-connect interop stores cluster bench-smoke check bench environment clean
 
 environment: $(STAMP)
 
@@ -87,5 +88,17 @@ check: environment
 bench: environment
 	$(BIN)/python -m benchmarks
 
+# The site of docs/ and of the docstrings, in build/site: without network once its environment is there, and strictly. A
+# diagram that is not drawn yet: tools/diagrams.py.
+docs: $(DOCS)/.installed
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+$(DOCS)/.installed: pyproject.toml
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-data spark-warehouse
+	rm -rf $(VENV) $(DOCS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-data spark-warehouse
