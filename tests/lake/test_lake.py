@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from slackwater.errors import (
     OperationNotAllowed,
     PathNotAllowed,
     ProtocolChangedException,
+    SlackwaterError,
     TableAlreadyExists,
     TableNotFound,
     UnratifiedCommit,
@@ -30,6 +31,7 @@ from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner, database_url
 from slackwater.protocol.features.managed_commits import ownership
 from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committers.choice import committer_for
@@ -337,6 +339,63 @@ def test_a_table_comes_back_after_it_was_handed_back(lake: LogLake, tmp_path: Pa
         lake.adopt("t", path)
         append(path, f"f{slackwater.Snapshot.load(path).version}")
     assert live(lake.snapshot("t").store) == ["f1", "f3", "f5", "f7"]
+
+
+def test_a_table_that_is_dropped_is_gone_with_its_place(lake: LogLake, tmp_path: Path) -> None:
+    place = tmp_path / "lake" / "t"
+    lake.create_log("t", ID)
+    (place / "part").mkdir()
+    (place / "part" / "f1").touch()
+    append(place, "part/f1")
+    under_way = slackwater.Transaction(place)
+    under_way.add(add("late"))
+    assert lake.drop_table("t")
+    assert not place.exists()
+    assert (tmp_path / "lake").exists()
+    with pytest.raises(TableNotFound, match="no table named 't'"):
+        lake.snapshot("t")
+    with pytest.raises(SlackwaterError):
+        under_way.commit("WRITE")
+    assert not place.exists()
+    lake.create_log("t", ID)
+    assert lake.snapshot("t").version == 0
+    with pytest.raises(TableNotFound):
+        lake.drop_table("nothing")
+
+
+def test_files_of_a_dropped_table_stay_where_the_lake_did_not_place_them(lake: LogLake, tmp_path: Path) -> None:
+    lake.create_log("elsewhere", ID, location=tmp_path / "elsewhere")
+    lake.create_log("kept", ID)
+    lake.create_log("gone", ID, location=tmp_path / "gone")
+    assert not lake.drop_table("elsewhere")
+    assert not lake.drop_table("kept", keep_files=True)
+    assert lake.drop_table("gone", keep_files=False)
+    assert not (tmp_path / "gone").exists()
+    for place in (tmp_path / "elsewhere", tmp_path / "lake" / "kept"):
+        append(place, "more")
+    assert lake.tables() == []
+
+
+def test_who_reads_a_table_while_it_is_dropped_never_finds_an_older_state(
+    lake: LogLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.create_log("t", ID, properties={"delta.checkpointInterval": "2"})
+    for number in range(5):
+        append(tmp_path / "lake" / "t", f"f{number}")
+    monkeypatch.setattr("slackwater.maintenance.drop._BATCH", 1)
+    seen = []
+    delete = LocalObjectStore.delete
+
+    def looked(self: LocalObjectStore, paths: Sequence[str]) -> None:
+        delete(self, paths)
+        try:
+            seen.append(Snapshot.load(tmp_path / "lake" / "t").version)
+        except SlackwaterError:
+            seen.append(None)
+
+    monkeypatch.setattr(LocalObjectStore, "delete", looked)
+    lake.drop_table("t")
+    assert {None, 6} == set(seen)
 
 
 def test_an_owner_that_keeps_its_tables_says_so(tmp_path: Path) -> None:

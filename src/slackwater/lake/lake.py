@@ -34,12 +34,14 @@ from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
 from slackwater.log.segment import list_log
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import cloned_table, commit_clone, require_empty
+from slackwater.maintenance.drop import delete_all
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
 from slackwater.owner.api.owners import OwnedTable, attach, attached_owners, detach
 from slackwater.protocol.features.managed_commits import own_conf, ownership, with_owner, without_owner
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.location import parse_location
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
@@ -217,17 +219,26 @@ class LogLake(LakeTables):
         lake's root. `user_metadata`: a text for the history. Raises TableAlreadyExists for a name or a place that is
         taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
         """
+        definition = TableDefinition.of(schema, partition_by, cluster_by or None, properties, description)
+        transaction = self.begin_create(name, definition, location)
+        return transaction.commit("CREATE TABLE", user_metadata=user_metadata)
+
+    def begin_create(
+        self, name: str, definition: TableDefinition, location: str | os.PathLike[str] | None = None
+    ) -> TableTransaction:
+        """The transaction whose commit makes the table `name`, with the files that are added to it.
+
+        `definition` says what the table is, `location` where, by default the name below the lake's root. Raises as
+        `create_log`.
+        """
         table = self._place(name, location)
         self._require_free(name)
         if list_log(table.store).latest_version is not None:
             raise TableAlreadyExists(
                 f"{table.root_url} is a Delta table already: bring it in with adopt, or choose another place"
             )
-        definition = TableDefinition.of(schema, partition_by, cluster_by or None, properties, description)
         defined = define_table(definition, self.clock.now_ms(), self.clock.new_id)
-        owned = self._newly_owned()
-        transaction = self._taking(table, None, owned, name, defined)
-        return transaction.commit("CREATE TABLE", user_metadata=user_metadata)
+        return self._taking(table, None, self._newly_owned(), name, defined)
 
     def adopt(self, name: str, location: str | os.PathLike[str]) -> None:
         """Take over the table at `location` as `name`; all go on to read it as before, writers must come here then.
@@ -267,6 +278,25 @@ class LogLake(LakeTables):
             return _transfer(table, snapshot, ReleasingCommitter(table.store, owned), changed, self.clock)
 
         _commit("RELEASE TABLE", name, hand_back)
+
+    def drop_table(self, name: str, keep_files: bool | None = None) -> bool:
+        """Take the table `name` out of the lake for good; whether its files were deleted.
+
+        By default those are that the lake made a place for: `<root>/<name>`; a table that was created or adopted at
+        another `location` keeps its log and files, which belong to the file system from then on. `keep_files` says it
+        either way. What is deleted is gone from every version and every instant, and shallow clones of the table lose
+        what they share with it. Raises TableNotFound, OperationNotAllowed where the owner does not give it up, what
+        every commit raises: nothing was done then; and StorageError where files could not be deleted: the table is out
+        of the lake then, and the rest of them is still at its place.
+        """
+        location = self._owner.table(name).location
+        keeps = self._root is None or parse_location(f"{self._root}/{name}") != parse_location(location)
+        if keep_files is not None:
+            keeps = keep_files
+        self.release(name)
+        if not keeps:
+            delete_all(self.table_at(location).store)
+        return not keeps
 
     def backfill(self, name: str) -> int:
         """Put all commits of the table `name` into `_delta_log`; the newest version there. Raises TableNotFound."""

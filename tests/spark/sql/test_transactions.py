@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater
-from slackwater.errors import InvalidArgument, OperationNotAllowed, TableNotFound, UnsupportedFeature
+from slackwater.errors import (
+    InvalidArgument,
+    OperationNotAllowed,
+    SqlSyntaxError,
+    TableAlreadyExists,
+    TableNotFound,
+    UnsupportedFeature,
+)
 
 pytestmark = [pytest.mark.spark]
 
@@ -162,8 +170,14 @@ def test_a_query_of_a_transaction_reads_no_more_than_it_must(
 @pytest.mark.parametrize(
     ("text", "error", "says"),
     [
-        ("DROP TABLE lake.stock", UnsupportedFeature, "release"),
-        ("CREATE OR REPLACE TABLE lake.stock (id INT)", UnsupportedFeature, "not replaced"),
+        ("DROP TABLE lake.missing", TableNotFound, "missing"),
+        ("DROP TABLE lake.stock nonsense", SqlSyntaxError, "nonsense"),
+        ("REPLACE TABLE lake.missing (id INT)", TableNotFound, "missing"),
+        ("REPLACE TABLE lake.missing AS SELECT 1 AS id", TableNotFound, "missing"),
+        ("CREATE TABLE lake.stock (id INT)", TableAlreadyExists, "stock"),
+        ("CREATE TABLE lake.stock AS SELECT 1 AS id", TableAlreadyExists, "REPLACE it"),
+        ("CREATE OR REPLACE TABLE lake.stock (id INT) LOCATION '/elsewhere'", InvalidArgument, "where it is"),
+        ("CREATE TABLE lake.copy SHALLOW CLONE lake.stock", UnsupportedFeature, "lake.clone"),
         ("BEGIN TRANSACTION ON nowhere", InvalidArgument, "attached as nowhere"),
     ],
 )
@@ -172,6 +186,66 @@ def test_what_a_lake_does_not_do_by_sql(
 ) -> None:
     with pytest.raises(error, match=says):
         spark.sql(text)
+
+
+def test_a_table_of_a_lake_is_created_with_its_rows_in_one_commit(
+    spark: SparkSession, rows: Rows, lake: slackwater.Lake
+) -> None:
+    spark.sql("CREATE TABLE lake.sums PARTITIONED BY (k) COMMENT 'all' AS SELECT id, id % 2 AS k FROM range(4)")
+    (made,) = lake.table("sums").history().collect()
+    assert (made.version, made.operation) == (0, "CREATE TABLE AS SELECT")
+    assert lake.table("sums").detail().first().description == "all"
+    spark.range(3).write.format("delta").clusterBy("id").option("delta.appendOnly", "true").saveAsTable("lake.ids")
+    (made,) = lake.table("ids").history().collect()
+    assert made.operation == "CREATE TABLE AS SELECT"
+    assert lake.table("ids").detail().first().properties["delta.appendOnly"] == "true"
+    assert rows("SELECT count(*), sum(id) FROM lake.ids JOIN lake.sums USING (id)") == [(3, 3)]
+    with pytest.raises(Exception, match=r"(?i)divi"):
+        spark.sql("CREATE TABLE lake.broken AS SELECT 1 DIV (id - 1) AS v FROM range(3)")
+    assert "broken" not in [table.name for table in lake.tables()]
+
+
+def test_a_table_of_a_lake_is_replaced_in_one_commit(spark: SparkSession, rows: Rows, lake: slackwater.Lake) -> None:
+    spark.sql("INSERT INTO lake.stock (sku, qty) VALUES ('a', 1)")
+    before = lake.table("stock").history().first()
+    spark.sql("CREATE OR REPLACE TABLE lake.stock AS SELECT 'b' AS name")
+    after = lake.table("stock").history().first()
+    assert (after.version, after.operation) == (before.version + 1, "CREATE OR REPLACE TABLE AS SELECT")
+    assert rows("SELECT * FROM lake.stock") == [("b",)]
+    assert rows(f"SELECT sku FROM lake.stock VERSION AS OF {before.version}") == [("a",)]
+    spark.sql("REPLACE TABLE lake.stock (id INT NOT NULL)")
+    spark.sql("INSERT INTO lake.stock VALUES (1)")
+    slackwater.DeltaTable.createOrReplace(spark).tableName("lake.stock").addColumn("n", "INT").execute()
+    assert rows("SELECT * FROM lake.stock") == []
+    assert [table.state.value for table in lake.tables() if table.name == "stock"] == ["active"]
+    assert lake.as_of(after.timestamp.astimezone(dt.timezone.utc)).table("stock").toDF().collect() == [("b",)]
+
+
+def test_a_table_of_a_lake_is_dropped(spark: SparkSession, lake: slackwater.Lake, tmp_path: Path) -> None:
+    places = {name: Path(lake.location(name)) for name in ("stock", "orders")}
+    elsewhere_at = tmp_path / "external"
+    spark.sql(f"CREATE TABLE lake.external LOCATION '{elsewhere_at}' AS SELECT 1 AS id")
+    spark.sql("BEGIN TRANSACTION ON lake")
+    with pytest.raises(UnsupportedFeature, match="outside of transactions"):
+        spark.sql("DROP TABLE lake.stock")
+    spark.sql("ROLLBACK")
+    spark.sql("DROP TABLE lake.stock")
+    spark.sql("USE lake")
+    spark.sql("DROP TABLE IF EXISTS orders PURGE")
+    spark.sql("DROP TABLE IF EXISTS orders")
+    spark.sql("DROP TABLE external")
+    assert {"stock", "orders", "external"}.isdisjoint(table.name for table in lake.tables())
+    assert not any(place.exists() for place in places.values())
+    assert spark.read.format("delta").load(str(elsewhere_at)).count() == 1
+    spark.sql("CREATE TABLE stock AS SELECT 2 AS id")
+    assert spark.table("stock").collect() == [(2,)]
+
+
+def test_a_table_of_the_catalog_is_dropped_beside_a_lake(spark: SparkSession, lake: slackwater.Lake, db: str) -> None:
+    spark.sql("CREATE TABLE beside USING delta AS SELECT 'here' AS v")
+    spark.sql("USE lake")
+    spark.sql(f"DROP TABLE {db}.beside")
+    assert not spark.catalog.tableExists(f"{db}.beside")
 
 
 def test_a_lake_has_one_name_at_a_time(spark: SparkSession, lake: slackwater.Lake, tmp_path: Any) -> None:

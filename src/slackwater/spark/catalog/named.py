@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +16,7 @@ from slackwater.spark.catalog.session_catalog import CatalogEntry, entry_of
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.sql.tables import frame_of, named_table
-from slackwater.spark.write.save import save
+from slackwater.spark.write.save import save, save_as_definition
 from slackwater.sql.tokens import name_at, tokens_of
 from slackwater.sql.travel import at_suffix
 
@@ -120,9 +121,11 @@ def _save_in_lake(
     if name.is_there and mode.lower() in ("error", "errorifexists"):
         raise TableAlreadyExists(f"the lake {name.attached} has a table {name.name}: use mode append or overwrite")
     if not name.is_there:
+        name.require_no_transaction()
         lake: Any = name.lake
-        properties = {key: str(value) for key, value in options.items() if key.lower().startswith("delta.")}
-        lake.create_table(name.name, frame.schema, partition_by, cluster_by, properties)
+        begin = partial(lake.begin_create, name.name, location=Options(options).get("path"))
+        save_as_definition(frame, begin, "CREATE TABLE AS SELECT", partition_by, cluster_by, options=options)
+        return
     name.table()._write(frame, "overwrite" if mode.lower() == "overwrite" else "append", options)
 
 

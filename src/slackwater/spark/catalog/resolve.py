@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from slackwater.errors import InvalidArgument, TableNotFound
+from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.spark.catalog.attached import AttachedLake, AttachedTransaction, SessionNames
 from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, CatalogEntry, entry_of
@@ -24,18 +24,28 @@ from slackwater.sql.tokens import Cursor, tokens_of
 class LakeName:
     """The name of a table, there or not, in a lake that is attached as `attached`.
 
-    `transaction` is the one of this lake that is open in the session.
+    `transaction` is the one of this lake that is open in the session. `is_certain`: no table of Spark's catalog can be
+    meant.
     """
 
     lake: AttachedLake
     attached: str
     name: str
     transaction: AttachedTransaction | None
+    is_certain: bool = True
 
     @property
     def is_there(self) -> bool:
         """Whether the lake has such a table."""
         return any(table.name == self.name for table in self.lake.tables())
+
+    def require_no_transaction(self) -> None:
+        """Raise UnsupportedFeature where a transaction of the lake is open in the session."""
+        if self.transaction is not None:
+            raise UnsupportedFeature(
+                f"{self.attached}.{self.name}: tables of a lake are created, replaced and dropped outside of "
+                "transactions: COMMIT or ROLLBACK first"
+            )
 
     def table(self) -> Any:
         """Its DeltaTable, within an open transaction that of the transaction. Raises TableNotFound."""
@@ -91,6 +101,7 @@ def lake_name_of(spark: SparkSession, parts: Sequence[str], is_new: bool = False
     if not names.lakes or path_of(parts) is not None:
         return None
     current = names.current_lake
+    is_certain = True
     if len(parts) > 1 and (lake := names.lake(parts[0])) is not None:
         attached, name = parts[0].lower(), ".".join(parts[1:])
     elif current is None or names.current is None or parts[0].lower() == SPARK_CATALOG:
@@ -100,7 +111,9 @@ def lake_name_of(spark: SparkSession, parts: Sequence[str], is_new: bool = False
         if entry is not None and entry.is_temporary:
             return None
         lake, attached, name = current, names.current, ".".join(parts)
-    return LakeName(lake, attached, name, names.open_transaction if names.transaction_lake is lake else None)
+        is_certain = len(parts) == 1
+    transaction = names.open_transaction if names.transaction_lake is lake else None
+    return LakeName(lake, attached, name, transaction, is_certain)
 
 
 def resolve(spark: SparkSession, parts: Sequence[str]) -> NamedPlace | None:
@@ -115,7 +128,7 @@ def resolve(spark: SparkSession, parts: Sequence[str]) -> NamedPlace | None:
     if in_lake is not None:
         if in_lake.is_there:
             return NamedPlace(tuple(parts), in_lake.lake.location(in_lake.name), in_lake=in_lake)
-        if len(parts) == 1 or parts[0].lower() == in_lake.attached:
+        if in_lake.is_certain:
             raise TableNotFound(
                 f"the lake {in_lake.attached} has no table {in_lake.name}: SHOW TABLES IN {in_lake.attached}"
             )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +15,9 @@ from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.registration import put_down, take_out
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_of
 from slackwater.spark.catalog.session_catalog import entry_of, plain_sql
+from slackwater.spark.session.options import Options
 from slackwater.spark.session.sessions import is_delta_by_default
+from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import to_spark_schema
 from slackwater.spark.sql.query import names_delta_tables
 from slackwater.spark.sql.results import nothing
@@ -28,12 +30,15 @@ from slackwater.spark.table.builder import (
     REPLACE,
     DeltaTableBuilder,
     IdentityGenerator,
+    require_place,
 )
 from slackwater.spark.table.table import DeltaTable
-from slackwater.spark.write.save import save_as_definition
+from slackwater.spark.write.save import begin_definition, newest_snapshot, save_as_definition
 from slackwater.sql import definitions as parsed
 from slackwater.sql.definitions import ColumnDefinition, TableCreation, creation_of
 from slackwater.sql.tokens import name_at
+from slackwater.transaction.table.definition import TableDefinition
+from slackwater.transaction.transaction import TableTransaction
 
 _MODES = {
     parsed.CREATE: CREATE,
@@ -41,6 +46,8 @@ _MODES = {
     parsed.REPLACE: REPLACE,
     parsed.CREATE_OR_REPLACE: CREATE_OR_REPLACE,
 }
+
+_REPLACING = (parsed.REPLACE, parsed.CREATE_OR_REPLACE)
 
 
 def create_table(statement: Statement) -> DataFrame | None:
@@ -199,17 +206,24 @@ class _Creation:
     def _written(self, frame: DataFrame, location: str) -> None:
         """AS a query: its rows, in a table that is new or takes another's place."""
         given = self._given
-        if given.columns:
-            raise InvalidArgument(f"{given.table.text}: AS a query gives the columns: leave the others out")
-        replaces = given.mode in (parsed.REPLACE, parsed.CREATE_OR_REPLACE)
-        if given.mode == parsed.CREATE_IF_NOT_EXISTS and DeltaTable.isDeltaTable(self._spark, location):
+        self._require_no_columns()
+        table = table_at(self._spark, location, Options(given.options))
+        existing = newest_snapshot(table)
+        if existing is not None and given.mode == parsed.CREATE_IF_NOT_EXISTS:
             return
-        is_there = DeltaTable.isDeltaTable(self._spark, location)
-        if is_there and not replaces:
+        if existing is not None and given.mode not in _REPLACING:
             raise TableAlreadyExists(f"{location} is a Delta table already: REPLACE it, or choose another place")
+        self._saved(frame, partial(begin_definition, table, existing))
+
+    def _require_no_columns(self) -> None:
+        if self._given.columns:
+            raise InvalidArgument(f"{self._given.table.text}: AS a query gives the columns: leave the others out")
+
+    def _saved(self, frame: DataFrame, begin: Callable[[TableDefinition], TableTransaction]) -> None:
+        given = self._given
         save_as_definition(
             frame,
-            location,
+            begin,
             f"{_MODES[given.mode].operation} AS SELECT",
             _partition_names(given),
             given.clustered_by,
@@ -220,42 +234,31 @@ class _Creation:
 
     def _cloned(self, location: str) -> DataFrame:
         given = self._given
-        replaces = given.mode in (parsed.REPLACE, parsed.CREATE_OR_REPLACE)
         if given.mode == parsed.CREATE_IF_NOT_EXISTS and DeltaTable.isDeltaTable(self._spark, location):
             return nothing(self._spark)
         clone, _ = self._source
-        clone(location, replaces, given.properties)
+        clone(location, given.mode in _REPLACING, given.properties)
         return nothing(self._spark)
 
     def _in_a_lake(self, name: LakeName) -> DataFrame:
         given = self._given
-        if name.transaction is not None:
-            raise UnsupportedFeature(f"{given.table.text}: tables of a lake are created outside of transactions")
-        if given.mode in (parsed.REPLACE, parsed.CREATE_OR_REPLACE) and name.is_there:
-            raise UnsupportedFeature(
-                f"{given.table.text}: a table of a lake is not replaced: INSERT OVERWRITE its rows"
-            )
+        name.require_no_transaction()
         if given.clones is not None:
-            raise UnsupportedFeature(f"{given.table.text}: a lake is cloned as a whole: lake.clone(as_of, to)")
-        if name.is_there:
-            if given.mode == parsed.CREATE_IF_NOT_EXISTS:
-                return nothing(self._spark)
-            raise TableAlreadyExists(f"the lake {name.attached} has a table {name.name} already")
-        frame = None if given.query is None else self._rows
-        builder = self._builder()
-        schema = builder._schema if frame is None else frame.schema
+            raise UnsupportedFeature(
+                f"{given.table.text}: tables of a lake are cloned by lake.clone(as_of, to, tables), which makes them "
+                "tables of another lake"
+            )
+        if given.query is None:
+            self._builder()._in(given.table.parts, given.location).execute()
+            return nothing(self._spark)
+        if name.is_there or given.mode == parsed.REPLACE:
+            location = name.lake.location(name.name)
+            require_place(name.name, location, given.location)
+            self._written(self._rows, location)
+            return nothing(self._spark)
+        self._require_no_columns()
         lake: Any = name.lake
-        lake.create_table(
-            name.name,
-            schema,
-            _partition_names(given),
-            given.clustered_by,
-            dict(builder._properties),
-            given.comment,
-            given.location,
-        )
-        if frame is not None:
-            lake.table(name.name)._write(frame, "append", {})
+        self._saved(self._rows, partial(lake.begin_create, name.name, location=given.location))
         return nothing(self._spark)
 
 
@@ -293,20 +296,24 @@ def _like(builder: DeltaTableBuilder[Any], other: NamedTable) -> None:
 
 
 def drop_table(statement: Statement) -> DataFrame | None:
-    """`DROP TABLE` of a table in a lake is refused by name; of the catalog, it is Spark's."""
+    """`DROP TABLE` of a table in a lake, outside of transactions; of the catalog, it is Spark's."""
     cursor = statement.cursor()
     if not cursor.takes("DROP", "TABLE"):
         return None
-    cursor.takes("IF", "EXISTS")
+    if_exists = cursor.takes("IF", "EXISTS")
     name = name_at(cursor.tokens, cursor.at)
     if name is None:
         return None
     in_lake = lake_name_of(statement.spark, name.parts)
-    if in_lake is not None and in_lake.is_there:
-        raise UnsupportedFeature(
-            f"{name.text}: a table of a lake is not dropped by SQL: lake.release({in_lake.name!r}) hands it back to "
-            "its path, where its directory can be deleted"
-        )
+    if in_lake is not None and (in_lake.is_there or in_lake.is_certain):
+        in_lake.require_no_transaction()
+        cursor.name()
+        cursor.takes("PURGE")
+        cursor.done()
+        if in_lake.is_there or not if_exists:
+            lake: Any = in_lake.lake
+            lake.drop_table(in_lake.name)
+        return nothing(statement.spark)
     entry = entry_of(statement.spark, name.parts)
     if entry is not None and entry.is_delta:
         register_provider(statement.spark)

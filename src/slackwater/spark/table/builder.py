@@ -35,7 +35,7 @@ from slackwater.protocol.schema.schema import (
 )
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.registration import put_down, take_out
-from slackwater.spark.catalog.resolve import lake_name_of, parts_of, path_of
+from slackwater.spark.catalog.resolve import LakeName, lake_name_of, parts_of, path_of
 from slackwater.spark.catalog.session_catalog import entry_of
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.stores import table_at
@@ -45,6 +45,7 @@ from slackwater.spark.write.described import definition_parameters
 from slackwater.spark.write.overwrite import whole_table
 from slackwater.spark.write.save import newest_snapshot
 from slackwater.spark.write.table_expressions import validate_constraint, validate_generation
+from slackwater.storage.location import parse_location
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
@@ -110,9 +111,9 @@ class DeltaTableBuilder(Generic[T]):
         self._comment: str | None = None
 
     def tableName(self, identifier: str) -> Self:
-        """The table's name: `identifier` is ``delta.`/path` ``, or a name that the session's catalog is to have.
+        """The table's name: `identifier` is ``delta.`/path` ``, or a name in the session's catalog or an attached lake.
 
-        Raises InvalidArgument for a name that no table can have; UnsupportedFeature for one of a lake.
+        Raises InvalidArgument for a name that no table can have.
         """
         parts = parts_of(text_argument("identifier", identifier))
         self._path, self._name = (path_of(parts), None) if path_of(parts) is not None else (self._path, parts)
@@ -121,6 +122,11 @@ class DeltaTableBuilder(Generic[T]):
     def location(self, location: str) -> Self:
         """Where the table is to be: `location` is a directory or URL."""
         self._path = text_argument("location", location)
+        return self
+
+    def _in(self, name: tuple[str, ...], location: str | None) -> Self:
+        """As `tableName` and `location`, of what was parsed."""
+        self._name, self._path = name, location
         return self
 
     @property
@@ -225,8 +231,9 @@ class DeltaTableBuilder(Generic[T]):
 
     def _execute_named(self, name: tuple[str, ...]) -> T:
         """The entry of the catalog comes first, so that nobody else takes the name; it goes again with an error."""
-        if lake_name_of(self._spark, name) is not None:
-            raise UnsupportedFeature(f"{'.'.join(name)}: a table of a lake is created by lake.create_table")
+        in_lake = lake_name_of(self._spark, name, is_new=True)
+        if in_lake is not None:
+            return self._execute_in_lake(in_lake)
         entry = entry_of(self._spark, name)
         if entry is not None:
             if not entry.is_delta or entry.location is None:
@@ -243,6 +250,24 @@ class DeltaTableBuilder(Generic[T]):
         except BaseException:
             take_out(self._spark, entry)
             raise
+
+    def _execute_in_lake(self, name: LakeName) -> T:
+        name.require_no_transaction()
+        lake: Any = name.lake
+        if name.is_there or self._mode.if_missing == "error":
+            location = lake.location(name.name)
+            require_place(name.name, location, self._path)
+            return self._executed(location)
+        created = lake.create_table(
+            name.name,
+            self._schema,
+            self._partition_by,
+            self._cluster_by or (),
+            self._properties,
+            self._comment,
+            self._path,
+        )
+        return self._table(self._spark, created._table)
 
     def _executed(self, path: str) -> T:
         table = table_at(self._spark, path)
@@ -322,6 +347,12 @@ def _as_of_nobody(schema: StructType) -> StructType:
     return rewrite_fields(
         schema, lambda _, c: replace(c, metadata={k: v for k, v in c.metadata.items() if not is_own(k)})
     )
+
+
+def require_place(name: str, there: str, location: str | None) -> None:
+    """Raise InvalidArgument where the table `name`, which is `there`, is to be replaced at another `location`."""
+    if location is not None and parse_location(location) != parse_location(there):
+        raise InvalidArgument(f"{name} is at {there}, and {location} is another place: a table is replaced where it is")
 
 
 def require_empty(store: ObjectStore) -> None:

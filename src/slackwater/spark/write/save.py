@@ -5,7 +5,7 @@ Source: delta-spark's DataFrameWriter options and modes; docs/architecture.md "T
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,7 +64,6 @@ from slackwater.transaction.preparation import validate_not_append_only
 from slackwater.transaction.rows.recommit import as_removes
 from slackwater.transaction.table.alteration import clustering_columns
 from slackwater.transaction.table.definition import (
-    TableActions,
     TableDefinition,
     clustering_domain,
     define_table,
@@ -128,7 +127,7 @@ def _done(frame: DataFrame, table: Table, request: WriteOptions, settings: Sessi
 
 def save_as_definition(
     frame: DataFrame,
-    path: str,
+    begin: Callable[[TableDefinition], TableTransaction],
     operation: str,
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
@@ -136,25 +135,25 @@ def save_as_definition(
     description: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> CommitResult:
-    """Write `frame` as all there is of the table at `path`, which is new, or as new: the statement `operation`.
+    """Write `frame` as all there is of a table that is new, or as new: the statement `operation`.
 
-    A table that was there keeps its history, and nothing else. One commit. Raises as `save`.
+    `begin` gives the transaction that makes the table as it is defined. A table that was there keeps its history, and
+    nothing else. One commit. Raises as `save`.
     """
     settings = SessionSettings.of(frame.sparkSession)
     asked = write_options(settings, "overwrite", options or {}, partition_by, cluster_by)
     request = replace(asked, own_properties=dict(properties or {}), operation=operation, description=description)
-    table = table_at(frame.sparkSession, path, request.given)
-    existing = newest_snapshot(table)
-    defined = _defined(frame, request, settings, existing)
-    rows = TableRows(table, defined.configuration, {d.domain: d for d in defined.domains})
-    transaction = begin_table(table, defined, existing)
-    if existing is not None:
-        replaced = whole_table(existing)
-        transaction.read_where(replaced.predicate)
-        transaction.remove(as_removes(replaced.files, _CLOCK.now_ms()))
-    written = _written(rows, frame, request, settings)
-    transaction.set_table(defined.configuration.changed(metadata=written.metadata))
-    return _commit(transaction, request, [written], written.metadata or defined.configuration.metadata)
+    return _fill(frame, begin(_definition(frame, request, settings)), request, settings)
+
+
+def begin_definition(table: Table, existing: Snapshot | None, definition: TableDefinition) -> TableTransaction:
+    """The transaction that makes `table`, which is `existing` or new (None), as it is defined.
+
+    Raises as every commit does.
+    """
+    replaces, domains = (existing.configuration, existing.domain_metadata) if existing else (None, {})
+    defined = define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id, replaces, domains)
+    return begin_table(table, defined, existing)
 
 
 def save_micro_batch(
@@ -168,7 +167,7 @@ def validate_save(frame: DataFrame, table: Table, request: WriteOptions, setting
     """Raise as `save` where its columns, partitioning or options do not fit the table; nothing is written."""
     snapshot = newest_snapshot(table)
     if snapshot is None:
-        begin_table(table, _defined(frame, request, settings))
+        begin_definition(table, None, _definition(frame, request, settings))
         return
     rows = _assigned(frame, snapshot, request)
     write = _Write(rows, snapshot, request, settings)
@@ -219,26 +218,33 @@ def _only_identity_moved(snapshot: Snapshot | None, newest: Snapshot | None) -> 
     return bool(snapshot and newest and same_but_identity(snapshot.configuration, newest.configuration))
 
 
-def _defined(
-    frame: DataFrame, request: WriteOptions, settings: SessionSettings, existing: Snapshot | None = None
-) -> TableActions:
-    """The table that the write creates, in the place of the `existing` one if there is one."""
+def _definition(frame: DataFrame, request: WriteOptions, settings: SessionSettings) -> TableDefinition:
+    """The table that the write creates."""
     schema = without_internal_metadata(as_nullable(from_spark_schema(frame.schema)))
     given = request.properties
     properties = {**settings.properties_beside(given), **given}
     clustered = request.cluster_by or None
-    definition = TableDefinition.of(schema, request.partition_by, clustered, properties, request.description)
-    replaces, domains = (existing.configuration, existing.domain_metadata) if existing else (None, {})
-    return define_table(definition, _CLOCK.now_ms(), _CLOCK.new_id, replaces, domains)
+    return TableDefinition.of(schema, request.partition_by, clustered, properties, request.description)
 
 
 def _create(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult:
-    defined = _defined(frame, request, settings)
-    rows = TableRows(table, defined.configuration, {d.domain: d for d in defined.domains})
-    transaction = begin_table(table, defined)
-    written = _written(rows, frame, request, settings)
-    transaction.set_table(defined.configuration.changed(metadata=written.metadata))
-    return _commit(transaction, request, [written], defined.configuration.metadata)
+    transaction = begin_definition(table, None, _definition(frame, request, settings))
+    return _fill(frame, transaction, request, settings)
+
+
+def _fill(
+    frame: DataFrame, transaction: TableTransaction, request: WriteOptions, settings: SessionSettings
+) -> CommitResult:
+    """Commit the table that `transaction` defines, with the rows of `frame` and no others."""
+    existing = transaction.read_snapshot
+    table = transaction.staged.table_after(None if existing is None else existing.configuration)
+    if existing is not None:
+        replaced = whole_table(existing)
+        transaction.read_where(replaced.predicate)
+        transaction.remove(as_removes(replaced.files, _CLOCK.now_ms()))
+    written = _written(TableRows(transaction.table, table, transaction.staged.domains), frame, request, settings)
+    transaction.set_table(table.changed(metadata=written.metadata))
+    return _commit(transaction, request, [written], written.metadata or table.metadata)
 
 
 def _written(
