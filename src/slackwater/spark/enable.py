@@ -70,7 +70,7 @@ def enable(spark: Any = None, lake: Lake | None = None) -> Any:
     >>> spark.read.format("delta").option("versionAsOf", 0).load(path).count()
     3
     """
-    if spark is not None and (isinstance(spark, type) or not (_is_builder(spark) or hasattr(spark, "newSession"))):
+    if spark is not None and (isinstance(spark, type) or not (_is_builder(spark) or hasattr(spark, "createDataFrame"))):
         raise InvalidArgument(f"enable takes a Spark session, the builder of one, or nothing, found {type(spark)}")
     if _is_builder(spark):
         if lake is not None:
