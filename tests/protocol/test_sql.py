@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, SqlSyntaxError
 from slackwater.protocol.sql import column_path, parse_sql, sql_tokens
 
 
@@ -49,7 +48,7 @@ def test_tokens_tell_where_they_stand() -> None:
 
 
 def test_a_text_that_does_not_end_has_no_tokens() -> None:
-    with pytest.raises(SqlglotError):
+    with pytest.raises(SqlSyntaxError, match="not an SQL expression"):
         sql_tokens("'abc")
 
 

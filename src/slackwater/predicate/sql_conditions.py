@@ -8,29 +8,26 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from sqlglot import exp
-
 from slackwater.errors import InvalidArgument
 from slackwater.predicate.condition import CAST, LITERAL, NAME, ConditionTree, LiteralValue
 from slackwater.predicate.predicate import Value
-from slackwater.protocol.sql import SqlNode, column_path, parse_sql
+from slackwater.protocol.sql import SqlNode, column_path, exp, parse_sql
 
-_BINARY: dict[type[Any], str] = {
-    exp.EQ: "=",
-    exp.NullSafeEQ: "<=>",
-    exp.EqualNull: "equal_null",
-    exp.NEQ: "!=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.StartsWith: "startswith",
+# sqlglot's classes of trees, by their names.
+_BINARY = {
+    "EQ": "=",
+    "NullSafeEQ": "<=>",
+    "EqualNull": "equal_null",
+    "NEQ": "!=",
+    "LT": "<",
+    "LTE": "<=",
+    "GT": ">",
+    "GTE": ">=",
+    "StartsWith": "startswith",
 }
-_CHAINS: dict[type[Any], str] = {exp.And: "and", exp.Or: "or"}
-_UNARY: dict[type[Any], str] = {exp.Not: "not", exp.Neg: "negative"}
+_CHAINS = {"And": "and", "Or": "or"}
+_UNARY = {"Not": "not", "Neg": "negative"}
 _FUNCTIONS = ("isnull", "isnotnull")
-# In these, names are of columns, also where the whole is not understood; in functions they may be of something else.
-_PLAIN = (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Cast)
 # Types whose length the parser drops.
 _CHAR = re.compile(r"(?i)\b(?:var)?char")
 
@@ -50,7 +47,7 @@ class _Reader:
 
     def tree(self, node: SqlNode) -> ConditionTree:
         node = node.unnest()
-        kind = type(node)
+        kind = type(node).__name__
         if kind in _CHAINS:
             return self._made(node, _CHAINS[kind], node.flatten())
         if kind in _UNARY:
@@ -121,13 +118,15 @@ class _Reader:
 
 def _columns_within(node: SqlNode) -> Iterator[tuple[str, ...]]:
     """The columns of what is not understood; without recursion, since chains of operators grow long."""
+    # In these, names are of columns, also where the whole is not understood; in functions they may be others.
+    plain = (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Cast)
     pending = [node]
     while pending:
         node = pending.pop().unnest()
         names = column_path(node)
         if names is not None:
             yield names
-        elif isinstance(node, _PLAIN):
+        elif isinstance(node, plain):
             pending.extend(reversed(list(node.iter_expressions())))
 
 

@@ -10,11 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-
-from slackwater.errors import InvalidArgument
-from slackwater.protocol.sql import SqlNode, parse_sql, sql_tokens
+from slackwater.errors import InvalidArgument, SqlSyntaxError
+from slackwater.protocol.sql import SqlNode, exp, parse_sql, sql_tokens
 
 _QUERY = re.compile(r"(?i)\(\s*(?:/\*|--|select\b|with\b|from\b)")
 _CLOCK = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|curdate|unix_timestamp|to_unix_timestamp)\b")
@@ -43,7 +40,7 @@ def has_subquery(text: str) -> bool:
         return False
     try:
         kinds = [token.token_type.name for token in sql_tokens(text)]
-    except SqlglotError:
+    except SqlSyntaxError:
         return False
     return any(pair in (("L_PAREN", "SELECT"), ("L_PAREN", "WITH"), ("L_PAREN", "FROM")) for pair in pairwise(kinds))
 

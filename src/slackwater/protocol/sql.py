@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from typing import Any, TypeAlias
-
-from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ParseError, SqlglotError
 
 from slackwater.errors import SqlSyntaxError
 
 # The root of sqlglot's tree classes, and the module of its tokens, vary between the versions that we allow.
 SqlNode: TypeAlias = Any
 SqlToken: TypeAlias = Any
+
+
+class _Expressions:
+    """sqlglot's module of trees, loaded when the first of its names is asked for: most processes parse no SQL."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module("sqlglot.expressions"), name)
+        setattr(self, name, value)
+        return value
+
+
+exp = _Expressions()
 
 # Text escapes, decimals and names that sqlglot reads in another way than Spark, or in several ways in its versions.
 _READ_OTHERWISE = re.compile(r"(?i)\\|[0-9.]bd|0x")
@@ -26,8 +35,11 @@ def parse_sql(text: str, what: str = "expression") -> SqlNode:
 
     Raises InvalidArgument where it is none, or more than one, with the position; `what` says what was expected.
     """
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import ParseError, SqlglotError
+
     try:
-        trees = Dialect.get_or_raise("spark").parser().parse_into(exp.Condition, sql_tokens(text), text)
+        trees = Dialect.get_or_raise("spark").parser().parse_into(exp.Condition, sql_tokens(text, what), text)
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         where = f"line {first.get('line', '?')}, column {first.get('col', '?')}"
@@ -40,12 +52,18 @@ def parse_sql(text: str, what: str = "expression") -> SqlNode:
     return trees[0]
 
 
-def sql_tokens(text: str) -> list[SqlToken]:
+def sql_tokens(text: str, what: str = "expression") -> list[SqlToken]:
     """The tokens of `text`; `start` and `end` are the places of their first and last character.
 
-    Raises SqlglotError where a quote or a comment does not end.
+    Raises SqlSyntaxError where a quote or a comment does not end.
     """
-    given = Dialect.get_or_raise("spark").tokenize(text)
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import SqlglotError
+
+    try:
+        given = Dialect.get_or_raise("spark").tokenize(text)
+    except SqlglotError as error:
+        raise SqlSyntaxError(f"not an SQL {what}: {text!r}: {error.__cause__ or error}") from error
     if not _READ_OTHERWISE.search(text):
         return list(given)
     tokens: list[SqlToken] = []

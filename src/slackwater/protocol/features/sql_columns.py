@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlglot import exp
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.configuration import TableConfiguration
@@ -28,7 +27,7 @@ from slackwater.protocol.schema.schema import (
     StructType,
     walk_fields,
 )
-from slackwater.protocol.sql import SqlNode, parse_sql
+from slackwater.protocol.sql import SqlNode, exp, parse_sql
 
 # Functions that are called without parentheses, where no column has their name.
 _LITERAL_FUNCTIONS = frozenset(

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from sqlglot.errors import SqlglotError
 
+from slackwater.errors import SqlSyntaxError
 from slackwater.predicate.sql_text import asks_the_clock
 from slackwater.protocol.sql import sql_tokens
 
@@ -33,7 +33,7 @@ def replaced_in_text(sql: str, answer: Answer, columns: Collection[str]) -> str:
         return sql
     try:
         tokens = sql_tokens(sql)
-    except SqlglotError:
+    except SqlSyntaxError:
         return sql
     pieces: list[str] = []
     start = 0

@@ -29,7 +29,8 @@ from slackwater.spark.streams.data_source import register_stream
 from slackwater.streams.options import StreamOptions
 from slackwater.streams.reading import StreamRead
 
-_NO_FILES = ADD_SCHEMA.empty_table()
+# Not empty_table, which imports pandas: every session would wait for it.
+_NO_FILES = pa.Table.from_batches([], ADD_SCHEMA)
 
 
 @dataclass(frozen=True)

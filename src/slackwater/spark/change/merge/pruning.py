@@ -20,7 +20,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
-from sqlglot.errors import SqlglotError
 
 from slackwater.errors import InvalidArgument
 from slackwater.predicate.columns import ResolvedColumn, resolve_column
@@ -92,7 +91,7 @@ def join_conditions(
     try:
         reading = _Reading(scan, target_alias, aliased)
         return reading.of_text(condition) if isinstance(condition, str) else reading.of_column(condition)
-    except (InvalidArgument, PySparkException, RecursionError, SqlglotError, ValueError):
+    except (InvalidArgument, PySparkException, RecursionError, ValueError):
         return JoinConditions(Constant(True), ())
 
 
