@@ -12,6 +12,8 @@ def parsed(html: object) -> ElementTree.Element:
 
     The text of a style sheet or a script is no markup, and is left out.
     """
+    if isinstance(html, ElementTree.Element):
+        return html
     text = re.sub(r"<(style|script)>.*?</\1>", "", str(html), flags=re.DOTALL).removeprefix("<!DOCTYPE html>\n")
     return ElementTree.fromstring(text)  # noqa: S314  text that this process has made
 

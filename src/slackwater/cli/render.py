@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slackwater.markup.figures import iso, one_line, utc_text, visible
-from slackwater.owner.redaction import without_secrets
+from slackwater.markup.redaction import without_secrets
 
 _EMPTY = frozenset({"", "[]", "{}", "0"})
 _TIME_OF_DAY = len("16:36:53.881")

@@ -23,9 +23,9 @@ def signed(value: int) -> str:
     return f"{'+' if value > 0 else '−' if value < 0 else ''}{abs(value):,}"
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 file`, `2 files`, `1,204 files`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 file`, `2 files`, `1,204 files`; `plural` for what has another than with an s."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def short_bytes(size_bytes: int) -> str:

@@ -8,8 +8,8 @@ import hashlib
 from slackwater.markup.elements import Child, element
 from slackwater.markup.theme import SCOPE, css, scoped
 
+_BODY = f"body.{SCOPE}{{margin:0;min-height:100vh;background:var(--sw-ground)}}"
 _PAGE_RULES = (
-    ("", "margin:0;min-height:100vh;background:var(--sw-ground);"),
     (".sw-page", "max-width:1180px;margin:0 auto;padding:24px 20px 48px;"),
     ("h1", "font-size:22px;line-height:1.25;margin:0 0 6px;font-weight:650;"),
     ("h2", "font-size:16px;line-height:1.3;margin:28px 0 6px;font-weight:650;"),
@@ -36,7 +36,7 @@ def page(
     no other script or style runs and nothing is loaded; with `asks_its_server` the script may fetch from where the page
     came. Raises ValueError where rules or script would end their element.
     """
-    sheet = "\n".join([css(), scoped(_PAGE_RULES), scoped(rules)])
+    sheet = "\n".join([css(), _BODY, scoped(_PAGE_RULES), scoped(rules)])
     for text, what in ((sheet, "style"), (script, "script")):
         if f"</{what}" in text.lower() or "<!--" in text:
             raise ValueError(f"the text of a <{what}> must not end it")
@@ -44,7 +44,8 @@ def page(
         [
             "default-src 'none'",
             "img-src data:",
-            f"style-src {_hash(sheet)}",
+            # Cards bring their own.
+            f"style-src {_hash(sheet)} {_hash(css())}",
             *([f"script-src {_hash(script)}"] if script else []),
             *(["connect-src 'self'"] if asks_its_server else []),
             "base-uri 'none'",

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from slackwater.markup.elements import Child, Markup, element, fragment, is_empty, style_sheet
-from slackwater.markup.figures import iso, utc_text
+from slackwater.markup.figures import counted, iso, one_line, shortened, utc_text
+from slackwater.markup.redaction import setting_without_secrets, without_secrets
 from slackwater.markup.theme import SCOPE, css
 
 Kind = Literal["accent", "good", "warn", "bad", "muted", "line"]
 
 _BAR_HEIGHT = 8
 _LINE_HEIGHT = 24
+_MOST_SETTINGS = 40
+_LONGEST_SETTING = 200
 
 
 def card(kind: str, title: Child, *children: Child, badges: Iterable[Markup] = (), note: Child = None) -> Markup:
@@ -27,6 +30,16 @@ def card(kind: str, title: Child, *children: Child, badges: Iterable[Markup] = (
     )
     foot = None if is_empty(note) else element("p", note, class_="sw-note")
     return element("div", style_sheet(css()), element("div", head, *children, foot, class_="sw-card"), class_=SCOPE)
+
+
+def card_or_reason(kind: str, title: str, draw: Callable[[], Markup]) -> str:
+    """The HTML of what `draw` gives, or a card that says why it could not: a notebook shows no traceback instead."""
+    try:
+        return str(draw())
+    except Exception as error:  # noqa: BLE001  a card never fails the cell that shows it
+        reason = without_secrets(one_line(str(error)))
+        told = element("p", badge(type(error).__name__, "bad"), " ", reason)
+        return str(card(kind, without_secrets(title), told))
 
 
 def table(
@@ -67,6 +80,17 @@ def pairs(entries: Mapping[str, Child]) -> Markup:
         fragment(element("dt", name), element("dd", value)) for name, value in entries.items() if not is_empty(value)
     ]
     return element("dl", shown, class_="sw-pairs") if shown else fragment()
+
+
+def settings(entries: Mapping[str, str]) -> Markup:
+    """Settings by their names, sorted, cut where there are many or they are long, and without what may be a secret."""
+    rows = [
+        (code(key), code(shortened(setting_without_secrets(key, value), _LONGEST_SETTING)))
+        for key, value in sorted(entries.items())[:_MOST_SETTINGS]
+    ]
+    left = len(entries) - len(rows)
+    more = element("p", f"and {counted(left, 'more', 'more')}", class_="sw-note") if left > 0 else None
+    return fragment(table(["property", "value"], rows), more)
 
 
 def badge(text: str, kind: Kind | None = None, title: str | None = None) -> Markup:

@@ -8,12 +8,17 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from slackwater.errors import InvalidSchema
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
+from slackwater.markup.figures import counted, visible
+from slackwater.markup.pieces import card_or_reason
+from slackwater.markup.redaction import without_secrets
 from slackwater.predicate.predicate import Predicate, columns_of
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.features.column_mapping import NONE, physical_name
 from slackwater.protocol.schema.schema import DataType, StructType
+from slackwater.scan.card import snapshot_card
 from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
 from slackwater.scan.scan import Pruned, PruneReport, plan
 
@@ -22,6 +27,17 @@ Path = tuple[str, ...]
 
 class Snapshot(LogSnapshot, PublicSnapshot):
     """What users hold as `slackwater.Snapshot`, with all that reading, writing and services need of it besides."""
+
+    def __repr__(self) -> str:
+        place = visible(without_secrets(self.table.location))
+        try:
+            columns = f", {counted(len(self.schema), 'column')}"
+        except InvalidSchema:
+            columns = ""
+        return f"<Snapshot {place}: version {self.version}{columns}>"
+
+    def _repr_html_(self) -> str:
+        return card_or_reason("Snapshot", self.table.location, lambda: snapshot_card(self))
 
     def files(
         self,

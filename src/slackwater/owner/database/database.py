@@ -29,9 +29,9 @@ from sqlalchemy.exc import (
 )
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, UnsupportedFeature
+from slackwater.markup.redaction import without_secrets
 from slackwater.owner.database.private_files import create_private, create_private_directory
 from slackwater.owner.database.turns import Turns
-from slackwater.owner.redaction import without_secrets
 
 T = TypeVar("T")
 

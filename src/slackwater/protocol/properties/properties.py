@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from slackwater.errors import CorruptTable, InvalidArgument, UnsupportedFeature
+from slackwater.markup.figures import counted
+from slackwater.markup.pieces import card, settings
 from slackwater.protocol.properties.intervals import parse_interval_ms
 from slackwater.protocol.properties.registry import (
     APPEND_ONLY,
@@ -143,6 +145,9 @@ class TableProperties(Mapping[str, str]):
 
     def __repr__(self) -> str:
         return f"TableProperties({self._configuration!r})"
+
+    def _repr_html_(self) -> str:
+        return str(card("TableProperties", counted(len(self), "entry", "entries"), settings(self._configuration)))
 
     def flag(self, key: str, default: bool | None = None) -> bool:
         """A boolean property; where it is not set, `default`, else the property's own, else False.

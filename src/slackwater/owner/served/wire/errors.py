@@ -25,8 +25,8 @@ from slackwater.errors import (
     UnsupportedFeature,
     VersionNotFound,
 )
+from slackwater.markup.redaction import without_secrets
 from slackwater.owner.api.values import Json
-from slackwater.owner.redaction import without_secrets
 from slackwater.owner.served.wire.calls import ErrorAnswer
 
 INTERNAL = 500

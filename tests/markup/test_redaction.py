@@ -8,8 +8,8 @@ import pytest
 
 from slackwater import errors
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, SlackwaterError
+from slackwater.markup.redaction import setting_without_secrets, without_secrets
 from slackwater.owner.database.database import Database
-from slackwater.owner.redaction import without_secrets
 from slackwater.owner.served.wire.errors import error_to_json
 
 SECRETS = ("s3cr3t", "h1dden")
@@ -84,3 +84,16 @@ def test_a_database_url_that_cannot_be_read_is_not_repeated() -> None:
     with pytest.raises(InvalidArgument) as raised:
         Database("postgresql//s3cr3t:h1dden@db/owner")
     assert not any(secret in str(raised.value) for secret in SECRETS)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["fs.s3a.secret.key", "aws_access_key_id", "azure_storage_sas", "my.Token", "fs.azure.account.key.x", "apiKey"],
+)
+def test_the_value_of_a_setting_that_is_called_a_secret_is_not_shown(key: str) -> None:
+    assert setting_without_secrets(key, "hunter2") == "***"
+
+
+def test_the_value_of_another_setting_is_shown_but_for_secrets_in_it() -> None:
+    assert setting_without_secrets("delta.appendOnly", "true") == "true"
+    assert setting_without_secrets("home", "https://me:hunter2@host/x?sig=1") == "https://host/x"

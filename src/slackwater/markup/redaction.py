@@ -13,14 +13,23 @@ _WORD = re.compile(
     r"(?P<sign>\s*=\s*|['\"]\s*:\s*)(?P<value>'[^']*'|\"[^\"]*\"|[^\s&,;'\")]+)"
 )
 _BEARER = re.compile(r"(?i)\bbearer\s+[\w.~+/=-]{8,}")
-_HIDDEN = "***"
+_SECRET_KEY = re.compile(
+    r"(?i)password|passwd|passfile|secret|token|credential|access.?key|account.?key|api.?key|sas\b"
+)
+HIDDEN = "***"
+"""What stands for a secret."""
 
 
 def without_secrets(text: str) -> str:
     """`text` whose URLs have no user, password, query or fragment, and whose `password=…` says nothing."""
     shown = _URL.sub(lambda found: found["scheme"] + _place(found["rest"]), text)
-    shown = _WORD.sub(lambda found: f"{found['key']}{found['sign']}{_HIDDEN}", shown)
-    return _BEARER.sub(f"Bearer {_HIDDEN}", shown)
+    shown = _WORD.sub(lambda found: f"{found['key']}{found['sign']}{HIDDEN}", shown)
+    return _BEARER.sub(f"Bearer {HIDDEN}", shown)
+
+
+def setting_without_secrets(key: str, value: str) -> str:
+    """The `value` of a setting, nothing of it where its `key` names a secret."""
+    return HIDDEN if _SECRET_KEY.search(key) else without_secrets(value)
 
 
 def _place(rest: str) -> str:

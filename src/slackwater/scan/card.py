@@ -1,0 +1,219 @@
+"""The card of a version of a table: what it holds, its columns, what it asks of clients, and its last commits.
+
+Nothing is read for it but the checksum of the version where that spares a checkpoint, the time of the commit where the
+snapshot does not know it, and the commits that are shown. No Spark job runs.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import pyarrow.compute as pc
+
+from slackwater.errors import SlackwaterError
+from slackwater.log.describe import clustering_columns, describe_history, to_moment
+from slackwater.log.files.version_totals import file_totals
+from slackwater.log.snapshot import LogSnapshot
+from slackwater.markup.elements import Child, Markup, element, fragment
+from slackwater.markup.figures import ago, counted, number, one_line, short_bytes, shortened
+from slackwater.markup.pieces import badge, badges, card, code, disclosure, facts, moment, muted, pairs, settings, table
+from slackwater.markup.redaction import without_secrets
+from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, START, STEP
+from slackwater.protocol.features.row_rules import checks
+from slackwater.protocol.properties.registry import CONSTRAINT_PREFIX, MANAGED_COMMIT_OWNER_CONF
+from slackwater.protocol.schema.schema import COMMENT, CURRENT_DEFAULT, GENERATION_EXPRESSION, StructField
+from slackwater.stats.columns import record_counts
+
+T = TypeVar("T")
+
+LAST_COMMITS = 5
+"""How many commits the card of a table shows."""
+
+_MOST_COLUMNS = 30
+_LONGEST_TYPE = 120
+_LONGEST_TEXT = 200
+_LONGEST_NOTE = 60
+# Of more files the statistics are not read for a count of rows.
+_MOST_COUNTED_FILES = 2_000
+
+
+def snapshot_card(
+    snapshot: LogSnapshot,
+    kind: str = "Snapshot",
+    name: str | None = None,
+    marks: Sequence[Markup] = (),
+    commits: int = 0,
+    note: str | None = None,
+) -> Markup:
+    """The card of `snapshot`, called `name`, by default its place; with its last `commits`, read from the log.
+
+    What the log does not tell is left out. Raises InvalidSchema, CorruptTable.
+    """
+    place = without_secrets(snapshot.table.location)
+    committed = to_moment(_or_none(lambda: snapshot.timestamp_ms))
+    now = dt.datetime.now(dt.timezone.utc)
+    size = known_size(snapshot)
+    rows = known_rows(snapshot)
+    when = None if committed is None else fragment(moment(committed), " ", muted(f"UTC, {ago(committed, now)}"))
+    described = snapshot.metadata.description
+    return card(
+        kind,
+        name or place,
+        None if name is None else element("div", code(place), class_="sw-muted sw-small"),
+        element("p", _told(described)) if described else None,
+        facts(
+            {
+                "version": snapshot.version,
+                "rows": None if rows is None else number(rows),
+                "files": None if size is None else number(size[0]),
+                "size": None if size is None else short_bytes(size[1]),
+                "committed": when,
+            }
+        ),
+        _columns(snapshot),
+        _commits(snapshot, commits),
+        _demands(snapshot),
+        badges=marks,
+        note=note,
+    )
+
+
+def known_size(snapshot: LogSnapshot) -> tuple[int, int] | None:
+    """How many live files there are, and their bytes; None where a checkpoint would have to be read for that."""
+    if snapshot.segment.checkpoint is None:
+        return _or_none(lambda: file_totals(snapshot))
+    found = _or_none(snapshot.checksum)
+    return (
+        None
+        if found is None or found.configuration != snapshot.configuration
+        else (
+            found.num_files,
+            found.table_size_bytes,
+        )
+    )
+
+
+def known_rows(snapshot: LogSnapshot) -> int | None:
+    """The live rows by the statistics of the files; None where these do not say, or would have to be read first."""
+    if snapshot.segment.checkpoint is not None or snapshot.state.newest.num_rows > _MOST_COUNTED_FILES:
+        return None
+    files = _or_none(lambda: snapshot.live_files(["stats", "deletionVector"]))
+    if files is None:
+        return None
+    physical = record_counts(files)
+    if physical.null_count:
+        return None
+    vectors = (vector["cardinality"] for vector in files["deletionVector"].to_pylist() if vector is not None)
+    total: int = pc.sum(physical, min_count=0).as_py() - sum(vectors)
+    return total
+
+
+def _or_none(read: Callable[[], T]) -> T | None:
+    """What `read` gives; None where the log, or what is left of it, does not tell."""
+    try:
+        return read()
+    except SlackwaterError:
+        return None
+
+
+def _columns(snapshot: LogSnapshot) -> Child:
+    schema = snapshot.schema
+    partitions = snapshot.metadata.partition_columns
+    clustering = _or_none(lambda: clustering_columns(snapshot)) or []
+    rows = [_column(column, column.name in partitions, column.name in clustering) for column in schema]
+    shown = table(["column", "type", ""], rows[:_MOST_COLUMNS])
+    layout = [f"partitioned by {', '.join(partitions)}"] if partitions else []
+    layout += [f"clustered by {', '.join(clustering)}"] if clustering else []
+    summary = fragment(counted(len(rows), "column"), *(muted(f" · {part}") for part in layout))
+    more = len(rows) - _MOST_COLUMNS
+    left = element("p", f"and {counted(more, 'column')} more", class_="sw-note") if more > 0 else None
+    return disclosure(summary, shown, left, is_open=True)
+
+
+def _column(column: StructField, is_partition: bool, is_clustering: bool) -> Sequence[Child]:
+    kind = str(column.type)
+    told: list[Child] = [badge("partition", "accent")] if is_partition else []
+    told += [badge("clustering", "accent")] if is_clustering else []
+    told += [] if column.nullable else [badge("not null")]
+    metadata = column.metadata
+    if (generated := metadata.get(GENERATION_EXPRESSION)) is not None:
+        told += [badge("generated"), code(_told(generated))]
+    if START in metadata or STEP in metadata or HIGH_WATER_MARK in metadata:
+        told.append(badge("identity", title=f"start {metadata.get(START, 1)}, step {metadata.get(STEP, 1)}"))
+    if (default := metadata.get(CURRENT_DEFAULT)) is not None:
+        told += [badge("default"), code(_told(default))]
+    if (comment := metadata.get(COMMENT)) is not None:
+        told.append(muted(_told(comment)))
+    marks = [part for mark in told for part in (mark, " ")]
+    cut = kind if len(kind) <= _LONGEST_TYPE else None
+    shown = code(kind) if cut is not None else element("code", shortened(kind, _LONGEST_TYPE), title=kind)
+    return code(column.name), shown, marks
+
+
+def _demands(snapshot: LogSnapshot) -> Child:
+    """What the table asks of clients and of rows, closed until somebody looks."""
+    configuration, protocol = snapshot.configuration, snapshot.protocol
+    features = sorted(configuration.supported_features)
+    active = [name for name in features if configuration.is_active(name)]
+    properties = {
+        key: value
+        for key, value in snapshot.metadata.configuration.items()
+        if not key.lower().startswith(CONSTRAINT_PREFIX) and key != MANAGED_COMMIT_OWNER_CONF
+    }
+    rules = checks(snapshot.metadata.configuration)
+    told = {
+        "protocol": f"reader {protocol.min_reader_version}, writer {protocol.min_writer_version}",
+        "features": badges(
+            badge(name, "accent" if name in active else None, "turned on" if name in active else "supported")
+            for name in features
+        )
+        if features
+        else None,
+    }
+    parts = [
+        (counted(len(features), "feature"), len(features)),
+        (counted(len(properties), "property", "properties"), len(properties)),
+        (counted(len(rules), "constraint"), len(rules)),
+    ]
+    summary = " · ".join(words for words, count in parts if count) or "protocol"
+    return disclosure(
+        summary,
+        pairs(told),
+        table(["constraint", "must be true"], [(code(rule.name), code(_told(rule.sql))) for rule in rules])
+        if rules
+        else None,
+        settings(properties) if properties else None,
+    )
+
+
+def _commits(snapshot: LogSnapshot, most: int) -> Child:
+    if not most:
+        return None
+    records = _or_none(lambda: describe_history(snapshot, most))
+    if not records:
+        return None
+    rows = []
+    for record in records:
+        who = record["userName"] or record["userId"] or record["engineInfo"]
+        said = record["userMetadata"]
+        note: Child = fragment(" ", muted(_told(said, _LONGEST_NOTE))) if said else None
+        rows.append(
+            (
+                record["version"],
+                None if record["timestamp"] is None else moment(record["timestamp"]),
+                fragment(record["operation"], note),
+                None if who is None else _told(who, _LONGEST_NOTE),
+            )
+        )
+    return disclosure(
+        "last commits",
+        table(["version", "committed (UTC)", "operation", "by"], rows, right=["version"]),
+        is_open=True,
+    )
+
+
+def _told(text: object, most: int = _LONGEST_TEXT) -> str:
+    """What somebody wrote into the log, in at most so many characters."""
+    return shortened(without_secrets(one_line(str(text))), most)
