@@ -52,6 +52,8 @@ def _name(path: Path) -> str:
 
 def _layer(module: str) -> str:
     parts = module.split(".")
+    if parts[1:] == ["__main__"]:
+        return "cli"
     if ".".join(parts[1:3]) in LAYERS:
         return ".".join(parts[1:3])
     return parts[1] if len(parts) > 1 and (parts[1] in LAYERS or _is_module(".".join(parts[:2]))) else SURFACE

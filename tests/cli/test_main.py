@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import slackwater
 from tests.cli.commands import (
     PARTITIONED,
     STAMPED,
@@ -20,7 +23,7 @@ from tests.cli.commands import (
 from tests.log.tables import TableLog, add, commit_info
 
 NOUNS = ("history", "detail", "files", "schema")
-PROGRAM = [sys.executable, "-c", "from slackwater.cli.main import app; app(prog_name='slackwater')"]
+PROGRAM = [sys.executable, "-m", "slackwater"]
 
 
 @pytest.mark.parametrize("noun", NOUNS)
@@ -159,6 +162,86 @@ def test_a_reader_that_has_gone_away_is_no_error(options: list[str]) -> None:
     finally:
         os.close(writing)
     assert program.stderr == b""
+
+
+def test_the_version_is_said() -> None:
+    said = subprocess.run([*PROGRAM, "--version"], capture_output=True, text=True, check=True)
+    assert (said.stdout, said.stderr) == (f"slackwater {slackwater.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("shell", "environment"),
+    [
+        ("bash", {"COMP_WORDS": "slackwater {}", "COMP_CWORD": "{count}"}),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "slackwater {}"}),
+        ("fish", {"_TYPER_COMPLETE_ARGS": "slackwater {}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
+    ],
+)
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("hist", "history"), ("lake crea", "create"), ("history --wi", "--wide"), ("log comp", "compact")],
+)
+def test_a_shell_completes_what_is_typed(shell: str, environment: dict[str, str], typed: str, offered: str) -> None:
+    asked = {name: text.format(typed, count=len(typed.split())) for name, text in environment.items()}
+    told = {**os.environ, "_SLACKWATER_COMPLETE": f"complete_{shell}", **asked}
+    answer = subprocess.run(PROGRAM, env=told, capture_output=True, text=True, check=False)
+    assert offered in answer.stdout
+    assert "detail" not in answer.stdout
+
+
+def test_the_script_for_a_shell_asks_the_program() -> None:
+    told = {**os.environ, "_SLACKWATER_COMPLETE": "source_bash"}
+    script = subprocess.run(PROGRAM, env=told, capture_output=True, text=True, check=False).stdout
+    assert "_SLACKWATER_COMPLETE=complete_bash" in script
+    assert "slackwater" in script
+
+
+def in_terminal(*arguments: str, **environment: str) -> str:
+    """What the program shows in a terminal, stdout and stderr together."""
+    leader, follower = pty.openpty()
+    told = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+    with subprocess.Popen(
+        [*PROGRAM, *arguments], stdout=follower, stderr=follower, env={**told, "TERM": "xterm-256color", **environment}
+    ) as program:
+        os.close(follower)
+        shown = b""
+        # At the end Linux answers with an error.
+        with contextlib.suppress(OSError):
+            while piece := os.read(leader, 65536):
+                shown += piece
+        program.wait()
+    os.close(leader)
+    return shown.decode()
+
+
+def test_a_terminal_has_colours_unless_they_are_not_wanted() -> None:
+    assert "\x1b[31merror" in in_terminal("detail", TOO_NEW)
+    assert "\x1b[3" not in in_terminal("detail", TOO_NEW, NO_COLOR="1")
+    assert "\x1b" not in in_terminal("detail", TOO_NEW, TERM="dumb")
+
+
+@pytest.mark.parametrize("arguments", [("history", STAMPED), ("schema", STAMPED), ("--help",), ("detail", TOO_NEW)])
+def test_into_a_pipe_go_no_colours(arguments: tuple[str, ...]) -> None:
+    told = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    program = subprocess.run(
+        [*PROGRAM, *arguments], env={**told, "TERM": "xterm-256color"}, capture_output=True, text=True, check=False
+    )
+    assert "\x1b" not in program.stdout + program.stderr
+
+
+def test_what_is_watched_is_shown_again_until_it_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("slackwater.cli.watch.time.sleep", sleep)
+    shown = lines("history", STAMPED, "--limit", "1", "--watch", "2.5")
+    assert slept == [2.5] * 3
+    assert shown == lines("history", STAMPED, "--limit", "1") * 3
+    assert "--watch" in usage_error("history", STAMPED, "--watch", "0")
 
 
 def test_importing_the_package_loads_nothing_of_the_command_line() -> None:

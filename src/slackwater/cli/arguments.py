@@ -7,11 +7,14 @@ from typing import Annotated
 import typer
 
 from slackwater.cli.key_values import key_values
+from slackwater.cli.render import Form
 from slackwater.errors import InvalidArgument
 from slackwater.log.history import to_ms
+from slackwater.scan.snapshot import Snapshot
 
 TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Rows of CSV below a header.")]
 StorageOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -28,6 +31,13 @@ Timestamp = Annotated[
 Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most so many.")]
 
 
+def form_of(as_json: bool, as_csv: bool) -> Form:
+    """What `--json` and `--csv` ask for. Raises typer.BadParameter."""
+    if as_json and as_csv:
+        raise typer.BadParameter("give one of them, not both", param_hint="--json / --csv")
+    return Form.JSON if as_json else Form.CSV if as_csv else Form.HUMAN
+
+
 def storage_options(given: list[str] | None) -> dict[str, str]:
     """What each `--storage-option` says. Raises typer.BadParameter."""
     return key_values(given or [], "--storage-option")
@@ -39,3 +49,10 @@ def moment_ms(timestamp: str | None) -> int | None:
         return None if timestamp is None else to_ms(timestamp)
     except InvalidArgument as error:
         raise typer.BadParameter(str(error), param_hint="--timestamp") from error
+
+
+def loaded(path: str, version: int | None, timestamp: str | None, storage_option: list[str] | None) -> Snapshot:
+    """The table at `path` as the options say. Raises typer.BadParameter, and as `Snapshot.load`."""
+    if version is not None and timestamp is not None:
+        raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")
+    return Snapshot.load(path, version, moment_ms(timestamp), storage_options(storage_option))

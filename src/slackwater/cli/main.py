@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -13,7 +14,8 @@ from slackwater.cli.lake.lake import lake_app
 from slackwater.cli.lake.serve import serve, token_app
 from slackwater.cli.render import print_error, show_warning
 from slackwater.cli.table.convert import convert_command, generate_command
-from slackwater.cli.table.describe import detail, files, history, schema
+from slackwater.cli.table.describe import detail, files, schema
+from slackwater.cli.table.history import history
 from slackwater.cli.table.log import log_app
 from slackwater.cli.table.services import clone_command, restore_command, vacuum_command
 from slackwater.cli.table.streams import stream_state_command
@@ -37,25 +39,45 @@ class _Commands(TyperGroup):
         return result
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"slackwater {import_module('slackwater').__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     cls=_Commands,
-    help="Delta tables: their history, detail, files and schema; and lakes of them under a commit owner.",
+    help="Delta tables: look at them, keep them healthy; and lakes of them under a commit owner. No Spark is needed.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(history)
-app.command()(detail)
-app.command()(files)
-app.command()(schema)
-app.command()(serve)
-app.command(name="vacuum")(vacuum_command)
-app.command(name="restore")(restore_command)
-app.command(name="clone")(clone_command)
-app.command(name="convert")(convert_command)
-app.command(name="generate")(generate_command)
-app.command(name="stream-state")(stream_state_command)
-app.add_typer(token_app, name="token")
-app.add_typer(lake_app, name="lake")
-app.add_typer(log_app, name="log")
+
+
+@app.callback()
+def _program(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    pass
+
+
+_OF_A_TABLE = "A table"
+_UPKEEP = "Upkeep of a table"
+_OF_A_LAKE = "A lake and its owner"
+
+app.command(rich_help_panel=_OF_A_TABLE)(history)
+app.command(rich_help_panel=_OF_A_TABLE)(detail)
+app.command(rich_help_panel=_OF_A_TABLE)(files)
+app.command(rich_help_panel=_OF_A_TABLE)(schema)
+app.command(name="stream-state", rich_help_panel=_OF_A_TABLE)(stream_state_command)
+app.command(name="vacuum", rich_help_panel=_UPKEEP)(vacuum_command)
+app.command(name="restore", rich_help_panel=_UPKEEP)(restore_command)
+app.command(name="clone", rich_help_panel=_UPKEEP)(clone_command)
+app.command(name="convert", rich_help_panel=_UPKEEP)(convert_command)
+app.command(name="generate", rich_help_panel=_UPKEEP)(generate_command)
+app.add_typer(log_app, name="log", rich_help_panel=_UPKEEP)
+app.add_typer(lake_app, name="lake", rich_help_panel=_OF_A_LAKE)
+app.command(rich_help_panel=_OF_A_LAKE)(serve)
+app.add_typer(token_app, name="token", rich_help_panel=_OF_A_LAKE)

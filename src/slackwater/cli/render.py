@@ -1,11 +1,14 @@
-"""How the command line shows things: tables for people, one JSON document for machines, one line for an error."""
+"""How the command line shows things: tables for people, JSON or CSV for machines, one line for an error."""
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
+import enum
+import io
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -21,6 +24,38 @@ _EMPTY = frozenset({"", "[]", "{}", "0"})
 _TIME_OF_DAY = len("16:36:53.881")
 # Wider than any line: what another program reads is not folded.
 _UNFOLDED = 1_000_000
+
+
+class Form(enum.Enum):
+    """For whom an answer is: `HUMAN`, people in a terminal; `JSON`, one document; `CSV`, rows below a header."""
+
+    HUMAN = "human"
+    JSON = "json"
+    CSV = "csv"
+
+
+def print_rows(
+    form: Form, records: Sequence[Mapping[str, Any]], columns: Sequence[str], human: Callable[[], None]
+) -> None:
+    """`records` in the form that was asked for; `columns` are their keys, `human` prints them for people."""
+    if form is Form.JSON:
+        print_json(records)
+    elif form is Form.CSV:
+        print_csv(records, columns)
+    else:
+        human()
+
+
+def print_csv(records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """`records` as CSV (RFC 4180, lines ended by a line feed) on stdout, UTF-8, below a header of `columns`.
+
+    Datetimes and numbers as in JSON; a list or a map is its JSON, True is `true`, None is empty.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_field(record.get(column)) for column in columns] for record in records)
+    typer.echo(text.getvalue(), nl=False)
 
 
 def print_json(document: Any) -> None:
@@ -92,6 +127,14 @@ def compact(entries: Mapping[str, str | None] | None) -> dict[str, str]:
 
 def _stderr() -> Console:
     return Console(file=sys.stderr)
+
+
+def _field(value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, dt.datetime):
+        return iso(value)
+    return orjson.dumps(value, default=_json_value, option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
 
 
 def _json_value(value: Any) -> Any:

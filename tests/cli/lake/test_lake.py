@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner
-from tests.cli.commands import document, lines, run
+from tests.cli.commands import document, error, lines, run
 from tests.transaction.tables import schema
 
 SCHEMA = schema({"id": "long"})
@@ -62,11 +62,69 @@ def test_tables_come_and_go(lake: str) -> None:
     assert [each["name"] for each in document("lake", "tables", lake)] == ["a", "again"]
 
 
-def test_looking_for_a_lake_makes_none(tmp_path: Path) -> None:
-    result = run("lake", "tables", str(tmp_path / "no-lake"))
-    assert result.exit_code != 0
-    assert "is not a lake" in result.stderr
-    assert not (tmp_path / "no-lake").exists()
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tables",),
+        ("history",),
+        ("backfill",),
+        ("repair",),
+        ("as-of", "2026-11-21"),
+        ("commits", "a"),
+        ("release", "a"),
+        ("backup", "copy"),
+    ],
+)
+def test_looking_for_a_lake_makes_none(command: tuple[str, ...], tmp_path: Path) -> None:
+    name, *more = command
+    message = error("lake", name, str(tmp_path / "no-lake"), *more)
+    assert message.startswith(f"error: {tmp_path}/no-lake is not a lake: it has no _slackwater/owner.db; `slackwater ")
+    database = f"sqlite:///{tmp_path}/o.db"
+    message = error("lake", name, str(tmp_path / "no-lake"), *more, "--database", database)
+    assert f"is not a lake: there is no {tmp_path}/o.db" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lake_is_made_once(tmp_path: Path) -> None:
+    told = document("lake", "create", str(tmp_path / "new"))
+    assert told == {"location": (tmp_path / "new").as_uri(), "ownerId": told["ownerId"], "created": True}
+    assert document("lake", "tables", str(tmp_path / "new")) == []
+    assert f"is a lake already, of the commit owner {told['ownerId']}" in error("lake", "create", str(tmp_path / "new"))
+    assert document("lake", "create", str(tmp_path / "new"), "--if-not-exists") == told | {"created": False}
+    assert error("lake", "create", "s3://bucket/lake").startswith("error: s3://bucket/lake: a lake in an object store")
+
+
+def test_a_lake_whose_state_is_lost_is_not_made_anew(lake: str) -> None:
+    shutil.rmtree(f"{lake}/_slackwater")
+    assert "`slackwater lake recover`" in error("lake", "create", lake)
+
+
+def test_transactions_are_shown_in_the_order_of_time(lake: str) -> None:
+    records = document("lake", "history", lake)
+    assert [(each["table"], each["version"], each["operation"]) for each in records] == [
+        ("b", 1, "WRITE"),
+        ("b", 0, "CREATE TABLE"),
+        ("a", 0, "CREATE TABLE"),
+    ]
+    assert document("lake", "history", lake, "--limit", "1") == records[:1]
+    shown = [line.split() for line in lines("lake", "history", lake)]
+    assert shown[0] == ["timestamp", "(UTC)", "table", "version", "operation", "by", "noted"]
+    assert shown[1][2:5] == ["b", "1", "WRITE"]
+    csv = run("lake", "history", lake, "--csv").stdout.splitlines()
+    assert csv[0] == "timestamp,transactionId,table,version,operation,userName,userMetadata,engineInfo"
+    assert csv[1].startswith(f"{records[0]['timestamp']},{records[0]['transactionId']},b,1,WRITE,")
+
+
+def test_a_moment_has_the_versions_of_all_tables(lake: str) -> None:
+    newest, created, *_ = document("lake", "history", lake)
+    then = document("lake", "as-of", lake, created["timestamp"])
+    assert then["timestamp"] == created["timestamp"]
+    assert [(each["table"], each["version"]) for each in then["tables"]] == [("a", 0), ("b", 0)]
+    now = run("lake", "as-of", lake, newest["timestamp"])
+    assert [line.split()[:2] for line in now.stdout.splitlines()[1:]] == [["a", "0"], ["b", "1"]]
+    assert now.stderr == f"as of {newest['timestamp']}\n"
+    assert document("lake", "as-of", lake, "2001-01-01")["tables"] == []
+    assert "expected an instant" in error("lake", "as-of", lake, "yesterday")
 
 
 def test_a_table_that_is_not_there_is_an_error_that_names_those_that_are(lake: str) -> None:

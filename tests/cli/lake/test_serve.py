@@ -21,8 +21,16 @@ from slackwater.owner.served.client.client import HttpOwner
 from slackwater.protocol.features.managed_commits import OWNER_NAME
 from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER
 from tests.cli.commands import document, error, lines, run, usage_error
+from tests.owner.served.certificates import self_signed
 
 PROGRAM = [sys.executable, "-c", "from slackwater.cli.main import app; app(prog_name='slackwater')"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    """The place of a new lake."""
+    assert run("lake", "create", str(tmp_path / "lake")).exit_code == 0
+    return str(tmp_path / "lake")
 
 
 @contextmanager
@@ -66,8 +74,7 @@ def _created(*arguments: str) -> str:
     return token
 
 
-def test_a_lake_is_served_to_those_who_have_a_token(tmp_path: Path) -> None:
-    root = str(tmp_path)
+def test_a_lake_is_served_to_those_who_have_a_token(root: str, tmp_path: Path) -> None:
     reader = _created("reader", "--scope", "read", "--root", root)
     admin = _created("admin", "--scope", "read", "--scope", "admin", "--expires-days", "1", "--root", root)
     with serving("--root", root) as url:
@@ -84,20 +91,37 @@ def test_a_lake_is_served_to_those_who_have_a_token(tmp_path: Path) -> None:
         owner = HttpOwner(url, admin)
         assert owner.repair() == []
         with pytest.raises(PathNotAllowed):
-            owner.take(_proposal(f"{tmp_path.parent.as_uri()}/elsewhere"))
+            owner.take(_proposal(f"{tmp_path.as_uri()}/elsewhere"))
         owner.close()
 
 
-def test_without_tokens_it_is_served_to_this_machine(tmp_path: Path) -> None:
-    with serving("--root", str(tmp_path), "--no-auth") as url:
+def test_without_tokens_it_is_served_to_this_machine(root: str) -> None:
+    with serving("--root", root, "--no-auth") as url:
         owner = HttpOwner(url)
         assert owner.tables() == []
         assert str(uuid.UUID(owner.owner_id)) == owner.owner_id
         owner.close()
 
 
-def test_without_tokens_no_other_machine_is_let_in(tmp_path: Path) -> None:
-    message = error("serve", "--root", str(tmp_path), "--no-auth", "--host", "192.0.2.1")
+def test_who_trusts_the_certificate_looks_at_a_lake_by_https(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    certificate, key = self_signed(tmp_path)
+    tls = ("--host", "localhost", "--certfile", certificate, "--keyfile", key)
+    with serving("--root", root, "--no-auth", *tls) as url:
+        assert url.startswith("https://localhost:")
+        for command in (("tables",), ("history",), ("as-of", "2026-11-21"), ("repair",)):
+            name, *more = command
+            assert "CERTIFICATE_VERIFY_FAILED" in error("lake", name, url, *more)
+            assert run("lake", name, url, *more, "--ca-file", certificate).exit_code == 0
+        monkeypatch.setenv("SSL_CERT_FILE", certificate)
+        assert document("lake", "tables", url) == []
+        assert "cannot be read" in error("lake", "tables", url, "--ca-file", key)
+
+
+def test_without_tokens_no_other_machine_is_let_in(root: str) -> None:
+    message = error("serve", "--root", root, "--no-auth", "--host", "192.0.2.1")
     assert message.startswith("error: without tokens everybody who reaches 192.0.2.1")
 
 
@@ -123,15 +147,15 @@ def test_the_database_may_be_named_by_the_environment(tmp_path: Path, monkeypatc
     assert [row["name"] for row in document("token", "list")] == ["writer"]
 
 
-def test_a_token_is_made_in_the_database_of_the_lake(tmp_path: Path) -> None:
-    _created("writer", "--scope", "commit", "--root", str(tmp_path))
-    database = f"sqlite:///{tmp_path / DATABASE_FILE}"
+def test_a_token_is_made_in_the_database_of_the_lake(root: str) -> None:
+    _created("writer", "--scope", "commit", "--root", root)
+    database = f"sqlite:///{root}/{DATABASE_FILE}"
     assert [row["name"] for row in document("token", "list", "--database", database)] == ["writer"]
 
 
-def test_a_name_that_is_taken_is_one_plain_line(tmp_path: Path) -> None:
-    _created("writer", "--scope", "commit", "--root", str(tmp_path))
-    message = error("token", "create", "writer", "--scope", "read", "--root", str(tmp_path))
+def test_a_name_that_is_taken_is_one_plain_line(root: str) -> None:
+    _created("writer", "--scope", "commit", "--root", root)
+    message = error("token", "create", "writer", "--scope", "read", "--root", root)
     assert message == "error: there is a token named 'writer': revoke it first, or choose another name"
 
 
@@ -155,14 +179,34 @@ def test_wrong_usage_exits_with_2(arguments: tuple[str, ...], message: str, monk
     assert "hunter2" not in said
 
 
-def test_a_public_url_with_a_secret_in_it_is_refused_and_not_repeated(tmp_path: Path) -> None:
-    message = error("serve", "--root", str(tmp_path), "--public-url", "https://user:hunter2@lake.example")
+def test_a_public_url_with_a_secret_in_it_is_refused_and_not_repeated(root: str) -> None:
+    message = error("serve", "--root", root, "--public-url", "https://user:hunter2@lake.example")
     assert message.startswith("error: the commit owner's URL holds a user")
     assert "hunter2" not in message
 
 
-def test_the_log_is_json_on_stderr(tmp_path: Path) -> None:
-    with server_process("--root", str(tmp_path), "--no-auth") as (process, url):
+@pytest.mark.parametrize(
+    "command", [("serve", "--no-auth"), ("token", "list"), ("token", "create", "a", "--scope", "read")]
+)
+def test_a_root_without_a_lake_is_one_plain_line_and_stays_so(command: tuple[str, ...], tmp_path: Path) -> None:
+    for place in (tmp_path / "mistyped", tmp_path):
+        message = error(*command, "--root", str(place))
+        assert message.startswith(f"error: {place} is not a lake: it has no {DATABASE_FILE}; `slackwater lake create`")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_that_knows_of_no_lake_is_not_served(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path}/owner.db"
+    _created("writer", "--scope", "commit", "--database", database)
+    message = error("serve", "--root", str(tmp_path / "lake"), "--database", database)
+    assert "is not a lake: its database knows of none; `slackwater lake create` makes one" in message
+    assert run("lake", "create", str(tmp_path / "lake"), "--database", database).exit_code == 0
+    with serving("--root", str(tmp_path / "lake"), "--database", database, "--no-auth") as url:
+        assert document("lake", "tables", url) == []
+
+
+def test_the_log_is_json_on_stderr(root: str) -> None:
+    with server_process("--root", root, "--no-auth") as (process, url):
         assert process.stderr is not None
         owner = HttpOwner(url)
         owner.tables()

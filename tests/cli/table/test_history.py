@@ -1,6 +1,14 @@
 from __future__ import annotations
 
-from tests.cli.commands import PARAMETERS, PARTITIONED, STAMPED, document, lines
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import PARAMETERS, PARTITIONED, STAMPED, document, lines, run, usage_error
+from tests.log.tables import TableLog, add, commit_info
 
 HISTORY_COLUMNS = [
     "version",
@@ -22,7 +30,7 @@ HISTORY_COLUMNS = [
 
 
 def test_the_newest_commit_comes_first() -> None:
-    shown = [line.split() for line in lines("history", STAMPED) if not line.startswith(" " * 9)]
+    shown = [line.split() for line in lines("history", STAMPED, "--wide") if not line.startswith(" " * 9)]
     assert [row[:4] for row in shown[1:]] == [
         ["3", "2026-07-12", "16:36:53.881", "UPDATE"],
         ["2", "2026-07-12", "16:36:52.175", "DELETE"],
@@ -32,11 +40,44 @@ def test_the_newest_commit_comes_first() -> None:
 
 
 def test_people_see_no_parameters_and_metrics_that_say_nothing() -> None:
-    text = "\n".join(lines("history", STAMPED))
+    text = "\n".join(lines("history", STAMPED, "--wide"))
     assert 'predicate=["((birthyear#132 = 1995) AND (age#133 < 30))"]' in text
     assert "numDeletedRows=2" in text
     assert "numCopiedRows" not in text
     assert "clusterBy" not in text
+
+
+@pytest.mark.parametrize("columns", [None, 80, 100, 200])
+def test_a_commit_is_one_line_that_fits(columns: int | None) -> None:
+    shown = lines("history", STAMPED, columns=columns)
+    assert len(shown) == 5
+    assert max(map(len, shown)) <= (columns or 100)
+    assert shown[0].split() == ["version", "timestamp", "(UTC)", "operation", "rows", "files", "details"]
+    assert shown[1].split() == ["3", "2026-07-12", "16:36:53.881", "UPDATE", "~2", "+2", "-2"]
+    assert shown[2].split()[3:6] == ["DELETE", "-2", "-2"]
+    assert shown[3].split()[3:] == ["WRITE", "+4", "+4", "mode=Append"]
+    cut = columns in (None, 80, 100)
+    assert ("(age#133 < 30))" in shown[2]) is not cut
+    assert shown[2].endswith("…") is cut
+
+
+def test_what_a_merge_wrote_anew_is_not_what_it_inserted(tmp_path: Path) -> None:
+    log = TableLog(str(tmp_path)).create(add("f0"))
+    metrics = {"numOutputRows": "9", "numTargetRowsInserted": "0", "numTargetRowsUpdated": "4"}
+    log.commit(1, commit_info(operation="MERGE", operationMetrics=metrics, userName="Ann " * 9, userMetadata="why"))
+    (_, row, _) = lines("history", str(tmp_path))
+    assert row.split()[3:] == ["MERGE", "~4", *["Ann"] * 3, "Ann…", "“why”"]
+
+
+def test_rows_of_csv_have_what_json_has() -> None:
+    rows = list(csv.DictReader(io.StringIO(run("history", STAMPED, "--csv").stdout)))
+    assert [list(row) for row in rows] == [HISTORY_COLUMNS] * 4
+    for row, record in zip(rows, document("history", STAMPED), strict=True):
+        assert json.loads(row["operationMetrics"] or "null") == record["operationMetrics"]
+        assert (row["version"], row["timestamp"]) == (str(record["version"]), record["timestamp"])
+        assert row["isBlindAppend"] == json.dumps(record["isBlindAppend"])
+        assert row["job"] == ""
+    assert "give one of them, not both" in usage_error("history", STAMPED, "--csv", "--json")
 
 
 def test_machines_see_every_column_and_every_metric() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import signal
 import socket
 import ssl
@@ -17,9 +16,6 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from slackwater.errors import (
     CommitOwnerUnavailable,
@@ -34,6 +30,7 @@ from slackwater.owner.served.client.client import HttpOwner
 from slackwater.owner.served.server import Binding, OwnerServer
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Scope, Tokens
+from tests.owner.served.certificates import self_signed
 from tests.owner.served.memory_owner import OWNER_ID, MemoryOwner
 from tests.owner.served.serving import commit_request, new_id, proposal, served, taken
 
@@ -241,29 +238,7 @@ def test_a_client_that_breaks_off_in_the_middle_of_its_request_does_no_harm(memo
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A certificate for localhost that nobody else trusts, and its key."""
-    directory = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.timezone.utc)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certfile, keyfile = directory / "cert.pem", directory / "key.pem"
-    certfile.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    keyfile.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return str(certfile), str(keyfile)
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def test_tls_is_spoken_to_those_who_trust_the_certificate(memory: MemoryOwner, certificate: tuple[str, str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import importlib.util
 import time
 from collections.abc import Iterator
@@ -12,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slackwater.cli.arguments import AsCsv, AsJson, form_of
 from slackwater.cli.key_values import key_values
-from slackwater.cli.render import print_human, print_json, print_note, table
+from slackwater.cli.lake.opening import moment, refuse_new, require_lake
+from slackwater.cli.render import print_human, print_note, print_rows, table
 from slackwater.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -91,7 +92,6 @@ def serve(
     Then requests are finished and commits backfilled. The log is on stderr, one JSON object a line.
     """
     _require_server()
-    from slackwater.lake.recovery.recovery import require_none_lost
     from slackwater.owner.embedded import EmbeddedOwner
     from slackwater.owner.served.client.addresses import is_in_the_clear
     from slackwater.owner.served.http.access_log import log_to
@@ -111,9 +111,10 @@ def serve(
     )
     binding = Binding(host, port, _text(certfile), _text(keyfile))
     endpoint = _endpoint(binding, public_url)
+    require_lake(root[0], database)
     with ExitStack() as stack:
         owner = EmbeddedOwner.open(
-            root[0], database, options, root, when_new=lambda: require_none_lost(root[0], options), endpoint=endpoint
+            root[0], database, options, root, when_new=lambda: refuse_new(root[0], options), endpoint=endpoint
         )
         stack.callback(owner.close)
         tokens = None if no_auth else Tokens(owner.database)
@@ -151,24 +152,29 @@ def create(
 def list_tokens(
     root: _Root = None,
     database: _Database = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document, with everything.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """The tokens there are, without their secrets."""
+    form = form_of(as_json, as_csv)
     with _tokens(root, database) as tokens:
         records = tokens.records()
     rows = [
         {
             "name": record.name,
             "scopes": sorted(scope.value for scope in record.scopes),
-            "created": _moment(record.created_ms),
-            "expires": None if record.expires_ms is None else _moment(record.expires_ms),
+            "created": moment(record.created_ms),
+            "expires": None if record.expires_ms is None else moment(record.expires_ms),
         }
         for record in records
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        print_human(table(("name", "scopes", "created (UTC)", "expires (UTC)"), [tuple(row.values()) for row in rows]))
+    headers = ("name", "scopes", "created (UTC)", "expires (UTC)")
+    print_rows(
+        form,
+        rows,
+        ("name", "scopes", "created", "expires"),
+        lambda: print_human(table(headers, [tuple(row.values()) for row in rows])),
+    )
 
 
 @token_app.command()
@@ -193,7 +199,9 @@ def _tokens(root: str | None, database: str | None) -> Iterator[Tokens]:
         finally:
             found.close()
         return
-    owner = EmbeddedOwner.open(root or "")
+    lake = root or ""
+    require_lake(lake)
+    owner = EmbeddedOwner.open(lake, when_new=lambda: refuse_new(lake, {}))
     try:
         yield Tokens(owner.database)
     finally:
@@ -223,7 +231,3 @@ def _require_server() -> None:
 
 def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
-
-
-def _moment(ms: int) -> dt.datetime:
-    return dt.datetime.fromtimestamp(ms / 1000, dt.timezone.utc)

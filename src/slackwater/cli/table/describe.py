@@ -1,4 +1,4 @@
-"""The commands that say what a table's log says: `slackwater history | detail | files | schema`."""
+"""The commands that say what a table's log says: `slackwater detail | files | schema`."""
 
 from __future__ import annotations
 
@@ -9,54 +9,21 @@ import typer
 from rich.text import Text
 
 from slackwater.cli.arguments import (
+    AsCsv,
     AsJson,
     Limit,
     StorageOption,
     TablePath,
     Timestamp,
     Version,
-    moment_ms,
-    storage_options,
+    form_of,
+    loaded,
 )
-from slackwater.cli.render import compact, print_human, print_json, print_note, table
-from slackwater.cli.table.files import account, list_files
-from slackwater.cli.table.schema import schema_tree
-from slackwater.log.describe import describe_detail, describe_history
+from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
+from slackwater.cli.table.files import RECORD, account, list_files
+from slackwater.cli.table.schema import COLUMN_RECORD, column_records, schema_tree
+from slackwater.log.describe import describe_detail
 from slackwater.markup.figures import format_bytes, iso, visible
-from slackwater.scan.snapshot import Snapshot
-
-
-def history(
-    path: TablePath,
-    version: Version = None,
-    timestamp: Timestamp = None,
-    limit: Limit = None,
-    as_json: AsJson = False,
-    storage_option: StorageOption = None,
-) -> None:
-    """The commits that the log still holds, newest first.
-
-    With --version or --timestamp those up to that version. Parameters and metrics that are empty or zero are left
-    out; --json shows them all.
-    """
-    records = describe_history(_load(path, version, timestamp, storage_option), limit)
-    if as_json:
-        print_json(records)
-        return
-    headers = ("version", "timestamp (UTC)", "operation", "parameters", "metrics", "user", "engine")
-    rows = [
-        (
-            record["version"],
-            record["timestamp"],
-            record["operation"],
-            compact(record["operationParameters"]),
-            compact(record["operationMetrics"]),
-            record["userName"] or record["userId"],
-            record["engineInfo"],
-        )
-        for record in records
-    ]
-    print_human(table(headers, rows, right=("version",)))
 
 
 def detail(
@@ -64,12 +31,17 @@ def detail(
     version: Version = None,
     timestamp: Timestamp = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Name, place, size, properties and protocol of the table."""
-    record = describe_detail(_load(path, version, timestamp, storage_option))
-    if as_json:
+    form = form_of(as_json, as_csv)
+    record = describe_detail(loaded(path, version, timestamp, storage_option))
+    if form is Form.JSON:
         print_json(record)
+        return
+    if form is Form.CSV:
+        print_csv([record], list(record))
         return
     moments = {name: None if record[name] is None else iso(record[name]) for name in ("createdAt", "lastModified")}
     shown = record | moments | {"sizeInBytes": format_bytes(record["sizeInBytes"])}
@@ -86,6 +58,7 @@ def files(
     timestamp: Timestamp = None,
     limit: Limit = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
     """The live files of the table.
@@ -93,18 +66,19 @@ def files(
     Paths are URI-encoded as in the log, sizes in bytes; rows are those in the file, of which its deletion vector
     marks some as deleted.
     """
-    listing = list_files(_load(path, version, timestamp, storage_option), where, limit)
+    form = form_of(as_json, as_csv)
+    listing = list_files(loaded(path, version, timestamp, storage_option), where, limit)
     said = account(listing.report, where)
-    if as_json:
-        print_json(listing.records)
-        if where is not None:
-            print_note(said)
-        return
-    if len(listing.records) < listing.report.kept_files:
-        said += f"; the first {len(listing.records)} shown"
-    headers = ("path", "size", "rows", "partition", "deleted", "modified (UTC)")
-    rows = [tuple(record.values()) for record in listing.records]
-    print_human(table(headers, rows, right=("size", "rows", "deleted")), Text(visible(said)))
+
+    def show() -> None:
+        left = f"; the first {len(listing.records)} shown" if len(listing.records) < listing.report.kept_files else ""
+        headers = ("path", "size", "rows", "partition", "deleted", "modified (UTC)")
+        rows = [tuple(record.values()) for record in listing.records]
+        print_human(table(headers, rows, right=("size", "rows", "deleted")), Text(visible(said + left)))
+
+    print_rows(form, listing.records, RECORD, show)
+    if form is not Form.HUMAN and where is not None:
+        print_note(said)
 
 
 def schema(
@@ -112,18 +86,16 @@ def schema(
     version: Version = None,
     timestamp: Timestamp = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
     """The columns of the table, nested ones too; with column mapping their ids and physical names."""
-    snapshot = _load(path, version, timestamp, storage_option)
+    form = form_of(as_json, as_csv)
+    snapshot = loaded(path, version, timestamp, storage_option)
     tree = schema_tree(snapshot)
-    if as_json:
+    if form is Form.JSON:
         print_json(orjson.loads(snapshot.metadata.schema_string))
+    elif form is Form.CSV:
+        print_csv(column_records(snapshot), COLUMN_RECORD)
     else:
         print_human(tree)
-
-
-def _load(path: str, version: int | None, timestamp: str | None, storage_option: list[str] | None) -> Snapshot:
-    if version is not None and timestamp is not None:
-        raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")
-    return Snapshot.load(path, version, moment_ms(timestamp), storage_options(storage_option))

@@ -23,6 +23,9 @@ _COLUMNS = (
     "stats_parsed.numRecords",
 )
 
+RECORD = ("path", "size", "numRecords", "partitionValues", "deletionVectorCardinality", "modificationTime")
+"""The keys of a record."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileListing:

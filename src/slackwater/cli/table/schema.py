@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from rich.text import Text
 from rich.tree import Tree
 
@@ -9,6 +12,33 @@ from slackwater.log.snapshot import LogSnapshot
 from slackwater.markup.figures import visible
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
+
+COLUMN_RECORD = ("column", "type", "nullable", "partition", "comment", "id", "physicalName")
+"""The keys of a column's record."""
+
+
+def column_records(snapshot: LogSnapshot) -> list[dict[str, Any]]:
+    """The columns of `snapshot`, fields of structs after theirs by dotted paths, as COLUMN_RECORD.
+
+    What is inside of arrays and maps stands in their type alone. Raises InvalidSchema.
+    """
+    partition_columns = frozenset(snapshot.metadata.partition_columns)
+    return list(_records(snapshot.schema, "", partition_columns))
+
+
+def _records(struct: StructType, above: str, partition_columns: frozenset[str]) -> Iterator[dict[str, Any]]:
+    for column in struct:
+        yield {
+            "column": f"{above}{column.name}",
+            "type": str(column.type),
+            "nullable": column.nullable,
+            "partition": not above and column.name in partition_columns,
+            "comment": column.metadata.get("comment"),
+            "id": column.metadata.get(FIELD_ID),
+            "physicalName": column.metadata.get(PHYSICAL_NAME),
+        }
+        if isinstance(column.type, StructType):
+            yield from _records(column.type, f"{above}{column.name}.", partition_columns)
 
 
 def schema_tree(snapshot: LogSnapshot) -> Tree:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.arguments import AsJson, StorageOption, TablePath, moment_ms, storage_options
-from slackwater.cli.render import print_json, print_note
+from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, form_of, moment_ms, storage_options
+from slackwater.cli.render import Form, print_csv, print_json, print_note
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.restore import restore
@@ -33,16 +33,20 @@ def vacuum_command(
         typer.Option("--untracked-hours", metavar="H", help="Files that the log never named are at least so old."),
     ] = UNTRACKED_HOURS,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Delete files that no version within the retention needs."""
+    form = form_of(as_json, as_csv)
     request = VacuumRequest(retention_hours, dry_run, lite, untracked_hours=untracked_hours)
     table = _table(path, storage_option)
     result = vacuum(table, replace(request, checks_retention=retention_check))
-    if as_json:
+    if form is Form.JSON:
         print_json({"paths": list(result.paths), "sizeInBytes": result.size_bytes, "dryRun": result.dry_run})
         return
-    if dry_run:
+    if form is Form.CSV:
+        print_csv(({"path": path} for path in result.paths), ("path",))
+    elif dry_run:
         for file in result.paths:
             typer.echo(file)
     done = "would be deleted" if dry_run else "deleted"

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from slackwater.cli.arguments import AsJson, StorageOption, storage_options
-from slackwater.cli.render import print_human, print_json, table
+from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
+from slackwater.cli.render import Form, print_csv, print_human, print_json, table
+from slackwater.cli.watch import Watch, watched
 from slackwater.log.describe import to_moment
 from slackwater.markup.figures import counted, format_bytes, iso, visible
 from slackwater.scan.snapshot import Snapshot
@@ -28,6 +29,19 @@ _SINK_SAYS = {
     "there; begin with a new checkpoint, or bring back the one that was",
 }
 
+_SOURCE_RECORD = (
+    "source",
+    "isDelta",
+    "tableId",
+    "version",
+    "index",
+    "isInitialSnapshot",
+    "offset",
+    "problem",
+    "table",
+    "behind",
+)
+
 
 def stream_state_command(
     checkpoint: Annotated[
@@ -41,18 +55,36 @@ def stream_state_command(
         list[str] | None,
         typer.Option("--sink", metavar="PATH", help="A table that the query writes: what it has of it; repeatable."),
     ] = None,
+    watch: Watch = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
     """How far a query of Structured Streaming is, by its checkpoint; nothing is changed, and it may be running.
 
     What is left of a table is counted from the last batch that was done: versions, and the files that they added, of
-    rows that were changed too, whether or not the query's options let it read them.
+    rows that were changed too, whether or not the query's options let it read them. --csv has the sources alone.
     """
-    options = storage_options(storage_option)
+    form, options = form_of(as_json, as_csv), storage_options(storage_option)
+
+    def show() -> None:
+        document = _document(checkpoint, tables or (), sinks or (), options)
+        if form is Form.JSON:
+            print_json(document)
+        elif form is Form.CSV:
+            print_csv(document["sources"], _SOURCE_RECORD)
+        else:
+            _print(document)
+
+    watched(watch, show)
+
+
+def _document(
+    checkpoint: str, tables: Iterable[str], sinks: Iterable[str], options: Mapping[str, str]
+) -> dict[str, Any]:
     state = read_checkpoint(open_store(checkpoint, options))
-    snapshots = [Snapshot.load(path, storage_options=options) for path in tables or ()]
-    document = {
+    snapshots = [Snapshot.load(path, storage_options=options) for path in tables]
+    return {
         "checkpoint": state.root_url,
         "queryId": state.query_id,
         "planned": _batch(state.planned),
@@ -61,12 +93,8 @@ def stream_state_command(
         "repeats": state.repeats,
         "sources": [_source(each, state, snapshots) for each in _sources(state)],
         "otherTables": _others(state, snapshots),
-        "sinks": [_sink(Snapshot.load(path, storage_options=options), state) for path in sinks or ()],
+        "sinks": [_sink(Snapshot.load(path, storage_options=options), state) for path in sinks],
     }
-    if as_json:
-        print_json(document)
-    else:
-        _print(document)
 
 
 def _sources(state: StreamCheckpoint) -> tuple[SourceProgress, ...]:

@@ -1,0 +1,5 @@
+"""`python -m slackwater`: the command line, where the command `slackwater` is not on the path."""
+
+from slackwater.cli.main import app
+
+app(prog_name="slackwater")

@@ -1,0 +1,49 @@
+"""The command that makes a lake: `slackwater lake create`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.arguments import AsJson, StorageOption, storage_options
+from slackwater.cli.lake.opening import DatabaseUrl, LakeRoot
+from slackwater.cli.render import print_json, print_note
+from slackwater.errors import TableAlreadyExists
+
+
+def create_command(
+    path: LakeRoot,
+    database: DatabaseUrl = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", metavar="NAME", help="Whose members may open it too; by default nobody but you."),
+    ] = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="One that is there is no error.")] = False,
+    as_json: AsJson = False,
+    storage_option: StorageOption = None,
+) -> None:
+    """Makes a lake: the state of its commit owner, in a file below a local lake, or in a database.
+
+    Other commands never make one, so a mistyped path is an error.
+    """
+    from slackwater.lake.recovery.recovery import require_none_lost
+    from slackwater.owner.embedded import EmbeddedOwner
+
+    options = storage_options(storage_option)
+    made: list[str] = []
+
+    def note() -> None:
+        require_none_lost(path, options)
+        made.append(path)
+
+    owner = EmbeddedOwner.open(path, database, options, group=group, when_new=note)
+    root_url, owner_id = owner.root_url, owner.owner_id
+    owner.close()
+    if not (made or if_not_exists):
+        raise TableAlreadyExists(f"{root_url} is a lake already, of the commit owner {owner_id}: nothing was done")
+    if as_json:
+        print_json({"location": root_url, "ownerId": owner_id, "created": bool(made)})
+    else:
+        done = "is a lake now" if made else "is a lake already"
+        print_note(f"{root_url} {done}, of the commit owner {owner_id}")

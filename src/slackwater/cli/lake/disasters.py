@@ -1,0 +1,73 @@
+"""The commands for disasters: `slackwater lake backup | recover`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.arguments import StorageOption, storage_options
+from slackwater.cli.lake.opening import DatabaseUrl, require_lake
+
+
+def recover_command(
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="The lake's directory or URL; it is not open.", show_default=False)
+    ],
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TABLE]...",
+            help="Tables that are not below PATH; NAME=TABLE says how one is called.",
+            show_default=False,
+        ),
+    ] = None,
+    database: DatabaseUrl = None,
+    counts: Annotated[
+        list[str] | None,
+        typer.Option("--counts", metavar="FILE", help="A staged file that counts, by its name; repeatable."),
+    ] = None,
+    counts_not: Annotated[
+        list[str] | None,
+        typer.Option("--counts-not", metavar="FILE", help="A staged file that does not count; repeatable."),
+    ] = None,
+    owner: Annotated[
+        list[str] | None,
+        typer.Option("--owner", metavar="ID", help="Whose tables these are, where there are several; repeatable."),
+    ] = None,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Without what the database has ratified and the tables do not have.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    storage_option: StorageOption = None,
+) -> None:
+    """Makes the owner's state, that is lost or older than the tables, anew from the tables.
+
+    Stop every process of the lake before. Where the tables do not tell which commits counted, nothing is done, and the
+    question is asked.
+    """  # fmt: skip
+    from slackwater.lake.lake import LogLake
+    from slackwater.lake.recovery.recovery import RecoveryChoices
+
+    choices = RecoveryChoices(tables or (), counts or (), counts_not or (), owner or (), accept_loss)
+    options = storage_options(storage_option)
+    for line in LogLake.recover_state(path, database, options, choices, dry_run).lines:
+        typer.echo(line)
+
+
+def backup_command(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The lake's directory.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy is to be.", show_default=False)],
+    database: DatabaseUrl = None,
+) -> None:
+    """Copies the owner's SQLite database to a new file, while others go on; copy the tables after it."""
+    from slackwater.owner.database.database import Database
+    from slackwater.owner.embedded import database_url
+
+    require_lake(path, database)
+    opened = Database(database_url(path, database))
+    try:
+        opened.backup(file)
+    finally:
+        opened.close()

@@ -1,0 +1,105 @@
+"""Which lake a command is about, and the way into it: what is looked at or served is never made by that."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slackwater.cli.arguments import storage_options
+from slackwater.errors import TableNotFound
+from slackwater.storage.location import LOCAL, parse_location
+
+if TYPE_CHECKING:
+    from slackwater.lake.lake import LogLake
+
+LakePath = Annotated[
+    str, typer.Argument(metavar="LAKE", help="The lake's directory or URL, or its server's URL.", show_default=False)
+]
+LakeRoot = Annotated[str, typer.Argument(metavar="LAKE", help="The lake's directory or URL.", show_default=False)]
+TableName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the table.", show_default=False)]
+AnyTableName = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="One table; without it all of them.", show_default=False)
+]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        envvar="SLACKWATER_DATABASE",
+        help="The database of the lake's owner; by default a file below a local lake.",
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option("--token", metavar="TOKEN", envvar="SLACKWATER_TOKEN", help="For a served owner.", show_default=False),
+]
+CaFile = Annotated[
+    str | None,
+    typer.Option(
+        "--ca-file",
+        metavar="PEM",
+        envvar="SSL_CERT_FILE",
+        help="Certificates to trust, for a served owner whose own is signed by none that is known.",
+        show_default=False,
+    ),
+]
+
+
+@contextmanager
+def opened(
+    path: str, database: str | None, token: str | None, ca_file: str | None, storage_option: list[str] | None
+) -> Iterator[LogLake]:
+    """The lake at `path`, a directory, a URL, or the address of its served owner.
+
+    Raises TableNotFound where there is none, and as `LogLake.open` and `LogLake.connect`.
+    """
+    from slackwater.lake.lake import LogLake
+    from slackwater.owner.embedded import EmbeddedOwner
+
+    options = storage_options(storage_option)
+    if path.lower().startswith(("http://", "https://")):
+        with LogLake.connect(path, token, options, ca_file=ca_file) as lake:
+            yield lake
+        return
+    require_lake(path, database)
+    owner = EmbeddedOwner.open(path, database, options, when_new=lambda: refuse_new(path, options))
+    with LogLake(owner, owner.root_url, options) as lake:
+        yield lake
+
+
+def require_lake(root: str, database: str | None = None) -> None:
+    """Return where the lake at `root` has a database, as far as a look at the file tells. Raises TableNotFound."""
+    from slackwater.owner.database.database import sqlite_file
+    from slackwater.owner.embedded import DATABASE_FILE, database_url
+
+    file = sqlite_file(database_url(root, database))
+    if file is not None and not Path(file).is_file():
+        missing = f"it has no {DATABASE_FILE}" if database is None else f"there is no {file}"
+        raise _no_lake(root, missing)
+
+
+def refuse_new(root: str, options: dict[str, str]) -> None:
+    """What is done where the database knows of no lake: an error, TableNotFound or OperationNotAllowed."""
+    from slackwater.lake.recovery.recovery import require_none_lost
+
+    require_none_lost(root, options)
+    raise _no_lake(root, "its database knows of none")
+
+
+def moment(ms: int) -> dt.datetime:
+    """The datetime in UTC of a time in ms since the epoch."""
+    return dt.datetime.fromtimestamp(ms / 1000, dt.timezone.utc)
+
+
+def _no_lake(root: str, missing: str) -> TableNotFound:
+    location = parse_location(root)
+    where = f"/{location.key}" if location.scheme == LOCAL else location.url
+    return TableNotFound(
+        f"{where} is not a lake: {missing}; `slackwater lake create` makes one, and where its state was lost "
+        "`slackwater lake recover` makes it anew from the tables"
+    )

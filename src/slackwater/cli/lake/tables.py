@@ -1,0 +1,165 @@
+"""The commands on the tables of a lake: `slackwater lake tables | commits | backfill | adopt | release | repair`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, form_of
+from slackwater.cli.lake.opening import AnyTableName, CaFile, DatabaseUrl, LakePath, TableName, Token, moment, opened
+from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
+from slackwater.cli.watch import Watch, watched
+from slackwater.markup.figures import format_bytes
+
+if TYPE_CHECKING:
+    from slackwater.owner.api.commits import ManagedTable
+
+
+def tables(
+    path: LakePath,
+    database: DatabaseUrl = None,
+    token: Token = None,
+    ca_file: CaFile = None,
+    storage_option: StorageOption = None,
+    watch: Watch = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """The tables, and how far each has come."""
+    form = form_of(as_json, as_csv)
+
+    def show() -> None:
+        with opened(path, database, token, ca_file, storage_option) as lake:
+            found = lake.tables()
+        print_rows(form, [_record(each) for each in found], _RECORD, lambda: _print_tables(found))
+
+    watched(watch, show)
+
+
+def commits(
+    path: LakePath,
+    name: TableName,
+    database: DatabaseUrl = None,
+    token: Token = None,
+    ca_file: CaFile = None,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """The commits of a table that count and are not backfilled yet."""
+    form = form_of(as_json, as_csv)
+    with opened(path, database, token, ca_file, storage_option) as lake:
+        found = lake.owner.get_commits(lake.owner.table(name).table_id, 0)
+    keys = ("version", "timestamp", "fileName", "sizeInBytes")
+    records = [
+        dict(zip(keys, (c.version, moment(c.timestamp_ms), c.file_name, c.size_bytes), strict=True))
+        for c in found.commits
+    ]
+    if form is Form.JSON:
+        print_json({"latestVersion": found.latest_version, "commits": records})
+        return
+    if form is Form.CSV:
+        print_csv(records, keys)
+        return
+    rows = [(c.version, moment(c.timestamp_ms), format_bytes(c.size_bytes), c.file_name) for c in found.commits]
+    print_human(table(("version", "timestamp (UTC)", "size", "file"), rows, right=("version", "size")))
+    print_note(f"latest version: {found.latest_version}")
+
+
+def backfill(
+    path: LakePath,
+    name: AnyTableName = None,
+    database: DatabaseUrl = None,
+    token: Token = None,
+    ca_file: CaFile = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Copies every commit that counts to the log that everybody reads."""
+    with opened(path, database, token, ca_file, storage_option) as lake:
+        for each in [name] if name is not None else [t.name for t in lake.tables()]:
+            typer.echo(f"{each}: backfilled to version {lake.backfill(each)}")
+
+
+def adopt(
+    path: LakePath,
+    name: TableName,
+    location: Annotated[str, typer.Argument(metavar="TABLE", help="Directory or URL of the table.")],
+    database: DatabaseUrl = None,
+    token: Token = None,
+    ca_file: CaFile = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Takes over a table of the file system: it is written through the lake from then on."""
+    with opened(path, database, token, ca_file, storage_option) as lake:
+        lake.adopt(name, location)
+
+
+def release(
+    path: LakePath,
+    name: TableName,
+    database: DatabaseUrl = None,
+    token: Token = None,
+    ca_file: CaFile = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Hands a table back to the file system."""
+    with opened(path, database, token, ca_file, storage_option) as lake:
+        lake.release(name)
+
+
+def repair(
+    path: LakePath,
+    name: AnyTableName = None,
+    database: DatabaseUrl = None,
+    token: Token = None,
+    ca_file: CaFile = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Finishes what was cut short, removes what nobody needs, reports what it cannot mend, and says all it did."""
+    with opened(path, database, token, ca_file, storage_option) as lake:
+        done = lake.repair(name)
+    for line in done or ["there was nothing to repair"]:
+        typer.echo(line)
+
+
+_RECORD = (
+    "tableId",
+    "name",
+    "location",
+    "state",
+    "ratifiedVersion",
+    "backfilledVersion",
+    "timestamp",
+    "problem",
+)
+
+
+def _record(found: ManagedTable) -> dict[str, Any]:
+    return dict(
+        zip(
+            _RECORD,
+            (
+                found.table_id,
+                found.name,
+                found.location,
+                found.state.value,
+                found.ratified_version,
+                found.backfilled_version,
+                moment(found.timestamp_ms),
+                found.problem,
+            ),
+            strict=True,
+        )
+    )
+
+
+def _print_tables(found: Sequence[ManagedTable]) -> None:
+    headers = ("table", "version", "backfilled", "last commit (UTC)", "state", "location")
+    rows = [
+        (t.name, t.ratified_version, t.backfilled_version, moment(t.timestamp_ms), t.problem or t.state.value,
+         t.location)
+        for t in found
+    ]  # fmt: skip
+    print_human(table(headers, rows, right=("version", "backfilled")))

@@ -1,0 +1,158 @@
+"""The command `slackwater history`: the commits of a table, one line each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from slackwater.cli.arguments import (
+    AsCsv,
+    AsJson,
+    Limit,
+    StorageOption,
+    TablePath,
+    Timestamp,
+    Version,
+    form_of,
+    loaded,
+)
+from slackwater.cli.render import cell, compact, print_human, print_rows, table
+from slackwater.cli.watch import Watch, watched
+from slackwater.log.describe import describe_history
+from slackwater.markup.figures import one_line, shortened, visible
+
+COLUMNS = (
+    "version",
+    "timestamp",
+    "userId",
+    "userName",
+    "operation",
+    "operationParameters",
+    "job",
+    "notebook",
+    "clusterId",
+    "readVersion",
+    "isolationLevel",
+    "isBlindAppend",
+    "operationMetrics",
+    "userMetadata",
+    "engineInfo",
+)
+_WIDTH = 100
+_LONGEST_OPERATION = 24
+_LONGEST_NAME = 16
+_LEAST_DETAILS = 12
+# What counts as rows and files that came, changed and went, by the names that writers give them.
+_ROWS = (
+    ("+", ("numTargetRowsInserted", "numOutputRows")),
+    ("~", ("numTargetRowsUpdated", "numUpdatedRows")),
+    ("-", ("numTargetRowsDeleted", "numDeletedRows")),
+)
+_FILES = (
+    (
+        "+",
+        ("numTargetFilesAdded", "numAddedFiles", "numFiles", "numRestoredFiles", "numCopiedFiles", "numConvertedFiles"),
+    ),
+    ("-", ("numTargetFilesRemoved", "numRemovedFiles")),
+)
+
+
+def history(
+    path: TablePath,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    limit: Limit = None,
+    wide: Annotated[bool, typer.Option("--wide", help="Also all metrics, the user and the engine.")] = False,
+    watch: Watch = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    storage_option: StorageOption = None,
+) -> None:
+    """The commits that the log still holds, newest first.
+
+    With --version or --timestamp those up to that version. A line has the rows and files that came (+), changed (~)
+    and went (-), and parameters as far as they fit. With --wide parameters and metrics that are empty or zero are left
+    out; --json and --csv have them all.
+    """
+    form = form_of(as_json, as_csv)
+
+    def show() -> None:
+        records = describe_history(loaded(path, version, timestamp, storage_option), limit)
+        print_rows(form, records, COLUMNS, lambda: print_human(_wide(records) if wide else _short(records)))
+
+    watched(watch, show)
+
+
+def _wide(records: Iterable[Mapping[str, Any]]) -> Table:
+    headers = ("version", "timestamp (UTC)", "operation", "parameters", "metrics", "user", "engine")
+    rows = [
+        (
+            record["version"],
+            record["timestamp"],
+            record["operation"],
+            compact(record["operationParameters"]),
+            compact(record["operationMetrics"]),
+            record["userName"] or record["userId"],
+            record["engineInfo"],
+        )
+        for record in records
+    ]
+    return table(headers, rows, right=("version",))
+
+
+def _short(records: Iterable[Mapping[str, Any]]) -> Table:
+    """One line for each commit: what is too long for the terminal, or for 100 columns elsewhere, ends with `…`."""
+    headers = ["version", "timestamp (UTC)", "operation", "rows", "files", "by", "details"]
+    rows = [
+        [
+            cell(record["version"]).plain,
+            cell(record["timestamp"]).plain,
+            shortened(_text(record["operation"]), _LONGEST_OPERATION),
+            _counts(record["operationMetrics"], _ROWS),
+            _counts(record["operationMetrics"], _FILES),
+            shortened(_text(record["userName"] or record["userId"]), _LONGEST_NAME),
+            _details(record),
+        ]
+        for record in records
+    ]
+    for name in ("rows", "files", "by"):
+        column = headers.index(name)
+        if not any(row[column] for row in rows):
+            del headers[column]
+            for row in rows:
+                del row[column]
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)][:-1]
+    room = _width() - sum(width + 2 for width in widths)
+    operation = headers.index("operation")
+    longest = max(len("operation"), widths[operation] - max(0, _LEAST_DETAILS - room))
+    room = max(_LEAST_DETAILS, room + widths[operation] - longest)
+    for row in rows:
+        row[operation], row[-1] = shortened(row[operation], longest), shortened(row[-1], room)
+    return table(headers, rows, right=("version",))
+
+
+def _width() -> int:
+    console = Console()
+    return console.width if console.is_terminal or "COLUMNS" in os.environ else _WIDTH
+
+
+def _counts(metrics: Mapping[str, str | None] | None, signs: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """`+5 ~2 -1`: of what came, changed and went the first metric that is there; zero is left out."""
+    found = {name: value for name, value in (metrics or {}).items() if value is not None}
+    said = [(sign, next((found[name] for name in names if name in found), "0")) for sign, names in signs]
+    return " ".join(f"{sign}{_text(number)}" for sign, number in said if number != "0")
+
+
+def _details(record: Mapping[str, Any]) -> str:
+    parameters = ", ".join(f"{name}={value}" for name, value in compact(record["operationParameters"]).items())
+    noted = record["userMetadata"]
+    return _text(parameters if noted is None else f"“{noted}” {parameters}".rstrip())
+
+
+def _text(value: object) -> str:
+    return "" if value is None else visible(one_line(str(value)))
