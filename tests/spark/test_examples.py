@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark")
@@ -44,14 +46,18 @@ def lake(spark: SparkSession, tmp_path: Path) -> Iterator[slackwater.Lake]:
 
 @pytest.fixture
 def flights(tmp_path: Path) -> str:
-    """A table with two files, of which only the log is there."""
+    """A table with two files of a row each."""
     path = str(tmp_path / "flights")
     kind = slackwater.protocol.schema.schema
     columns = (kind.StructField("month", kind.INTEGER), kind.StructField("carrier", kind.STRING))
     slackwater.Transaction.create(path, kind.StructType(columns), ["month"]).commit("CREATE TABLE")
     tx = slackwater.Transaction(path)
     for month in ("3", "4"):
-        tx.add(slackwater.AddFile(f"month={month}/part-1.parquet", {"month": month}, 1, 0, stats='{"numRecords":1}'))
+        file = tmp_path / "flights" / f"month={month}" / "part-1.parquet"
+        file.parent.mkdir()
+        pq.write_table(pa.table({"carrier": ["AA"]}), file)
+        size = file.stat().st_size
+        tx.add(slackwater.AddFile(f"month={month}/part-1.parquet", {"month": month}, size, 0, stats='{"numRecords":1}'))
     tx.commit("WRITE")
     return path
 

@@ -18,6 +18,12 @@ from slackwater.storage.parquet_footer import FIELD_ID_KEY
 
 Conversion = Callable[[pa.Array], pa.Array]
 
+NAME_IN_FILES_KEY = b"slackwater.name_in_files"
+"""Among the metadata of a wanted field: the name by which files have it, where that is another than its own."""
+
+
+_INTEGER_DIGITS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Matched:
@@ -30,7 +36,8 @@ class Matched:
 def matched(found: pa.Schema, wanted: pa.Schema, by_id: bool, where: str) -> list[Matched]:
     """How each column of `wanted` comes of a file with the schema `found`; `where` names the file.
 
-    With `by_id` a column with a field id is the file's column of that id. Raises CorruptTable for a type that cannot be
+    With `by_id` a column with a field id is the file's column of that id. Fields have the names of `wanted` afterwards,
+    and are found by those under NAME_IN_FILES_KEY where they have one. Raises CorruptTable for a type that cannot be
     read as the wanted one, and for a name that more than one column can be meant by.
     """
     return [_matched(list(found), field, by_id, where, field.name) for field in wanted]
@@ -47,8 +54,9 @@ def _field(found: Sequence[pa.Field], wanted: pa.Field, by_id: bool, where: str,
     number = (wanted.metadata or {}).get(FIELD_ID_KEY)
     if by_id and number is not None:
         return _only((f for f in found if (f.metadata or {}).get(FIELD_ID_KEY) == number), where, path)
-    exact = _only((f for f in found if f.name == wanted.name), where, path)
-    folded = wanted.name.lower()
+    name = (wanted.metadata or {}).get(NAME_IN_FILES_KEY, wanted.name.encode()).decode()
+    exact = _only((f for f in found if f.name == name), where, path)
+    folded = name.lower()
     return exact if exact is not None else _only((f for f in found if f.name.lower() == folded), where, path)
 
 
@@ -152,7 +160,11 @@ def _of_leaf(found: pa.DataType, wanted: pa.DataType) -> Conversion | None:
     if pa.types.is_binary(wanted):
         return _cast(wanted) if _is_text(found) or _is_bytes(found) else None
     if pa.types.is_decimal(wanted):
-        return _cast(wanted) if pa.types.is_decimal(found) or pa.types.is_integer(found) else None
+        if pa.types.is_integer(found):
+            # Arrow asks for as many digits as the type may have; the values may have fewer.
+            wide = pa.decimal256(_INTEGER_DIGITS + wanted.scale, wanted.scale)
+            return lambda array: array.cast(wide).cast(wanted)
+        return _cast(wanted) if pa.types.is_decimal(found) else None
     if pa.types.is_integer(wanted):
         return _cast(wanted) if pa.types.is_integer(found) else None
     if pa.types.is_floating(wanted):

@@ -49,14 +49,17 @@ class FetchedFile(RangeReader):
         self._end = self.fetch([(size_bytes - length, length)] if length else [])
 
     def fetch(self, ranges: Iterable[Range]) -> Parts:
-        """These ranges of the object, for `hold`; those at its end are in memory already, and not among them."""
+        """These ranges of the object, for `holding`; those at its end are in memory already, and not among them."""
         missing = sorted(found for found in ranges if not self._has_end_from(found[0]))
         parts = self._store.read_ranges(self._path, missing) if missing else []
         return [(start, part) for (start, _), part in zip(missing, parts, strict=True)]
 
-    def hold(self, parts: Parts) -> None:
-        """Answer from these parts, in place of those before."""
-        self._held = parts
+    def holding(self, parts: Parts) -> FetchedFile:
+        """The same object with these parts in memory too, to be read by one thread while others read theirs."""
+        other = FetchedFile.__new__(FetchedFile)
+        RangeReader.__init__(other, self._store, self._path, self._size)
+        other._end, other._held = self._end, parts
+        return other
 
     def _has_end_from(self, start: int) -> bool:
         return bool(self._end) and start >= self._end[0][0]

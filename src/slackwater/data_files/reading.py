@@ -6,26 +6,35 @@ split Parquet files. Source: delta-protocol.md "Data Files", "Reader Requirement
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from slackwater.data_files.calendars import OLD_CALENDAR, require_one_calendar
 from slackwater.data_files.conversion import matched
 from slackwater.data_files.fetched_file import FetchedFile, Parts, ranges_of
+from slackwater.data_files.row_filter import Datum, truth
 from slackwater.errors import CorruptTable, DataFileNotFound, ObjectNotFound
+from slackwater.predicate.predicate import Predicate
+from slackwater.protocol.schema.schema import StructType
 from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage.gate import opened_place
 from slackwater.storage.parquet_footer import RowGroup, leaf_count, parquet_file, read_footer
 from slackwater.storage.store import ObjectStore
 
 _BATCH_ROWS = 1 << 16
+# What may be in memory of rows that are read ahead, as far as footers tell.
+_MOST_AHEAD_BYTES = 256 << 20
+_VALUE_BYTES = 8
 UNREADABLE = (ValueError, pa.ArrowException, OSError)
 """What pyarrow raises of a file that it cannot read."""
 
@@ -49,11 +58,21 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class RowCondition:
+    """A condition that `require_decidable` lets pass, on columns that are read or constant, and the schema of these."""
+
+    predicate: Predicate
+    schema: StructType
+
+
+@dataclass(frozen=True, slots=True)
 class RowsWanted:
     """The columns to read: physical names with their types, by field id where they have one and `by_id` is set.
 
     `constants`: the columns whose values each split has. `row`: the name of a column for the index of each row in its
     file, if it is wanted. `matching`: row groups in which no row can match are left out, others are read as a whole.
+    `where`: only rows for which it is true. `given`: the schema of the batches, where it is not all of these columns
+    in this order.
     """
 
     columns: pa.Schema
@@ -61,22 +80,32 @@ class RowsWanted:
     constants: pa.Schema = field(default_factory=lambda: pa.schema([]))
     row: str | None = None
     matching: RowGroupTest | None = None
+    where: RowCondition | None = None
+    given: pa.Schema | None = None
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the batches: the columns, then the constants, then the row index."""
+        """The schema of the batches: the columns, then the constants, then the row index; or what is `given`."""
+        if self.given is not None:
+            return self.given
         row = [] if self.row is None else [pa.field(self.row, pa.int64())]
         return pa.schema([*self.columns, *self.constants, *row])
 
 
-def read_splits(store: ObjectStore, splits: Iterable[Split], wanted: RowsWanted) -> Iterator[pa.RecordBatch]:
+def read_splits(
+    store: ObjectStore, splits: Iterable[Split], wanted: RowsWanted, readers: int = 1
+) -> Iterator[pa.RecordBatch]:
     """The rows of `splits`, in their order. Only the columns that are wanted are read.
 
-    What comes next is fetched while the rows before are worked on: the pages of up to two row groups are in memory.
+    With one of `readers`, what comes next is fetched while the rows before are worked on: the pages of up to two row
+    groups are in memory. With more, that many threads read row groups, and `_MOST_AHEAD_BYTES` of rows may be.
     Raises DataFileNotFound, CorruptTable for a file that is damaged or has other columns than the table,
     UnsupportedFeature for old dates of another calendar, StorageError.
     """
-    for group in _ahead(group for split in splits for group in _groups(store, split, wanted)):
+    if readers > 1:
+        yield from _read_by_threads(store, splits, wanted, readers)
+        return
+    for group in _ahead(group.fetched() for split in splits for group in _groups(store, split, wanted)):
         yield from group.rows()
 
 
@@ -94,7 +123,43 @@ def _ahead(items: Iterator[_FetchedGroup]) -> Iterator[_FetchedGroup]:
             yield item
 
 
-def _groups(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator[_FetchedGroup]:
+def _read_by_threads(
+    store: ObjectStore, splits: Iterable[Split], wanted: RowsWanted, readers: int
+) -> Iterator[pa.RecordBatch]:
+    """As `read_splits`: some files are opened ahead, and as many row groups read as there is room for."""
+    pool = ThreadPoolExecutor(readers)
+    try:
+        todo = iter(splits)
+        opening: deque[Future[list[_Group]]] = deque()
+        groups: deque[_Group] = deque()
+        reading: deque[tuple[_Group, Future[list[pa.RecordBatch]] | None]] = deque()
+        held_bytes = 0
+        while True:
+            while len(opening) < 2 * readers and (split := next(todo, None)) is not None:
+                opening.append(pool.submit(_all_groups, store, split, wanted))
+            while opening and len(groups) < readers and (opening[0].done() or not (groups or reading)):
+                groups += opening.popleft().result()
+            while groups and (not reading or held_bytes + groups[0].size_bytes <= _MOST_AHEAD_BYTES):
+                group = groups.popleft()
+                # Rows of which there is no room for all come as they are read.
+                is_large = group.size_bytes > _MOST_AHEAD_BYTES
+                reading.append((group, None if is_large else pool.submit(group.all_rows)))
+                held_bytes += group.size_bytes
+            if reading:
+                group, rows = reading.popleft()
+                yield from group.fetched().rows() if rows is None else rows.result()
+                held_bytes -= group.size_bytes
+            elif not (groups or opening):
+                return
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _all_groups(store: ObjectStore, split: Split, wanted: RowsWanted) -> list[_Group]:
+    return list(_groups(store, split, wanted))
+
+
+def _groups(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator[_Group]:
     file = _opened(store, split, wanted)
     groups = file.footer.row_groups
     may_match = wanted.matching.may_match(file.footer) if wanted.matching else [True] * len(groups)
@@ -106,7 +171,7 @@ def _groups(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator[_F
     first = 0
     for number, group in enumerate(groups):
         if may_match[number] and _begins_in(group, split, number):
-            yield _FetchedGroup(file, number, file.fetch(number), first, split, deleted)
+            yield _Group(file, number, first, split, deleted)
         first += group.num_rows
 
 
@@ -140,8 +205,7 @@ class _OpenFile:
     def __init__(self, source: FetchedFile, where: str, wanted: RowsWanted) -> None:
         self.footer = footer = read_footer(source)
         self._source, self._where, self.wanted = source, where, wanted
-        self._file = parquet_file(source, footer)
-        schema = self._file.schema_arrow
+        schema = self._file(source).schema_arrow
         if wanted.by_id and footer.metadata.num_columns and not footer.has_field_ids:
             raise CorruptTable(
                 f"{where} has no field ids, and the table finds columns by them: its columns cannot be told"
@@ -155,24 +219,37 @@ class _OpenFile:
         """The pages of a row group that `rows` will need."""
         return self._source.fetch(ranges_of(self.footer.row_groups[number], self._leaves, self._source.size()))
 
-    def rows(self, number: int, pages: Parts) -> Iterator[pa.RecordBatch]:
-        """The rows of a row group, deleted ones too, in the wanted columns."""
+    def size_bytes(self, number: int) -> int:
+        """About how many bytes the wanted columns of a row group are in memory."""
         group = self.footer.row_groups[number]
-        self._source.hold(pages)
+        of_pages = sum(group.columns[leaf].uncompressed_bytes for leaf in self._leaves)
+        return of_pages + group.num_rows * _VALUE_BYTES * max(1, len(self._leaves))
+
+    def rows(self, number: int, pages: Parts, at_once: bool = False) -> Iterator[pa.RecordBatch]:
+        """The rows of a row group, deleted ones too, in the wanted columns; `at_once`: decoded as a whole."""
+        group = self.footer.row_groups[number]
         try:
-            for batch in self._found(number) if self._names else self._empty(group):
+            for batch in self._found(number, pages, at_once) if self._names else self._empty(group):
                 if self._is_old:
                     require_one_calendar(batch, self._where)
                 yield batch
         except (pa.ArrowException, OSError) as error:
             raise CorruptTable(f"{self._where} cannot be read: its pages are damaged: {error}") from error
 
-    def _found(self, number: int) -> Iterator[pa.RecordBatch]:
-        for batch in self._file.iter_batches(_BATCH_ROWS, row_groups=[number], columns=self._names, use_threads=False):
+    def _found(self, number: int, pages: Parts, at_once: bool) -> Iterator[pa.RecordBatch]:
+        file = self._file(self._source.holding(pages))
+        if at_once:
+            batches = file.read_row_group(number, self._names).to_batches()
+        else:
+            batches = file.iter_batches(_BATCH_ROWS, row_groups=[number], columns=self._names, use_threads=False)
+        for batch in batches:
             found = {name: batch.column(batch.schema.get_field_index(name)) for name in self._names}
             nothing = pa.nulls(batch.num_rows)
             arrays = [c.convert(nothing if c.name is None else found[c.name]) for c in self._columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.wanted.columns)
+
+    def _file(self, source: FetchedFile) -> pq.ParquetFile:
+        return parquet_file(source, self.footer)
 
     def _empty(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
         """As many rows as the group has, of which no column is in the file."""
@@ -183,45 +260,92 @@ class _OpenFile:
 
 
 @dataclass(frozen=True, slots=True)
-class _FetchedGroup:
-    """A row group whose pages are in memory; `first` is the index of its first row in the file."""
+class _Group:
+    """A row group of an open file; `first` is the index of its first row in the file."""
 
     file: _OpenFile
     number: int
-    pages: Parts
     first: int
     split: Split
     deleted: npt.NDArray[np.uint64]
 
-    def rows(self) -> Iterator[pa.RecordBatch]:
+    @property
+    def size_bytes(self) -> int:
+        """As `_OpenFile` says."""
+        return self.file.size_bytes(self.number)
+
+    def fetched(self) -> _FetchedGroup:
+        """With its pages."""
+        return _FetchedGroup(self, self.file.fetch(self.number))
+
+    def all_rows(self) -> list[pa.RecordBatch]:
+        """The rows that are left, with all columns that are wanted, decoded at once."""
+        return list(self.fetched().rows(at_once=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _FetchedGroup:
+    """A row group whose pages are in memory."""
+
+    group: _Group
+    pages: Parts
+
+    def rows(self, at_once: bool = False) -> Iterator[pa.RecordBatch]:
         """The rows that are left, with all columns that are wanted."""
-        first = self.first
-        for batch in self.file.rows(self.number, self.pages):
-            yield from finished(batch, first, self.split, self.file.wanted, self.deleted)
+        group = self.group
+        first = group.first
+        for batch in group.file.rows(group.number, self.pages, at_once):
+            yield from finished(batch, first, group.split, group.file.wanted, group.deleted)
             first += batch.num_rows
 
 
 def finished(
     batch: pa.RecordBatch, first: int, split: Split, wanted: RowsWanted, deleted: npt.NDArray[np.uint64]
 ) -> Iterator[pa.RecordBatch]:
-    """The batch, whose first row has the index `first`, with its other columns and without deleted rows."""
-    arrays = batch.columns[: len(wanted.columns)]
-    arrays += [pa.repeat(split.constants[name], batch.num_rows) for name in wanted.constants.names]
-    if wanted.row is not None:
-        arrays.append(_whole_numbers(first, batch.num_rows))
-    arrays = arrays or batch.columns
-    whole = pa.RecordBatch.from_arrays(arrays, schema=wanted.schema if wanted.schema.names else batch.schema)
+    """The batch, whose first row has the index `first`, with its other columns, without deleted rows and others."""
+    columns = dict(zip(wanted.columns.names, batch.columns, strict=False))
+    keep = _kept(columns, batch.num_rows, split, wanted)
     low, high = np.searchsorted(deleted, np.array([first, first + batch.num_rows], np.uint64))
     if high > low:
-        keep = np.ones(batch.num_rows, bool)
-        keep[(deleted[low:high] - np.uint64(first)).astype(np.int64)] = False
-        whole = whole.filter(pa.array(keep))
-    if whole.num_rows:
-        yield whole
+        live = np.ones(batch.num_rows, bool)
+        live[(deleted[low:high] - np.uint64(first)).astype(np.int64)] = False
+        keep = _booleans(live) if keep is None else pc.and_(keep, _booleans(live))
+    if wanted.row is not None:
+        columns[wanted.row] = _whole_numbers(first, batch.num_rows)
+    read = [name for name in wanted.schema.names if name in columns]
+    # Without a column a batch would have no number of rows.
+    rows = pa.RecordBatch.from_arrays([columns[name] for name in read] or batch.columns[:1], read or [""])
+    if keep is not None and keep.true_count < len(keep):
+        rows = rows.filter(keep)
+    if not rows.num_rows:
+        return
+    if not wanted.schema.names:
+        yield rows
+        return
+    arrays = [
+        rows.column(read.index(name)) if name in columns else pa.repeat(split.constants[name], rows.num_rows)
+        for name in wanted.schema.names
+    ]
+    yield pa.RecordBatch.from_arrays(arrays, schema=wanted.schema)
+
+
+def _kept(columns: Mapping[str, pa.Array], count: int, split: Split, wanted: RowsWanted) -> pa.BooleanArray | None:
+    """For each row whether the condition is true of it; None where it is of all, or there is none."""
+    if wanted.where is None:
+        return None
+    given: Mapping[str, Datum] = {**split.constants, **columns}
+    found = truth(wanted.where.predicate, wanted.where.schema, given.__getitem__)
+    if isinstance(found, pa.Scalar):
+        return None if found.as_py() else pa.repeat(pa.scalar(False), count)
+    return found
+
+
+def _booleans(values: npt.NDArray[np.bool_]) -> pa.BooleanArray:
+    # Not pa.array, which imports pandas: a task would wait for it.
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(np.packbits(values, bitorder="little"))])
 
 
 def _whole_numbers(first: int, count: int) -> pa.Array:
-    # Not pa.array, which imports pandas: a task would wait for it.
     numbers = np.arange(first, first + count, dtype=np.int64)
     return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(numbers)])
 

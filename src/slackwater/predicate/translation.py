@@ -264,6 +264,9 @@ def _negated(literal: LiteralValue | None) -> LiteralValue | None:
         return literal
     if isinstance(literal.value, bool) or not isinstance(literal.value, (int, float, Decimal)):
         return None
+    if isinstance(literal.value, Decimal):
+        # The minus sign rounds to the digits of the context.
+        return LiteralValue(literal.value.copy_negate())
     return None if literal.value in _LEAST else LiteralValue(-literal.value, literal.single)
 
 

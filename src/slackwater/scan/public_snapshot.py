@@ -16,8 +16,12 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protoc
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
+from slackwater.scan.frames import duckdb_relation, pandas_frame, polars_frame
 
 if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd  # type: ignore[import-untyped]
+    import polars as pl
     import pyarrow as pa
 
     from slackwater.log.files.version_checksum import VersionChecksum
@@ -35,6 +39,8 @@ class Snapshot(ABC):
     (1, ('month', 'carrier'), ('month',))
     >>> snapshot.files(where="month = 3")["path"].to_pylist()
     ['month=3/part-1.parquet']
+    >>> snapshot.to_arrow(["carrier"], where="month = 3").to_pylist()
+    [{'carrier': 'AA'}]
     """
 
     _made_as: ClassVar[type[Snapshot]]
@@ -133,6 +139,77 @@ class Snapshot(ABC):
     @abstractmethod
     def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
         """How many files `where` leaves out, by partition values and by statistics; `zone` as in `files`."""
+
+    @abstractmethod
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        *,
+        limit: int | None = None,
+        zone: str = "UTC",
+    ) -> pa.Table:
+        """The rows, without Spark: `columns` of the top level (all where None), only rows for which `where` is true.
+
+        `where` is SQL text or a predicate: columns compared with literals, IN, BETWEEN, IS NULL, LIKE 'prefix%', AND,
+        OR, NOT; NULL is not true. Files, row groups and columns that it makes needless are not read. Rows come in the
+        order of `files`, the first `limit` of them; instants are in UTC. `zone` as in `files`. Memory O(result).
+
+        Raises InvalidArgument for unknown columns, for text that is no condition on this table and for one that rows
+        cannot be filtered by here; DataFileNotFound, CorruptTable and its kinds, UnsupportedFeature, StorageError.
+        """
+
+    @abstractmethod
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        *,
+        limit: int | None = None,
+        zone: str = "UTC",
+    ) -> pa.RecordBatchReader:
+        """As `Snapshot.to_arrow`, batch by batch, read as they are asked for: few rows are in memory at a time.
+
+        What is wrong with a file is raised when the reader comes to it.
+        """
+
+    def to_polars(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        *,
+        limit: int | None = None,
+        zone: str = "UTC",
+    ) -> pl.DataFrame:
+        """As `Snapshot.to_arrow`, as a Polars DataFrame. Raises InvalidArgument where Polars is not installed."""
+        return polars_frame(self.to_arrow(columns, where, limit=limit, zone=zone))
+
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        *,
+        limit: int | None = None,
+        zone: str = "UTC",
+    ) -> pd.DataFrame:
+        """As `Snapshot.to_arrow`, as a pandas DataFrame. Raises InvalidArgument where pandas is not installed."""
+        return pandas_frame(self.to_arrow(columns, where, limit=limit, zone=zone))
+
+    def to_duckdb(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        *,
+        limit: int | None = None,
+        zone: str = "UTC",
+        connection: duckdb.DuckDBPyConnection | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """As `Snapshot.to_arrow`, as a relation of `connection`, or of DuckDB's default one, to ask SQL of.
+
+        The rows are in memory: what `columns` and `where` leave out is not. Raises InvalidArgument where DuckDB is not
+        installed.
+        """
+        return duckdb_relation(self.to_arrow(columns, where, limit=limit, zone=zone), connection)
 
     @abstractmethod
     def tombstones(self) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -20,6 +20,7 @@ from slackwater.protocol.features.column_mapping import NONE, physical_name
 from slackwater.protocol.schema.schema import DataType, StructType
 from slackwater.scan.card import snapshot_card
 from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
+from slackwater.scan.rows import FILE_COLUMNS, RowRead, require_limit
 from slackwater.scan.scan import Pruned, PruneReport, plan
 
 Path = tuple[str, ...]
@@ -68,6 +69,38 @@ class Snapshot(LogSnapshot, PublicSnapshot):
     def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
         """As users are told."""
         return self.plan(where, ["path"], zone).report
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        *,
+        limit: int | None = None,
+        zone: str = "UTC",
+    ) -> pa.Table:
+        """As users are told."""
+        schema, batches = self._rows(columns, where, limit, zone)
+        return pa.Table.from_batches(batches, schema)
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        *,
+        limit: int | None = None,
+        zone: str = "UTC",
+    ) -> pa.RecordBatchReader:
+        """As users are told."""
+        schema, batches = self._rows(columns, where, limit, zone)
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def _rows(
+        self, columns: Sequence[str] | None, where: str | Predicate | None, limit: int | None, zone: str
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        require_limit(limit)
+        predicate = parse_predicate(where, self.schema, zone=zone) if isinstance(where, str) else where
+        read = RowRead.of(self, columns, predicate, zone)
+        return read.schema, read.batches(self.files(predicate, FILE_COLUMNS, zone), limit)
 
     @cached_property
     def physical_paths(self) -> Mapping[Path, Path]:

@@ -1,0 +1,202 @@
+"""The rows of a version, read in this process: which splits of which files, which columns, which condition.
+
+Source: delta-protocol.md "Reader Requirements for Column Mapping", "… for Deletion Vectors", "Partition Value
+Serialization".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.data_files.conversion import NAME_IN_FILES_KEY
+from slackwater.data_files.reading import RowCondition, RowsWanted, Split, read_splits
+from slackwater.data_files.row_filter import require_decidable
+from slackwater.errors import DataFileNotFound, InvalidArgument
+from slackwater.log.snapshot import LogSnapshot
+from slackwater.predicate.columns import resolve_column
+from slackwater.predicate.predicate import Predicate, columns_of
+from slackwater.protocol.actions.partition_values import parse_partition_column
+from slackwater.protocol.features.column_mapping import ID, NONE, field_id, physical_name
+from slackwater.protocol.features.data_format import validate_parquet
+from slackwater.protocol.schema.schema import (
+    VOID,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    to_arrow_schema,
+    to_arrow_type,
+)
+from slackwater.scan.deletion_vectors import load_deletion_vectors
+from slackwater.stats.row_groups import RowGroupTest
+from slackwater.storage.gate import file_places
+from slackwater.storage.parquet_footer import FIELD_ID_KEY
+
+FILE_COLUMNS = ("path", "partitionValues", "size", "deletionVector")
+"""What is asked of the files whose rows are read."""
+
+# A remote store answers many requests in the time of one; a disk is as fast as the processor decodes.
+_REMOTE_READERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RowRead:
+    """A read of rows of `snapshot`: these columns of its schema, of rows for which `predicate` is true.
+
+    `zone`: of partition values that name none.
+    """
+
+    snapshot: LogSnapshot
+    columns: tuple[StructField, ...]
+    predicate: Predicate | None
+    zone: str
+
+    @staticmethod
+    def of(
+        snapshot: LogSnapshot, columns: Sequence[str] | None, predicate: Predicate | None, zone: str = "UTC"
+    ) -> RowRead:
+        """The read of `columns`, all where None, in their order.
+
+        Raises InvalidArgument for a column that there is not or that is named twice and for a condition that rows are
+        not filtered by, UnsupportedFeature for data files that are not Parquet.
+        """
+        validate_parquet(snapshot.metadata, snapshot.store.root_url)
+        if predicate is not None:
+            require_decidable(predicate)
+        schema = snapshot.schema
+        chosen = schema.fields if columns is None else _chosen(schema, columns)
+        return RowRead(snapshot, tuple(chosen), predicate, zone)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows, by display names."""
+        return to_arrow_schema(StructType(self.columns))
+
+    def batches(self, files: pa.Table, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of `files`, which have FILE_COLUMNS, in their order: the first `limit` of them.
+
+        Several files and row groups are read at once; with a `limit` one after the other. Raises DataFileNotFound,
+        CorruptTable, CorruptDeletionVector, PathNotAllowed, UnsupportedFeature, StorageError.
+        """
+        snapshot = self.snapshot
+        readers = _readers(snapshot) if limit is None else 1
+        try:
+            for batch in _first(read_splits(snapshot.store, self._splits(files), self._wanted(), readers), limit):
+                # Batches without columns come with one of nulls.
+                yield batch if self.columns else batch.select([])
+        except DataFileNotFound as error:
+            raise DataFileNotFound(
+                f"{snapshot.store.root_url}: version {snapshot.version} names a data file that is gone: {error}"
+            ) from error
+
+    def _wanted(self) -> RowsWanted:
+        snapshot, read = self.snapshot, self._read
+        mode = snapshot.column_mapping_mode
+        constant = self._constant
+        condition, test = None, None
+        if self.predicate is not None:
+            condition = RowCondition(self.predicate, StructType(tuple(read)))
+            partitions = snapshot.metadata.partition_columns
+            test = RowGroupTest.of(self.predicate, snapshot.schema, mode, partitions)
+        return RowsWanted(
+            pa.schema([_in_files(c, mode) for c in read if c.name not in constant]),
+            mode == ID,
+            pa.schema([pa.field(c.name, to_arrow_type(c.type)) for c in read if c.name in constant]),
+            matching=test,
+            where=condition,
+            given=self.schema,
+        )
+
+    @property
+    def _read(self) -> list[StructField]:
+        """The columns that are given, and those that the condition asks for besides."""
+        names = {path[0] for path in columns_of(self.predicate)} if self.predicate is not None else set()
+        names |= {column.name for column in self.columns}
+        return [column for column in self.snapshot.schema if column.name in names]
+
+    @property
+    def _constant(self) -> frozenset[str]:
+        """The columns that have one value in all rows of a file. Files hold nothing of a void column."""
+        partitions = set(self.snapshot.metadata.partition_columns)
+        return frozenset(c.name for c in self.snapshot.schema if c.name in partitions or c.type == VOID)
+
+    def _splits(self, files: pa.Table) -> Iterator[Split]:
+        snapshot = self.snapshot
+        store, outside = snapshot.store, snapshot.table.follows_outside
+        vectors = files["deletionVector"].to_pylist()
+        known = [vector for vector in vectors if vector is not None]
+        bitmaps = iter(load_deletion_vectors(store, known, outside) if known else ())
+        places = file_places(store, files["path"].to_pylist(), outside)
+        constant = self._constant
+        columns = {c.name: self._values(files, c) for c in self._read if c.name in constant}
+        for at, (place, vector, size) in enumerate(zip(places, vectors, files["size"].to_pylist(), strict=True)):
+            values = {name: column[at] for name, column in columns.items()}
+            yield Split(place, 0, None, None if vector is None else next(bitmaps), values, size)
+
+    def _values(self, files: pa.Table, column: StructField) -> pa.Array:
+        if column.type == VOID:
+            return pa.nulls(files.num_rows)
+        name = physical_name(column, self.snapshot.column_mapping_mode)
+        texts = pc.map_lookup(files["partitionValues"].combine_chunks(), name, "first")
+        return parse_partition_column(texts, column.type, self.zone)
+
+
+def _first(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """All of `batches`, or as many rows as `limit` says."""
+    if limit is None:
+        yield from batches
+        return
+    left = limit
+    while left > 0 and (batch := next(batches, None)) is not None:
+        yield batch.slice(0, left)
+        left -= min(left, batch.num_rows)
+
+
+def _readers(snapshot: LogSnapshot) -> int:
+    processors = os.cpu_count() or 1
+    return max(2, processors) if snapshot.store.local_root is not None else max(_REMOTE_READERS, processors)
+
+
+def require_limit(limit: int | None) -> None:
+    """Let pass a number of rows, or none. Raises InvalidArgument."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidArgument(f"a limit is a whole number from 0, found {limit!r}")
+
+
+def _chosen(schema: StructType, names: Sequence[str]) -> list[StructField]:
+    if isinstance(names, str):
+        raise InvalidArgument(f"columns are a list of names, found the text {names!r}: write [{names!r}]")
+    found = [resolve_column(schema, [name]).path[0] for name in names]
+    twice = next((name for at, name in enumerate(found) if name in found[:at]), None)
+    if twice is not None:
+        raise InvalidArgument(f"column {twice} is asked for twice", error_class="DELTA_DUPLICATE_COLUMNS_FOUND")
+    by_name = {column.name: column for column in schema}
+    return [by_name[name] for name in found]
+
+
+def _in_files(column: StructField, mode: str) -> pa.Field:
+    """The Arrow field of `column` by display names, with what its files know it by."""
+    metadata: dict[bytes, bytes] = {}
+    if mode != NONE:
+        metadata[NAME_IN_FILES_KEY] = physical_name(column, mode).encode()
+    if mode == ID:
+        metadata[FIELD_ID_KEY] = str(field_id(column)).encode()
+    return pa.field(column.name, _type_in_files(column.type, mode), column.nullable, metadata or None)
+
+
+def _type_in_files(data_type: DataType, mode: str) -> pa.DataType:
+    if isinstance(data_type, StructType):
+        return pa.struct([_in_files(column, mode) for column in data_type])
+    if isinstance(data_type, ArrayType):
+        element = _type_in_files(data_type.element_type, mode)
+        return pa.list_(pa.field("element", element, data_type.contains_null))
+    if isinstance(data_type, MapType):
+        value = pa.field("value", _type_in_files(data_type.value_type, mode), data_type.value_contains_null)
+        return pa.map_(_type_in_files(data_type.key_type, mode), value)
+    return to_arrow_type(data_type)
