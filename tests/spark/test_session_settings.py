@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import warnings
 from collections.abc import Callable
@@ -140,6 +141,7 @@ def test_of_two_that_do_the_same_at_once_one_is_skipped(
 def test_every_commit_says_what_the_session_says(spark: SparkSession, tmp_path: Path, conf: Setting) -> None:
     path = tmp_path / "t"
     conf(f"{DELTA}commitInfo.userMetadata", "me")
+    conf("spark.slackwater.userName", "Ada <ada@example.com>")
     table = DeltaTable.create(spark).location(str(path)).addColumn("id", "BIGINT").addColumn("v", "BIGINT").execute()
     save(spark.createDataFrame([(1, 10), (2, 20)], "id BIGINT, v BIGINT"), path)
     for change, _ in CHANGES.values():
@@ -154,9 +156,17 @@ def test_every_commit_says_what_the_session_says(spark: SparkSession, tmp_path: 
     commits = [*table.history().collect(), *lake.table("named").history().collect()]
     assert len(commits) == 10
     assert {(row["operation"], row["userMetadata"]) for row in commits if row["userMetadata"] != "me"} == set()
+    assert {row["userName"] for row in commits} == {"Ada <ada@example.com>"}
+    assert {row["userId"] for row in commits} == {str(os.geteuid())}
+    save(spark.createDataFrame([(3, 10)], "id BIGINT, v BIGINT"), path, "append", userName="Grace")
+    assert table.history(1).collect()[0]["userName"] == "Grace"
+    table.vacuum()
+    assert {row["userName"] for row in table.history(2).collect()} == {"Ada <ada@example.com>"}
+    conf("spark.slackwater.userName", "")
     conf(f"{DELTA}commitInfo.userMetadata", "")
     table.delete()
     assert table.history(1).collect()[0]["userMetadata"] == ""
+    assert table.history(1).collect()[0]["userName"] == pwd.getpwuid(os.geteuid()).pw_name
 
 
 @pytest.mark.parametrize(
@@ -340,6 +350,12 @@ def _missing_files(spark: SparkSession, path: Path, conf: Setting) -> None:
     assert table.restoreToVersion(0).count() == 1
 
 
+def _user_name(spark: SparkSession, path: Path, conf: Setting) -> None:
+    conf("spark.slackwater.userName", "Ada")
+    table = made(spark, path)
+    assert table.history(1).collect()[0]["userName"] == "Ada"
+
+
 def _outside(spark: SparkSession, path: Path, conf: Setting) -> None:
     clone = made(spark, path).clone(str(path.parent / "clone"), isShallow=True)
     assert rows(clone.toDF()) == [(1, 10), (2, 20)]
@@ -497,6 +513,7 @@ OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     "spark.sql.sources.default": _default_source,
     "spark.slackwater.enabled": _enabled,
     ROWS: _rows,
+    "spark.slackwater.userName": _user_name,
     "spark.slackwater.allowPathsOutsideRoot": _outside,
     CATALOG: _catalog,
 }

@@ -211,17 +211,19 @@ class LogLake(LakeTables):
         description: str | None = None,
         location: str | os.PathLike[str] | None = None,
         user_metadata: str | None = None,
+        user_name: str | None = None,
     ) -> CommitResult:
         """Create the empty table `name`; `schema` is a value or its `schemaString`.
 
         `partition_by`: columns of the top level. `cluster_by`: four columns at most, by dotted paths; not both.
         `properties`: texts by their keys. `description`: None for none. `location` is by default the name below the
-        lake's root. `user_metadata`: a text for the history. Raises TableAlreadyExists for a name or a place that is
-        taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
+        lake's root. `user_metadata`: a text for the history, `user_name`: who did it, by default the user of this
+        process. Raises TableAlreadyExists for a name or a place that is taken, InvalidArgument and UnsupportedFeature
+        for a table that cannot be.
         """
         definition = TableDefinition.of(schema, partition_by, cluster_by or None, properties, description)
         transaction = self.begin_create(name, definition, location)
-        return transaction.commit("CREATE TABLE", user_metadata=user_metadata)
+        return transaction.commit("CREATE TABLE", user_metadata=user_metadata, user_name=user_name)
 
     def begin_create(
         self, name: str, definition: TableDefinition, location: str | os.PathLike[str] | None = None
@@ -359,6 +361,7 @@ class LogLake(LakeTables):
         *,
         ignore_missing_files: bool = False,
         user_metadata: str | None = None,
+        user_name: str | None = None,
         retries: int = RETRIES,
     ) -> list[TableRestored]:
         """Make `tables`, by default all that there were, again what they were at the instant `as_of`, all at once.
@@ -366,13 +369,13 @@ class LogLake(LakeTables):
         `as_of` as in `as_of`. One transaction: every table gets a new version with one timestamp, or none does. What
         was committed since stays in the histories; tables that are newer are left alone. Where others are in the way
         it is done again, up to `retries` times. `ignore_missing_files`: also where files of then were vacuumed.
-        `user_metadata`: a text for the histories. Raises TableNotFound, TimestampOutOfRange, DataFileNotFound,
-        InvalidArgument and what every transaction raises: no table is changed then.
+        `user_metadata`: a text for the histories, `user_name`: who did it. Raises TableNotFound, TimestampOutOfRange,
+        DataFileNotFound, InvalidArgument and what every transaction raises: no table is changed then.
         """
         past = self.as_of(as_of)
 
         def work(transaction: LogTransaction) -> list[TableRestored]:
-            return restore_tables(transaction, past, tables, ignore_missing_files, user_metadata)
+            return restore_tables(transaction, past, tables, ignore_missing_files, user_metadata, user_name)
 
         return self.run(work, retries)
 
@@ -383,26 +386,29 @@ class LogLake(LakeTables):
         tables: Sequence[str] | None = None,
         *,
         user_metadata: str | None = None,
+        user_name: str | None = None,
     ) -> list[TableCloned]:
         """Make `tables`, by default all that there were, as they were at the instant `as_of`, tables of the lake `to`.
 
         `to` is an open lake, or the root of a new one. Nothing is copied: the clones name the files of this lake's
         tables where they are, and are written to on their own. VACUUM here deletes what only they still need. One table
-        follows the other, and an error names those that are made by then. `user_metadata`: a text for the histories.
-        Raises TableNotFound, TableAlreadyExists, TimestampOutOfRange, InvalidArgument.
+        follows the other, and an error names those that are made by then. `user_metadata`: a text for the histories,
+        `user_name`: who did it. Raises TableNotFound, TableAlreadyExists, TimestampOutOfRange, InvalidArgument.
         """
         past = self.as_of(as_of)
         wanted = past.tables() if tables is None else list(tables)
         sources = {name: past.snapshot(name) for name in wanted}
         if isinstance(to, LogLake):
-            return to._take_clones(sources, user_metadata)
+            return to._take_clones(sources, user_metadata, user_name)
         with self._opened_beside(to) as opened:
-            return opened._take_clones(sources, user_metadata)
+            return opened._take_clones(sources, user_metadata, user_name)
 
     def _opened_beside(self, root: str | os.PathLike[str]) -> LogLake:
         return type(self).open(root, storage_options=self._storage_options)
 
-    def _take_clones(self, sources: Mapping[str, Snapshot], user_metadata: str | None) -> list[TableCloned]:
+    def _take_clones(
+        self, sources: Mapping[str, Snapshot], user_metadata: str | None, user_name: str | None
+    ) -> list[TableCloned]:
         for name in sources:
             self._require_free(name)
             require_empty(self._place(name, None))
@@ -411,7 +417,8 @@ class LogLake(LakeTables):
             defined = cloned_table(source, {}, self.clock)
             try:
                 transaction = self._taking(self._place(name, None), None, self._newly_owned(), name, defined)
-                made.append(TableCloned(name, source.version, commit_clone(transaction, source, None, user_metadata)))
+                result = commit_clone(transaction, source, None, user_metadata, user_name)
+                made.append(TableCloned(name, source.version, result))
             except SlackwaterError as error:
                 done = ", ".join(each.name for each in made) or "none"
                 raise type(error)(f"cloning the table {name!r}: {error}; cloned by then: {done}") from error

@@ -40,6 +40,7 @@ def restore_tables(
     names: Sequence[str] | None = None,
     ignore_missing_files: bool = False,
     user_metadata: str | None = None,
+    user_name: str | None = None,
 ) -> list[TableRestored]:
     """Make the tables `names`, or all that there were, in `transaction` what they were in `past`.
 
@@ -60,6 +61,7 @@ def restore_tables(
                 version,
                 ignore_missing_files=ignore_missing_files,
                 user_metadata=user_metadata,
+                user_name=user_name,
                 said=said,
             ),
         )

@@ -96,8 +96,13 @@ class TableBranch:
         """Make one commit of all that was done, to be tried. Raises as `TableTransaction.commit` before it tries."""
         transaction = self._joined_commit(txn_id)
         if len(self._joined) > 1:
-            said = self._user_metadata()
-            self._race = transaction.prepared(OPERATION, self._parameters(), user_metadata=said, isolation=isolation)
+            self._race = transaction.prepared(
+                OPERATION,
+                self._parameters(),
+                user_metadata=self._user_metadata(),
+                isolation=isolation,
+                user_name=self._joined[-1].info.user_name,
+            )
             return
         # One commit was prepared when it was made, and has its own `commitInfo`.
         nothing = CommitInfo(timestamp=0, operation=OPERATION, txn_id=txn_id, engine_info=ENGINE_INFO)

@@ -76,6 +76,7 @@ def shallow_clone(
     properties: Mapping[str, str] | None = None,
     user_metadata: str | None = None,
     clock: Clock | None = None,
+    user_name: str | None = None,
 ) -> CloneResult:
     """Make `target` a table with the rows, schema, settings and domains of `source`, by one commit.
 
@@ -93,11 +94,15 @@ def shallow_clone(
         )
     defined = cloned_table(source, properties or {}, clock, replaced)
     transaction = begin_table(target, defined, replaced, clock)
-    return commit_clone(transaction, source, replaced, user_metadata)
+    return commit_clone(transaction, source, replaced, user_metadata, user_name)
 
 
 def commit_clone(
-    transaction: TableTransaction, source: Snapshot, replaced: Snapshot | None = None, user_metadata: str | None = None
+    transaction: TableTransaction,
+    source: Snapshot,
+    replaced: Snapshot | None = None,
+    user_metadata: str | None = None,
+    user_name: str | None = None,
 ) -> CloneResult:
     """Commit the files of `source` with `transaction`, which makes the table, or takes the place of `replaced`."""
     files = source.files(columns=ADD_SCHEMA.names)
@@ -118,7 +123,7 @@ def commit_clone(
         "sourceVersion": str(source.version),
         "isShallow": "true",
     }
-    transaction.commit(OPERATION, parameters, result.metrics(), user_metadata)
+    transaction.commit(OPERATION, parameters, result.metrics(), user_metadata, user_name=user_name)
     return result
 
 

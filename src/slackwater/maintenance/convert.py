@@ -51,6 +51,7 @@ class ConvertRequest:
     zone: str = "UTC"
     user_metadata: str | None = None
     describe: Describe = describe_files
+    user_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ def convert(
         "collectStats": str(request.collect_stats).lower(),
         "sourceFormat": "parquet",
     }
-    transaction.commit(OPERATION, parameters, {"numConvertedFiles": str(len(adds))}, request.user_metadata)
+    metrics = {"numConvertedFiles": str(len(adds))}
+    transaction.commit(OPERATION, parameters, metrics, request.user_metadata, user_name=request.user_name)
     return ConvertResult(len(adds), sum(add.size for add in adds))
 
 

@@ -19,7 +19,9 @@ from slackwater.transaction.log_upkeep import checkpoint
 OPERATION = "TRUNCATE HISTORY"
 
 
-def truncate_history(table: Table, user_metadata: str | None = None, clock: Clock | None = None) -> list[str]:
+def truncate_history(
+    table: Table, user_metadata: str | None = None, clock: Clock | None = None, user_name: str | None = None
+) -> list[str]:
     """Delete of the log of `table` what is before its newest version, whatever its age; the files that went.
 
     The newest version is one that this makes, so that its commit says nothing but that. It has a checkpoint before
@@ -36,7 +38,7 @@ def truncate_history(table: Table, user_metadata: str | None = None, clock: Cloc
             "engine that added it",
             error_class="DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION",
         )
-    landed = begin(before, clock=clock).commit(OPERATION, user_metadata=user_metadata)
+    landed = begin(before, clock=clock).commit(OPERATION, user_metadata=user_metadata, user_name=user_name)
     owned = before.table.owned
     if owned is not None:
         owned.owner.backfill_to_version(owned.table_id, landed.version)

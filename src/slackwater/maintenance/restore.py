@@ -78,6 +78,7 @@ def restore(
     user_metadata: str | None = None,
     clock: Clock | None = None,
     said: str | None = None,
+    user_name: str | None = None,
 ) -> RestoreResult:
     """Make `table` what it was in `version`, or at `timestamp` (as `Snapshot.load` takes it): rows, schema, settings.
 
@@ -99,7 +100,7 @@ def restore(
     for attempt in range(1, _MOST_ATTEMPTS + 1):
         transaction, result = _staged(Snapshot.open(table), then, ignore_missing_files, clock)
         try:
-            transaction.commit(OPERATION, parameters, result.metrics(), user_metadata)
+            transaction.commit(OPERATION, parameters, result.metrics(), user_metadata, user_name=user_name)
         except ConcurrentWriteException:
             # In a transaction over many tables nobody else is seen.
             if attempt == _MOST_ATTEMPTS:

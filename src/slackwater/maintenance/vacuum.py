@@ -57,6 +57,7 @@ class VacuumRequest:
     checks_retention: bool = True
     logs: bool = True
     user_metadata: str | None = None
+    user_name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def vacuum(table: Table, request: VacuumRequest = VacuumRequest(), clock: Clock 
         }
         if request.retention_hours is not None:
             parameters["specifiedRetentionMillis"] = str(asked_ms)
-        _commit(snapshot, START, parameters, begun, request.user_metadata, clock)
+        _commit(snapshot, START, parameters, begun, request, clock)
     newest = snapshot.update()
     # Without others there is only the entry above, and what it said of files holds.
     if newest.version > snapshot.version + int(request.logs):
@@ -238,7 +239,7 @@ def _end(
         return
     metrics = {"numDeletedFiles": str(deleted[0]), "numVacuumedDirectories": str(deleted[1])}
     try:
-        _commit(snapshot.update(), END, {"status": status}, metrics, request.user_metadata, clock)
+        _commit(snapshot.update(), END, {"status": status}, metrics, request, clock)
     except SlackwaterError as error:
         if not quietly:
             raise
@@ -250,10 +251,12 @@ def _commit(
     operation: str,
     parameters: Mapping[str, str],
     metrics: Mapping[str, str],
-    user_metadata: str | None,
+    request: VacuumRequest,
     clock: Clock,
 ) -> None:
-    begin(snapshot, clock=clock).commit(operation, parameters, metrics, user_metadata)
+    begin(snapshot, clock=clock).commit(
+        operation, parameters, metrics, request.user_metadata, user_name=request.user_name
+    )
 
 
 def _last_version(store: ObjectStore) -> int | None:

@@ -34,15 +34,16 @@ class TableTransaction(TableWork):
         metrics: Mapping[str, str] | None = None,
         user_metadata: str | None = None,
         tags: Mapping[str, str] | None = None,
+        user_name: str | None = None,
     ) -> CommitResult:
-        """Make the staged actions the next version of the table.
+        """Make the staged actions the next version of the table, by `user_name`, None: by the user of this process.
 
         Others may have won that version: then the commit moves behind theirs, where nothing that it read or wrote is
         touched. Raises the DeltaConcurrentModificationException that says why it cannot; CommitFailed where the store
         refused; CommitUnknown where nobody can say whether it landed; UnsupportedFeature, OperationNotAllowed and
         InvalidArgument before anything is tried. Except after CommitUnknown, an error means that it did not land.
         """
-        race = self.prepared(operation, parameters, metrics, user_metadata, tags)
+        race = self.prepared(operation, parameters, metrics, user_metadata, tags, user_name=user_name)
         try:
             return race.run()
         except SlackwaterError as error:
@@ -62,6 +63,7 @@ class TableTransaction(TableWork):
         user_metadata: str | None = None,
         tags: Mapping[str, str] | None = None,
         isolation: IsolationLevel | None = None,
+        user_name: str | None = None,
     ) -> CommitRace:
         """The commit, ready to be tried; once. `isolation` by default as the table asks. Raises as `commit` does."""
         if self._done:
@@ -72,6 +74,7 @@ class TableTransaction(TableWork):
         prepare(self.staged, self.read_snapshot, self.clock)
         isolation = self._isolation() if isolation is None else isolation
         self._done = True
+        user = self.clock.user()
         info = CommitInfo(
             timestamp=0,
             operation=operation,
@@ -84,6 +87,8 @@ class TableTransaction(TableWork):
             is_blind_append=self.is_blind_append,
             user_metadata=user_metadata,
             tags=tags,
+            user_id=user.user_id,
+            user_name=user_name or user.user_name,
         )
         return CommitRace(self, info, isolation)
 

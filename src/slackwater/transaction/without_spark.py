@@ -181,16 +181,17 @@ class Transaction:
         parameters: Mapping[str, str] | None = None,
         metrics: Mapping[str, str] | None = None,
         user_metadata: str | None = None,
+        user_name: str | None = None,
     ) -> CommitResult:
         """Make what is staged the next version of the table, once; the answer says which version, and when.
 
         For the history: `operation` is its name, `parameters` and `metrics` are texts by names, None for none,
-        `user_metadata` a text of the user's. Raises the DeltaConcurrentModificationException that says which other
-        writer was in the way; CommitFailed where the store refused; CommitUnknown where nobody can say whether it
-        landed; UnsupportedFeature, OperationNotAllowed and InvalidArgument before anything is tried. Except after
-        CommitUnknown, an error means that it did not land.
+        `user_metadata` a text of the user's, `user_name` who did it, by default the user of this process. Raises the
+        DeltaConcurrentModificationException that says which other writer was in the way; CommitFailed where the store
+        refused; CommitUnknown where nobody can say whether it landed; UnsupportedFeature, OperationNotAllowed and
+        InvalidArgument before anything is tried. Except after CommitUnknown, an error means that it did not land.
         """
-        return self._inner.commit(operation, parameters, metrics, user_metadata)
+        return self._inner.commit(operation, parameters, metrics, user_metadata, user_name=user_name)
 
     def _based_on(self) -> Snapshot:
         if self._inner.read_snapshot is None:

@@ -26,9 +26,14 @@ _A_UUID = "A UUID in its canonical form."
 EPOCH = "Milliseconds since the epoch."
 
 
+def is_id(text: str) -> bool:
+    """Whether `text` is a UUID in its canonical form."""
+    return _ID.fullmatch(text) is not None
+
+
 def checked_id(text: str, what: str) -> str:
     """`text`, which is a UUID in its canonical form. Raises InvalidArgument that names `what`."""
-    if isinstance(text, str) and _ID.fullmatch(text):
+    if isinstance(text, str) and is_id(text):
         return text
     raise InvalidArgument(f"the {what} is a UUID such as 8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11, found {text!r}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -14,15 +14,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, NotAuthorized, SlackwaterError
+from slackwater.owner.api.actions import Action
+from slackwater.owner.api.fields import is_id
 from slackwater.owner.api.values import Asked
 from slackwater.owner.served.answers import Refusal, error_response
 from slackwater.owner.served.client.addresses import is_loopback
 from slackwater.owner.served.http.bodies import BodyParser
 from slackwater.owner.served.http.limits import BodyLimits, RateLimits
-from slackwater.owner.served.observation import observation
+from slackwater.owner.served.observation import Observation, observation
 from slackwater.owner.served.settings import ServedSettings
 from slackwater.owner.served.tokens import Granted, Scope, Tokens
 from slackwater.owner.served.wire.errors import INTERNAL
+from slackwater.owner.state.commit_content import made_by
 
 SCOPE = "x-required-scope"
 """The key in a route's OpenAPI entry that names the scope it needs; a route without it needs no token."""
@@ -65,9 +68,11 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
             kind = None if self.body_field is None else cast(type[Asked], self.body_field.field_info.annotation)
 
             async def pass_gate(request: Request) -> Response:
+                seen = observation(request.scope)
                 if scope is not None:
                     granted = request.scope[_GRANTED] = await gate.admit(request, scope)
-                    observation(request.scope).caller = granted.name
+                    seen.caller = granted.name
+                    _note_subject(seen, request.path_params)
                     _require_once(request)
                 if kind is None:
                     return await answer(request)
@@ -87,6 +92,14 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
     return GuardedRoute
 
 
+def _note_subject(seen: Observation, path_params: Mapping[str, str]) -> None:
+    """For the log: the table or the transaction that the path names, which keeps to the pattern of ids."""
+    if is_id(path_params.get("table_id", "")):
+        seen.versions = {path_params["table_id"]: None}
+    if is_id(path_params.get("txn_id", "")):
+        seen.transaction = path_params["txn_id"]
+
+
 def _require_once(request: Request) -> None:
     """Let pass a query that says each thing once: of two the last would count. Raises Refusal."""
     names = [name for name, _ in request.query_params.multi_items()]
@@ -99,6 +112,12 @@ def granted_to(request: Request) -> Granted:
     """What whoever sent `request` may do, which the gate has admitted."""
     found: Granted = request.scope[_GRANTED]
     return found
+
+
+def signed(request: Request, actions: Sequence[Action]) -> Sequence[Action]:
+    """The actions of a commit that whoever sent `request` makes: with tokens the history names the token."""
+    granted = granted_to(request)
+    return actions if granted is _ANYBODY else made_by(actions, granted.name)
 
 
 def answered(request: Request, error: Exception) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,7 +15,11 @@ _KEY = "slackwater.observation"
 
 @dataclass(slots=True)
 class Observation:
-    """One request: `route` is the path's template, `caller` the token's name, `error` the class of what went wrong."""
+    """One request: `route` is the path's template, `caller` the token's name, `error` the class of what went wrong.
+
+    `transaction` is the id of the transaction or single commit that it is about, `versions` what it made: by the ids of
+    tables, None for a table that it is about and that got no version.
+    """
 
     method: str
     path: str
@@ -27,6 +31,8 @@ class Observation:
     received_bytes: int = 0
     sent_bytes: int = 0
     seconds: float = 0.0
+    transaction: str | None = None
+    versions: dict[str, int | None] = field(default_factory=dict)
 
 
 class Observed:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from slackwater.owner.api.commit_owner import CommitOwner
@@ -22,8 +23,9 @@ from slackwater.owner.api.fields import ID_PATTERN, NAME_PATTERN
 from slackwater.owner.api.transactions import TransactionConflict
 from slackwater.owner.api.values import Answered
 from slackwater.owner.served.answers import json_response
-from slackwater.owner.served.gate import SCOPE, Gate, guarded_route
+from slackwater.owner.served.gate import SCOPE, Gate, guarded_route, signed
 from slackwater.owner.served.metrics import CONTENT_TYPE, Metrics
+from slackwater.owner.served.observation import observation
 from slackwater.owner.served.openers import Openers
 from slackwater.owner.served.tokens import Scope
 from slackwater.owner.served.wire.calls import (
@@ -135,19 +137,21 @@ def _add_tables(router: APIRouter, service: Service) -> None:
         return json_response(table.to_json())
 
     @router.post("/v1/tables", response_model=CommitResponse, **described(Scope.ADMIN, COMMIT))
-    async def take_table(body: OwnershipProposal) -> Response:
+    async def take_table(request: Request, body: OwnershipProposal) -> Response:
         """Own a table from the proposed commit on. 409 with `latestVersion` where the version exists already."""
-        return _ratified(service, await workers.ratify(owner.take, body))
+        body = replace(body, actions=signed(request, body.actions))
+        return _ratified(request, service, body, await workers.ratify(owner.take, body))
 
 
 def _add_commits(router: APIRouter, service: Service) -> None:
     owner, workers = service.owner, service.workers
 
     @router.post("/v1/tables/{table_id}/commits", response_model=CommitResponse, **described(Scope.COMMIT, COMMIT))
-    async def commit(table_id: TableId, body: CommitRequest) -> Response:
+    async def commit(request: Request, table_id: TableId, body: CommitRequest) -> Response:
         """Make the actions a version of the table. 409 with `latestVersion` where the version is another commit's."""
-        del table_id  # the request has it
-        return _ratified(service, await workers.ratify(owner.commit, body))
+        del table_id  # the body has it
+        body = replace(body, actions=signed(request, body.actions))
+        return _ratified(request, service, body, await workers.ratify(owner.commit, body))
 
     @router.get("/v1/tables/{table_id}/commits", response_model=GetCommitsResponse, **described(Scope.READ, TABLE))
     async def get_commits(table_id: TableId, asked: Annotated[CommitsQuery, Query()]) -> Response:
@@ -167,10 +171,11 @@ def _add_commits(router: APIRouter, service: Service) -> None:
         return json_response(BackfillAnswer(await workers.settle(call)).to_json())
 
     @router.post("/v1/tables/{table_id}/release", response_model=CommitResponse, **described(Scope.ADMIN, COMMIT))
-    async def release(table_id: TableId, body: CommitRequest) -> Response:
+    async def release(request: Request, table_id: TableId, body: CommitRequest) -> Response:
         """Hand the table back to the file system, by the commit that removes the ownership."""
-        del table_id  # the request has it
-        return _ratified(service, await workers.ratify(owner.release, body))
+        del table_id  # the body has it
+        body = replace(body, actions=signed(request, body.actions))
+        return _ratified(request, service, body, await workers.ratify(owner.release, body))
 
 
 def _add_operations(router: APIRouter, service: Service) -> None:
@@ -204,6 +209,14 @@ def _add_operations(router: APIRouter, service: Service) -> None:
         return Response(await workers.look(metrics.exposition), media_type=CONTENT_TYPE)
 
 
-def _ratified(service: Service, outcome: CommitResponse | CommitConflict) -> Response:
+def _ratified(
+    request: Request,
+    service: Service,
+    asked: CommitRequest | OwnershipProposal,
+    outcome: CommitResponse | CommitConflict,
+) -> Response:
+    seen = observation(request.scope)
+    seen.transaction = asked.commit_id
+    seen.versions = {asked.table_id: outcome.commit.version if isinstance(outcome, CommitResponse) else None}
     service.metrics.count_commit(isinstance(outcome, CommitResponse))
     return json_response(outcome.to_json(), 200 if isinstance(outcome, CommitResponse) else 409)

@@ -23,7 +23,9 @@ from slackwater.owner.api.transactions import (
     Vote,
 )
 from slackwater.owner.served.answers import json_response
+from slackwater.owner.served.gate import signed
 from slackwater.owner.served.lock_holders import LockHolders
+from slackwater.owner.served.observation import observation
 from slackwater.owner.served.openers import Step
 from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, answer, described
 from slackwater.owner.served.tokens import Scope
@@ -124,9 +126,11 @@ def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> No
     async def commit_transaction(request: Request, body: TransactionRequest) -> Response:
         """Make all commits count at once. 409 with `latestVersions` where it is based on versions that are not the
         latest."""
+        body = _signed(request, body)
         is_awaited = body.txn_id in holders
         call = guarded(request, body.txn_id, Step.WORK, owner.commit_transaction)
         outcome = await workers.ratify(call, body, is_awaited)
+        _note(request, outcome)
         service.metrics.count_commit(isinstance(outcome, TransactionResponse))
         if isinstance(outcome, TransactionResponse):
             holders.remove(body.txn_id)
@@ -143,7 +147,7 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
     async def prepare(request: Request, txn_id: TxnId, body: PrepareRequest) -> Response:
         """Promise to commit this owner's part of a transaction over the tables of several, durably. 409 with
         `latestVersions` as for a commit. To ask again does no harm: the first vote stands."""
-        call = functools.partial(owner.prepare, body.transaction, body.coordinator_id)
+        call = functools.partial(owner.prepare, _signed(request, body.transaction), body.coordinator_id)
         outcome = await workers.vote(guarded(request, txn_id, Step.WORK, call), txn_id in holders)
         # What it has locked stays its own, after a conflict too.
         holders.add(txn_id)
@@ -163,6 +167,7 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
         response = await workers.finish(guarded(request, txn_id, Step.END, call))
         if response is not None:
             service.metrics.count_commit(True)
+            _note(request, response)
         holders.remove(txn_id)
         return json_response(FinishAnswer(response).to_json())
 
@@ -208,3 +213,17 @@ def _add_decisions(router: APIRouter, service: Service) -> None:
         call = functools.partial(owner.acknowledge, txn_id, body.participant_id)
         await workers.step(guarded(request, txn_id, Step.END, call))
         return json_response(DoneAnswer().to_json())
+
+
+def _signed(request: Request, asked: TransactionRequest) -> TransactionRequest:
+    """What is asked, by whoever asks; the log of requests is told which tables it is about."""
+    seen = observation(request.scope)
+    seen.transaction = asked.txn_id
+    seen.versions = {write.table_id: None for write in asked.writes}
+    return replace(asked, writes=[replace(write, actions=signed(request, write.actions)) for write in asked.writes])
+
+
+def _note(request: Request, outcome: TransactionResponse | TransactionConflict) -> None:
+    if isinstance(outcome, TransactionResponse):
+        versions = {table_id: done.commit.version for table_id, done in outcome.commits.items()}
+        observation(request.scope).versions.update(versions)

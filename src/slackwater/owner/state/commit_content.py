@@ -88,6 +88,16 @@ def content(
     return b"\n".join(lines) + b"\n"
 
 
+def made_by(actions: Sequence[Action], name: str) -> list[Action]:
+    """`actions` whose `commitInfo` says that `name` did it, whatever it said before."""
+    return [
+        {"commitInfo": {**action["commitInfo"], "userId": name, "userName": name}}
+        if isinstance(action.get("commitInfo"), Mapping)
+        else action
+        for action in actions
+    ]
+
+
 def timestamp_of(data: bytes) -> int:
     """The in-commit timestamp in the file of a commit of ours, which its first line holds."""
     timestamp: int = orjson.loads(data[: data.index(b"\n")])["commitInfo"]["inCommitTimestamp"]

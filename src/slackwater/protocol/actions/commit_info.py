@@ -17,6 +17,7 @@ class CommitInfo:
     """Provenance of one attempt at a commit; times in ms since the epoch.
 
     `txn_id` is the transaction's own identity, the same at every attempt: by it an outcome that is unknown is settled.
+    `user_id` and `user_name` are who made it.
     """
 
     timestamp: int
@@ -31,6 +32,8 @@ class CommitInfo:
     in_commit_timestamp: int | None = None
     user_metadata: str | None = None
     tags: Mapping[str, str] | None = None
+    user_id: str | None = None
+    user_name: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The `commitInfo` action; fields without a value are left out."""
@@ -39,6 +42,11 @@ class CommitInfo:
             node["inCommitTimestamp"] = self.in_commit_timestamp
         node |= {
             "timestamp": self.timestamp,
+            **{
+                key: value
+                for key, value in (("userId", self.user_id), ("userName", self.user_name))
+                if value is not None
+            },
             "operation": self.operation,
             "operationParameters": dict(self.operation_parameters),
         }

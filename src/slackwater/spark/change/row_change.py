@@ -296,7 +296,10 @@ class RowChange:
         taken = {"executionTimeMs": round((time.monotonic() - self._started_s) * 1000)}
         texts = {key: str(value) for key, value in {**metrics, **taken}.items()}
         try:
-            return self.transaction.commit(self.operation, parameters, texts, self.settings.user_metadata)
+            said = self.settings
+            return self.transaction.commit(
+                self.operation, parameters, texts, said.user_metadata, user_name=said.user_name
+            )
         except CommitUnknown:
             raise
         except SlackwaterError as error:

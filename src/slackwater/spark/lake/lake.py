@@ -150,6 +150,7 @@ class Lake(LogLake):
             description,
             location,
             user_metadata=settings.user_metadata,
+            user_name=settings.user_name,
         )
         return self.table(name)
 
@@ -192,6 +193,7 @@ class Lake(LogLake):
         *,
         ignore_missing_files: bool | None = None,
         user_metadata: str | None = None,
+        user_name: str | None = None,
         retries: int = RETRIES,
     ) -> DataFrame:
         """As `LogLake.restore`: one row a table, LAKE_RESTORE_RESULT.
@@ -201,8 +203,12 @@ class Lake(LogLake):
         """
         session = self._session()
         ignored = ignores_missing_files(session) if ignore_missing_files is None else ignore_missing_files
-        said = SessionSettings.of(session).user_metadata if user_metadata is None else user_metadata
-        done = super().restore(as_of, tables, ignore_missing_files=ignored, user_metadata=said, retries=retries)
+        settings = SessionSettings.of(session)
+        said = settings.user_metadata if user_metadata is None else user_metadata
+        who = user_name or settings.user_name
+        done = super().restore(
+            as_of, tables, ignore_missing_files=ignored, user_metadata=said, user_name=who, retries=retries
+        )
         rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
         return given_rows(session, rows, LAKE_RESTORE_RESULT)
 
@@ -213,14 +219,17 @@ class Lake(LogLake):
         tables: Sequence[str] | None = None,
         *,
         user_metadata: str | None = None,
+        user_name: str | None = None,
     ) -> DataFrame:
         """As `LogLake.clone`: one row a table, LAKE_CLONE_RESULT.
 
         The clones are read where the setting `spark.slackwater.allowPathsOutsideRoot` is true.
         """
         session = self._session()
-        said = SessionSettings.of(session).user_metadata if user_metadata is None else user_metadata
-        done = super().clone(as_of, to, tables, user_metadata=said)
+        settings = SessionSettings.of(session)
+        said = settings.user_metadata if user_metadata is None else user_metadata
+        who = user_name or settings.user_name
+        done = super().clone(as_of, to, tables, user_metadata=said, user_name=who)
         rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
         return given_rows(session, rows, LAKE_CLONE_RESULT)
 

@@ -41,7 +41,9 @@ def clone_table(
     # Its files are where the source has them.
     clone = table_at(spark, path, Options({"allowPathsOutsideRoot": "true"}))
     with Progress.of(spark, "CLONE") as progress, progress.stage("listing files"):
-        result = shallow_clone(source, clone, is_replaced, properties, settings.user_metadata)
+        result = shallow_clone(
+            source, clone, is_replaced, properties, settings.user_metadata, user_name=settings.user_name
+        )
         progress.done(files=result.source_num_of_files)
     return clone
 

@@ -54,6 +54,7 @@ def convert_to_table(
         session_zone(spark),
         settings.user_metadata,
         _described_by(spark),
+        settings.user_name,
     )
     with Progress.of(spark, "CONVERT") as progress:
         with progress.stage("reading footers"):

@@ -35,6 +35,7 @@ def restore_table(
             moment,
             ignore_missing_files=ignores_missing_files(spark),
             user_metadata=settings.user_metadata,
+            user_name=settings.user_name,
             said=timestamp,
         )
     return given_rows(spark, [tuple(result.to_dict().values())], RESTORE_RESULT)

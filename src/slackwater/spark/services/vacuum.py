@@ -40,6 +40,7 @@ def vacuum_table(
         checks_retention=settings.checks_retention,
         logs=settings.logs_vacuum,
         user_metadata=settings.user_metadata,
+        user_name=settings.user_name,
     )
     with Progress.of(spark, "VACUUM") as progress:
         if inventory is not None:

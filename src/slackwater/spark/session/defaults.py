@@ -21,6 +21,7 @@ _PROPERTY_DEFAULTS = f"{DELTA}properties.defaults."
 _APP_ID, _APP_VERSION = f"{DELTA}write.txnAppId", f"{DELTA}write.txnVersion"
 _RESETS_APP_VERSION = f"{DELTA}write.txnVersion.autoReset.enabled"
 _USER_METADATA = f"{DELTA}commitInfo.userMetadata"
+_USER_NAME = "spark.slackwater.userName"
 _MERGE_SCHEMA = f"{DELTA}schema.autoMerge.enabled"
 _CHECK_REPLACE_WHERE = f"{DELTA}replaceWhere.constraintCheck.enabled"
 _REPLACE_WHERE_DATA_COLUMNS = f"{DELTA}replaceWhere.dataColumns.enabled"
@@ -113,7 +114,8 @@ class ApplicationVersion:
 class SessionSettings:
     """What the settings of a session say about operations on Delta tables, as of the start of one operation.
 
-    `table_properties`: of tables that are created, by their full keys. `user_metadata`: of every commit.
+    `table_properties`: of tables that are created, by their full keys. `user_metadata` and
+    `user_name`: of every commit, None for the user of this process.
     `optimize_min_bytes` and `optimize_max_bytes` are sizes of files; None where nothing is said.
     """
 
@@ -123,6 +125,7 @@ class SessionSettings:
     replaces_where_data_columns: bool
     partition_overwrite_mode: str
     user_metadata: str | None
+    user_name: str | None
     feed_may_leave_history: bool
     checks_retention: bool
     vacuums_lite: bool
@@ -158,6 +161,7 @@ class SessionSettings:
             _flag(found, _REPLACE_WHERE_DATA_COLUMNS, default=True),
             found.get(_PARTITION_OVERWRITE_MODE, "static"),
             found.get(_USER_METADATA),
+            found.get(_USER_NAME) or None,
             _flag(found, _FEED_MAY_LEAVE_HISTORY, default=False),
             _flag(found, _CHECKS_RETENTION, default=True),
             _flag(found, _VACUUMS_LITE, default=False),

@@ -314,12 +314,14 @@ class TableAlterations:
         if truncateHistory is not None and not isinstance(truncateHistory, bool):
             raise InvalidArgument(f"truncateHistory needs to be a boolean but got {type(truncateHistory)}")
         snapshot = self._snapshot_for_upkeep("dropping a table feature")
+        settings = SessionSettings.of(self._spark)
         drop_feature(
             snapshot,
             committer_for(snapshot.table, snapshot.configuration),
             featureName,
             bool(truncateHistory),
-            user_metadata=SessionSettings.of(self._spark).user_metadata,
+            user_metadata=settings.user_metadata,
+            user_name=settings.user_name,
         )
 
     def _change(
@@ -356,7 +358,8 @@ class TableAlterations:
             return None
         if reads_rows:
             transaction.read_where(Constant(True))
-        return altered.commit(transaction, SessionSettings.of(self._spark).user_metadata)
+        settings = SessionSettings.of(self._spark)
+        return altered.commit(transaction, settings.user_metadata, settings.user_name)
 
     def _as_of_transaction(self, snapshot: Snapshot) -> Callable[[str], str]:
         """From SQL that rows are looked at by to that with the time of the transaction that this is part of."""

@@ -301,7 +301,9 @@ class DeltaTableBuilder(Generic[T]):
             transaction.read_where(rows.predicate)
             transaction.remove(as_removes(rows.files, now_ms))
         described = definition_parameters(defined.configuration.metadata, self._cluster_by or ())
-        transaction.commit(self._mode.operation, described, user_metadata=settings.user_metadata)
+        transaction.commit(
+            self._mode.operation, described, user_metadata=settings.user_metadata, user_name=settings.user_name
+        )
 
     def _validate_expressions(self, schema: StructType) -> None:
         for column in schema:

@@ -319,7 +319,8 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         Time travel, restores and change feeds begin with that version from now on. Raises OperationNotAllowed.
         """
         self._snapshot_for_upkeep("the end of a history")
-        return len(truncate_history(self._table, SessionSettings.of(self._spark).user_metadata))
+        settings = SessionSettings.of(self._spark)
+        return len(truncate_history(self._table, settings.user_metadata, user_name=settings.user_name))
 
     def cleanUpLog(self) -> int:
         """Delete what of the log is older than `delta.logRetentionDuration`, now; how many files went."""

@@ -57,6 +57,7 @@ class WriteOptions:
     dynamic_partitions: bool = False
     application: ApplicationVersion | None = None
     user_metadata: str | None = None
+    user_name: str | None = None
     data_change: bool = True
     assigns: bool = False
     optimizes_write: bool | None = None
@@ -128,6 +129,7 @@ def write_options(
             else ApplicationVersion.of(app_id, app_version, ("txnAppId", "txnVersion"))
         ),
         user_metadata=given.get("userMetadata", settings.user_metadata),
+        user_name=given.get("userName", settings.user_name),
         optimizes_write=None if given.get("optimizeWrite") is None else given.flag("optimizeWrite"),
         data_change="datachange" not in {n.lower() for n in given} or given.flag("dataChange"),
     )

@@ -435,7 +435,9 @@ def _commit(
         transaction.set_transaction(request.application.app_id, request.application.version)
     said = described(request, metadata, adds, removes, transaction.read_snapshot is None)
     try:
-        return transaction.commit(said.operation, said.parameters, said.metrics, request.user_metadata)
+        return transaction.commit(
+            said.operation, said.parameters, said.metrics, request.user_metadata, user_name=request.user_name
+        )
     except CommitUnknown:
         raise
     except SlackwaterError:

@@ -56,7 +56,9 @@ class Alteration:
         """Whether there is nothing to commit."""
         return self.metadata is None and self.protocol is None and not self.domains
 
-    def commit(self, transaction: TableTransaction, user_metadata: str | None = None) -> CommitResult:
+    def commit(
+        self, transaction: TableTransaction, user_metadata: str | None = None, user_name: str | None = None
+    ) -> CommitResult:
         """Commit the change by `transaction`; the history says `user_metadata`. Raises as `TableTransaction.commit`."""
         if self.metadata is not None:
             transaction.set_metadata(self.metadata)
@@ -64,7 +66,7 @@ class Alteration:
             transaction.set_protocol(self.protocol)
         for domain in self.domains:
             transaction.set_domain(domain)
-        return transaction.commit(self.operation, self.parameters, user_metadata=user_metadata)
+        return transaction.commit(self.operation, self.parameters, user_metadata=user_metadata, user_name=user_name)
 
 
 def change_table(

@@ -55,6 +55,7 @@ def drop_feature(
     truncate_history: bool = False,
     clock_ms: Callable[[], int] | None = None,
     user_metadata: str | None = None,
+    user_name: str | None = None,
 ) -> CommitResult:
     """Take the feature `name` out of the protocol; the commit that did. The history says `user_metadata`.
 
@@ -87,7 +88,9 @@ def drop_feature(
             transaction.set_metadata(metadata)
             keys = sorted(set(snapshot.metadata.configuration) - set(metadata.configuration))
             parameters = {"properties": _json(keys)}
-            snapshot = transaction.commit("UNSET TBLPROPERTIES", parameters, user_metadata=user_metadata).snapshot
+            snapshot = transaction.commit(
+                "UNSET TBLPROPERTIES", parameters, user_metadata=user_metadata, user_name=user_name
+            ).snapshot
         _forget_history(snapshot, feature, truncate_history, clock.now_ms())
     transaction = TableTransaction(snapshot.table, committer, snapshot, clock)
     transaction.set_protocol(protocol)
@@ -96,7 +99,7 @@ def drop_feature(
     for domain in domains:
         transaction.set_domain(domain)
     parameters = {"featureName": feature, "truncateHistory": _json(truncate_history)}
-    return transaction.commit("DROP FEATURE", parameters, user_metadata=user_metadata)
+    return transaction.commit("DROP FEATURE", parameters, user_metadata=user_metadata, user_name=user_name)
 
 
 def _turned_off(snapshot: Snapshot, feature: str) -> tuple[Metadata, tuple[DomainMetadata, ...]]:

@@ -6,7 +6,7 @@ import datetime as dt
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 import orjson
@@ -25,7 +25,10 @@ _WINDOW_S = 60.0
 
 
 def log_request(seen: Observation) -> None:
-    """One line for `seen`: without its token, its query and its content."""
+    """One line for `seen`: without its token, its query and its content.
+
+    `table` (an id) and `version` are those of a request about one table; one about several has `versions` by table.
+    """
     if not REQUESTS.isEnabledFor(logging.INFO):
         return
     fields = {
@@ -39,8 +42,17 @@ def log_request(seen: Observation) -> None:
         "client": seen.client,
         "caller": seen.caller,
         "error": seen.error,
+        "transaction": seen.transaction,
+        **_tables(seen.versions),
     }
     REQUESTS.info("request", extra={_FIELDS: fields})
+
+
+def _tables(versions: Mapping[str, int | None]) -> dict[str, object]:
+    if len(versions) > 1:
+        return {"table": None, "version": None, "versions": dict(versions)}
+    table, version = next(iter(versions.items()), (None, None))
+    return {"table": table, "version": version}
 
 
 class JsonLines(logging.Formatter):
