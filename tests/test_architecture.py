@@ -33,6 +33,7 @@ LAYERS = (
     "maintenance",
     "owner",
     "lake",
+    "pictures",
     "spark",
     "cli",
 )

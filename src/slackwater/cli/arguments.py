@@ -43,12 +43,12 @@ def storage_options(given: list[str] | None) -> dict[str, str]:
     return key_values(given or [], "--storage-option")
 
 
-def moment_ms(timestamp: str | None) -> int | None:
-    """What `--timestamp` says, in ms since the epoch; UTC where it names no zone. Raises typer.BadParameter."""
+def moment_ms(timestamp: str | None, option: str = "--timestamp") -> int | None:
+    """What `option` says, in ms since the epoch; UTC where it names no zone. Raises typer.BadParameter."""
     try:
         return None if timestamp is None else to_ms(timestamp)
     except InvalidArgument as error:
-        raise typer.BadParameter(str(error), param_hint="--timestamp") from error
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def loaded(path: str, version: int | None, timestamp: str | None, storage_option: list[str] | None) -> Snapshot:

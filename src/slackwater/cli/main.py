@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from slackwater.cli.lake.lake import lake_app
 from slackwater.cli.lake.serve import serve, token_app
+from slackwater.cli.pictures.timeline import timeline_command
 from slackwater.cli.render import print_error, show_warning
 from slackwater.cli.table.convert import convert_command, generate_command
 from slackwater.cli.table.describe import detail, files, schema
@@ -66,12 +67,14 @@ def _program(
 _OF_A_TABLE = "A table"
 _UPKEEP = "Upkeep of a table"
 _OF_A_LAKE = "A lake and its owner"
+_PICTURES = "Pictures"
 
 app.command(rich_help_panel=_OF_A_TABLE)(history)
 app.command(rich_help_panel=_OF_A_TABLE)(detail)
 app.command(rich_help_panel=_OF_A_TABLE)(files)
 app.command(rich_help_panel=_OF_A_TABLE)(schema)
 app.command(name="stream-state", rich_help_panel=_OF_A_TABLE)(stream_state_command)
+app.command(name="timeline", rich_help_panel=_PICTURES)(timeline_command)
 app.command(name="vacuum", rich_help_panel=_UPKEEP)(vacuum_command)
 app.command(name="restore", rich_help_panel=_UPKEEP)(restore_command)
 app.command(name="clone", rich_help_panel=_UPKEEP)(clone_command)

@@ -15,7 +15,8 @@ from typing import Any
 import orjson
 
 from slackwater.errors import InvalidArgument
-from slackwater.log.history import CommitHistory
+from slackwater.log.commit_changes import CommitChanges, commit_changes
+from slackwater.log.history import CommitHistory, info_of
 from slackwater.log.table import Table
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.owner.api.transactions import TableVersion
@@ -35,6 +36,7 @@ class TableCommit:
     user_metadata: str | None
     user_name: str | None
     engine_info: str | None
+    changes: CommitChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +75,31 @@ def lake_history(tables: Sequence[TableVersion], open_table: OpenTable, limit: i
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidArgument(f"limit must be a whole number from 0, found {limit!r}")
-    return list(islice(_transactions(tables, open_table), limit))
+    return list(islice(lake_transactions(tables, open_table), limit))
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     timestamp_ms: int
     name: str
-    version: int
-    info: Mapping[str, Any]
+    transaction_id: str | None
+    commit: TableCommit
 
 
-def _transactions(tables: Sequence[TableVersion], open_table: OpenTable) -> Iterator[LakeCommit]:
-    """The transactions, newest first: one heap of the newest entry of every table that is not passed yet."""
+def table_transactions(snapshot: Snapshot, name: str) -> Iterator[LakeCommit]:
+    """The commits of one table, called `name`, up to `snapshot`, newest first; each is read as it is due.
+
+    Raises CorruptLog, StorageError.
+    """
+    for entry in _read(snapshot, name):
+        yield LakeCommit(at_ms(entry.timestamp_ms), entry.transaction_id, {name: entry.commit})
+
+
+def lake_transactions(tables: Sequence[TableVersion], open_table: OpenTable) -> Iterator[LakeCommit]:
+    """As `lake_history`, one after the other.
+
+    One heap has the newest entry of every table that is not passed yet.
+    """
     waiting: list[tuple[int, int, _Entry | None]] = []
     logs: list[Iterator[_Entry]] = []
     for at in sorted(tables, key=lambda table: table.name):
@@ -111,28 +125,33 @@ def _transactions(tables: Sequence[TableVersion], open_table: OpenTable) -> Iter
 
 
 def _entries(at: TableVersion, version: int, open_table: OpenTable) -> Iterator[_Entry]:
-    snapshot = Snapshot.open(open_table(at), version)
+    # Nothing is opened before the first entry is asked for.
+    yield from _read(Snapshot.open(open_table(at), version), at.name)
+
+
+def _read(snapshot: Snapshot, name: str) -> Iterator[_Entry]:
     listing = snapshot.table.list_log()
-    seen = {v: commit for v, commit in listing.commits.items() if v <= version}
-    for number, timestamp_ms, info in CommitHistory(
-        snapshot.store, replace(listing, commits=seen), snapshot.configuration
-    ).entries():
-        yield _Entry(timestamp_ms, at.name, number, info)
+    seen = {v: commit for v, commit in listing.commits.items() if v <= snapshot.version}
+    history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.configuration)
+    for version, timestamp_ms, actions in history.commits():
+        info = info_of(actions)
+        txn_id = info.get("txnId")
+        commit = _commit(version, info, commit_changes(actions))
+        yield _Entry(timestamp_ms, name, txn_id if isinstance(txn_id, str) else None, commit)
 
 
 def _grouped(entries: Sequence[_Entry]) -> list[LakeCommit]:
-    groups: dict[tuple[Any, ...], list[_Entry]] = {}
+    groups: dict[tuple[int, str | None, str | None], list[_Entry]] = {}
     for entry in sorted(entries, key=lambda e: e.name):
-        txn_id = entry.info.get("txnId")
-        key = (entry.timestamp_ms, txn_id) if isinstance(txn_id, str) else (entry.timestamp_ms, None, entry.name)
-        groups.setdefault(key, []).append(entry)
+        alone = entry.name if entry.transaction_id is None else None
+        groups.setdefault((entry.timestamp_ms, entry.transaction_id, alone), []).append(entry)
     return [
-        LakeCommit(at_ms(key[0]), key[1], {e.name: _commit(e.version, e.info) for e in group})
-        for key, group in groups.items()
+        LakeCommit(at_ms(timestamp_ms), txn_id, {e.name: e.commit for e in group})
+        for (timestamp_ms, txn_id, _), group in groups.items()
     ]
 
 
-def _commit(version: int, info: Mapping[str, Any]) -> TableCommit:
+def _commit(version: int, info: Mapping[str, Any], changes: CommitChanges) -> TableCommit:
     return TableCommit(
         version,
         _text(info.get("operation")),
@@ -141,6 +160,7 @@ def _commit(version: int, info: Mapping[str, Any]) -> TableCommit:
         _text(info.get("userMetadata")),
         _text(info.get("userName")),
         _text(info.get("engineInfo")),
+        changes,
     )
 
 

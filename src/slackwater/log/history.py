@@ -7,7 +7,7 @@ Times are in milliseconds since the epoch. Source: delta-protocol.md "In-Commit 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
@@ -118,15 +118,21 @@ class CommitHistory:
 
     def entries(self, limit: int | None = None) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
         """(version, timestamp in ms, commitInfo) of every commit in the log, newest first; commitInfo may be empty."""
+        for version, timestamp_ms, actions in self.commits(limit):
+            yield version, timestamp_ms, info_of(actions)
+
+    def commits(self, limit: int | None = None) -> Iterator[tuple[int, int, list[dict[str, Any]]]]:
+        """(version, timestamp in ms, actions) of every commit in the log, newest first; each is read as it is due."""
         for version in sorted(self._commits, reverse=True)[: limit if limit is not None else None]:
             try:
-                info = self._commit_info(version)
+                actions = self.actions(version)
             except VersionNotFound:
                 # Cleaned up since it was listed, and so are all before it.
                 return
-            if isinstance(info.get("inCommitTimestamp"), int):
-                self._in_commit_ms.setdefault(version, info["inCommitTimestamp"])
-            yield version, self.timestamp_ms(version), info
+            in_commit_ms = info_of(actions).get("inCommitTimestamp")
+            if isinstance(in_commit_ms, int):
+                self._in_commit_ms.setdefault(version, in_commit_ms)
+            yield version, self.timestamp_ms(version), actions
 
     def _recreatable(self) -> range:
         """The versions that can be built: from version 0 or the oldest complete checkpoint to the newest commit."""
@@ -174,11 +180,16 @@ class CommitHistory:
         return commit_actions(self._store, self._commits[version])
 
     def _commit_info(self, version: int) -> Mapping[str, Any]:
-        for action in self.actions(version):
-            if isinstance(action.get("commitInfo"), dict):
-                info: Mapping[str, Any] = action["commitInfo"]
-                return info
-        return {}
+        return info_of(self.actions(version))
+
+
+def info_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The commitInfo among the actions of a commit; empty where there is none."""
+    for action in actions:
+        if isinstance(action.get("commitInfo"), dict):
+            info: Mapping[str, Any] = action["commitInfo"]
+            return info
+    return {}
 
 
 def commit_actions(store: ObjectStore, commit: CommitFile) -> list[dict[str, Any]]:

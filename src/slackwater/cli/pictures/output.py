@@ -1,0 +1,36 @@
+"""Files that pictures are written to: what the end of a file's name asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.render import print_note
+from slackwater.errors import InvalidArgument
+from slackwater.markup.figures import short_bytes
+
+OutFile = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Where the picture is to be; its end says what it is.", dir_okay=False),
+]
+
+
+def kind_of_file(out: Path, known: tuple[str, ...]) -> str:
+    """The end of the file's name, one of `known`. Raises typer.BadParameter."""
+    kind = out.suffix.lower().removeprefix(".")
+    if kind not in known:
+        names = ", ".join(f".{name}" for name in known)
+        raise typer.BadParameter(f"a picture's file ends with one of {names}, found {out.name!r}", param_hint="--out")
+    return kind
+
+
+def write(out: Path, content: str | bytes) -> None:
+    """Write the file, and say so on stderr. Raises InvalidArgument where it cannot be written."""
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        out.write_bytes(data)
+    except OSError as error:
+        raise InvalidArgument(f"{out} cannot be written: {error.strerror}") from error
+    print_note(f"{out}: {short_bytes(len(data))}")

@@ -1,0 +1,86 @@
+"""The command `slackwater timeline`: what was done to a table, or to the tables of a lake, as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.arguments import AsJson, Limit, StorageOption, moment_ms, storage_options
+from slackwater.cli.lake.opening import CaFile, DatabaseUrl, Token, opened
+from slackwater.cli.pictures.output import OutFile, kind_of_file, write
+from slackwater.cli.render import print_json
+from slackwater.pictures.drawing import raster, standalone
+from slackwater.pictures.timeline import Timeline, Window, timeline_of_lake, timeline_of_table
+from slackwater.pictures.timeline_page import timeline_page
+from slackwater.pictures.timeline_picture import draw_timeline
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.location import LOCAL, parse_location
+
+_FILES = ("html", "svg", "png")
+
+
+def timeline_command(
+    path: Annotated[
+        str,
+        typer.Argument(metavar="PATH", help="A table, a lake, or the address of a lake's server.", show_default=False),
+    ],
+    out: OutFile = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="T", help="From this moment on; UTC where it names no zone.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="T", help="Up to this moment; UTC where it names no zone.")
+    ] = None,
+    limit: Limit = None,
+    database: DatabaseUrl = None,
+    token: Token = None,
+    ca_file: CaFile = None,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """What was done when: a picture of the commits that the log still holds.
+
+    Of a lake its tables are lanes, and a transaction over several of them is a line across these. A page (.html) has a
+    slider for the state as of an instant. .svg and .png are pictures alone.
+    """
+    if out is None and not as_json:
+        raise typer.BadParameter("say where the picture is to be: --out timeline.html, or --json", param_hint="--out")
+    kind = None if out is None else kind_of_file(out, _FILES)
+    window = Window(moment_ms(since, "--since"), moment_ms(until, "--until"), limit)
+    found = _timeline(path, window, database, token, ca_file, storage_option)
+    if out is not None:
+        write(out, _drawn(found, kind))
+    if as_json:
+        print_json(found.record())
+
+
+def _timeline(
+    path: str,
+    window: Window,
+    database: str | None,
+    token: str | None,
+    ca_file: str | None,
+    storage_option: list[str] | None,
+) -> Timeline:
+    if _is_lake(path, database):
+        with opened(path, database, token, ca_file, storage_option) as lake:
+            return timeline_of_lake(lake, path, window)
+    return timeline_of_table(Snapshot.load(path, storage_options=storage_options(storage_option)), window)
+
+
+def _is_lake(path: str, database: str | None) -> bool:
+    from slackwater.owner.embedded import DATABASE_FILE
+
+    if database is not None or path.lower().startswith(("http://", "https://")):
+        return True
+    location = parse_location(path)
+    return location.scheme == LOCAL and (Path("/") / location.key / DATABASE_FILE).is_file()
+
+
+def _drawn(timeline: Timeline, kind: str | None) -> str | bytes:
+    if kind == "html":
+        return timeline_page(timeline)
+    picture = draw_timeline(timeline).picture
+    return standalone(picture) if kind == "svg" else raster(picture)

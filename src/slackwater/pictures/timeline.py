@@ -1,0 +1,162 @@
+"""What was done to a table, or to the tables of a lake, in the order of serialization time.
+
+Source: docs/time-travel.md "What was done"; paper §1 (timestamp order is serialization order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from sys import intern
+from typing import Any
+
+from slackwater.errors import InvalidArgument
+from slackwater.lake.history import LakeCommit, lake_transactions, table_transactions
+from slackwater.lake.lake import LogLake
+from slackwater.log.commit_changes import CommitChanges
+from slackwater.owner.api.timestamp_range import at_ms
+from slackwater.scan.snapshot import Snapshot
+
+_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One commit to the table of the lane number `lane`; `at_ms` is its timestamp, `note` its user metadata."""
+
+    lane: int
+    version: int
+    at_ms: int
+    operation: str | None
+    user: str | None
+    note: str | None
+    changes: CommitChanges
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """One transaction: a mark for each of its tables, in the order of lanes; all of one timestamp."""
+
+    at_ms: int
+    transaction_id: str | None
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which transactions are shown: from `since_ms` to `until_ms`, both inclusive, and of these the newest `limit`."""
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The deeds, oldest first; `lanes` are the names of the tables, `place` is where the table or the lake is.
+
+    `has_more`: there are older ones, or newer ones, that are not among them.
+    """
+
+    title: str
+    place: str
+    is_lake: bool
+    lanes: Sequence[str]
+    deeds: Sequence[Deed]
+    has_more: bool = False
+
+    @property
+    def marks(self) -> Iterator[Mark]:
+        """All commits, oldest first."""
+        return chain.from_iterable(deed.marks for deed in self.deeds)
+
+    def record(self) -> dict[str, Any]:
+        """All of it as JSON, newest first: times are datetimes in UTC, what is not told is None."""
+        return {
+            "title": self.title,
+            "location": self.place,
+            "tables": list(self.lanes),
+            "hasMore": self.has_more,
+            "transactions": [
+                {
+                    "timestamp": at_ms(deed.at_ms),
+                    "transactionId": deed.transaction_id,
+                    "commits": [self._record(mark) for mark in deed.marks],
+                }
+                for deed in reversed(self.deeds)
+            ],
+        }
+
+    def _record(self, mark: Mark) -> dict[str, Any]:
+        done = mark.changes
+        return {
+            "table": self.lanes[mark.lane],
+            "version": mark.version,
+            "operation": mark.operation,
+            "userName": mark.user,
+            "userMetadata": mark.note,
+            "rowsAdded": done.rows_added,
+            "rowsUpdated": done.rows_updated,
+            "rowsRemoved": done.rows_removed,
+            "bytesAdded": done.bytes_added,
+            "bytesRemoved": done.bytes_removed,
+            "filesAdded": done.files_added,
+            "filesRemoved": done.files_removed,
+            "vectorsChanged": done.vectors,
+            "vectorRows": done.vector_rows,
+        }
+
+
+def timeline_of_table(snapshot: Snapshot, window: Window = Window()) -> Timeline:
+    """The commits up to `snapshot` that the log still holds. Raises InvalidArgument, CorruptLog, StorageError."""
+    place = snapshot.store.root_url
+    name = snapshot.metadata.name or place.rstrip("/").rsplit("/", 1)[-1]
+    deeds, has_more = _within(table_transactions(snapshot, name), window, [name])
+    return Timeline(name, place, False, [name], deeds, has_more)
+
+
+def timeline_of_lake(lake: LogLake, place: str, window: Window = Window()) -> Timeline:
+    """The transactions of all tables of `lake`, which is at `place`, up to now. Raises as `timeline_of_table`."""
+    tables = lake.owner.cut().tables
+    lanes = sorted(table.name for table in tables)
+    deeds, has_more = _within(lake_transactions(tables, lake.table_of), window, lanes)
+    return Timeline(place.rstrip("/").rsplit("/", 1)[-1] or place, place, True, lanes, deeds, has_more)
+
+
+def _within(found: Iterator[LakeCommit], window: Window, lanes: Sequence[str]) -> tuple[list[Deed], bool]:
+    """The deeds of the window, oldest first, and whether there are others; what is older is not read."""
+    if window.limit is not None and window.limit < 1:
+        raise InvalidArgument(f"limit must be a whole number from 1, found {window.limit}")
+    numbers = {name: number for number, name in enumerate(lanes)}
+    deeds: list[Deed] = []
+    has_more = False
+    for commit in found:
+        deed = _deed(commit, numbers)
+        if window.until_ms is not None and deed.at_ms > window.until_ms:
+            has_more = True
+        elif (window.since_ms is not None and deed.at_ms < window.since_ms) or len(deeds) == window.limit:
+            return deeds[::-1], True
+        else:
+            deeds.append(deed)
+    return deeds[::-1], has_more
+
+
+def _deed(commit: LakeCommit, numbers: dict[str, int]) -> Deed:
+    # The timestamp has whole milliseconds.
+    ms = round(commit.timestamp.timestamp() * _MS)
+    marks = [
+        Mark(numbers[name], of.version, ms, _known(of.operation), _known(of.user_name), of.user_metadata, of.changes)
+        for name, of in commit.commits.items()
+    ]
+    return Deed(ms, commit.transaction_id, tuple(sorted(marks, key=lambda mark: mark.lane)))
+
+
+def _known(text: str | None) -> str | None:
+    """The text itself: of many commits that say the same, one is kept."""
+    return None if text is None else intern(text)
+
+
+def newest(marks: Iterable[Mark], most: int) -> list[Mark]:
+    """The last `most` of `marks`, which are oldest first, newest first."""
+    return list(islice(reversed(list(marks)), most))
