@@ -25,6 +25,7 @@ def _made(*properties: str, partitioned: bool = False) -> str:
 _DML = (
     "DELETE FROM {t} WHERE id % 7 = 1",
     "UPDATE {t} SET name = upper(name) WHERE id > 20",
+    "UPDATE {t} SET name = concat(name, (SELECT max(id) FROM {t})) WHERE id = 3",
     "MERGE INTO {t} USING (SELECT id, CAST(9 AS INT) AS part, 'm' AS name FROM range(25, 35)) AS s ON {t}.id = s.id "
     "WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT *",
 )

@@ -9,7 +9,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater
-from slackwater.errors import InvalidArgument, InvariantViolationException, UnsupportedFeature
+from slackwater.errors import (
+    DeltaConcurrentModificationException,
+    InvalidArgument,
+    InvariantViolationException,
+    UnsupportedFeature,
+)
+from slackwater.spark.change.row_change import RowChange
+from slackwater.spark.change.row_matches import Condition
+from slackwater.spark.change.update import _Update
+from slackwater.spark.session.progress import Progress
 
 pytestmark = [pytest.mark.spark]
 
@@ -85,6 +94,11 @@ def test_a_sub_query_that_is_none_changes_nothing(spark: SparkSession, rows: Row
         ("UPDATE t SET v = upper(v), id = id + 10 WHERE id = 1", [(11, "B")]),
         ("UPDATE t AS x SET x.v = concat(x.v, x.id) WHERE x.id IN (SELECT id FROM news)", [(4, "e4"), (5, "f5")]),
         ("UPDATE t SET v = CASE WHEN id = 0 THEN 'where' ELSE 'set' END WHERE id < 2", [(0, "where"), (1, "set")]),
+        (
+            "UPDATE t SET v = concat(v, (SELECT max(id) FROM t), (SELECT '''' || min(v) FROM news)) WHERE id < 2",
+            [(0, "a5'n4"), (1, "b5'n4")],
+        ),
+        ("UPDATE t SET v = (SELECT v FROM news WHERE id < 0) WHERE id = (SELECT min(id) FROM t)", [(0, None)]),
     ],
 )
 def test_update(spark: SparkSession, rows: Rows, table: str, text: str, expected: list[Any]) -> None:
@@ -94,6 +108,56 @@ def test_update(spark: SparkSession, rows: Rows, table: str, text: str, expected
     after = rows("SELECT * FROM t")
     assert set(expected) <= set(after)
     assert len(set(after) - set(before)) == len(expected)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "TIMESTAMP '2026-10-25 02:30:00.123456'",
+        "timestamp_micros(-1)",
+        "TIMESTAMP_NTZ '2026-10-25 02:30:00.123456'",
+        "DATE '0001-01-01'",
+        "X'00FF27'",
+        "concat('it''s ', chr(0), ' \\\\ ü')",
+        "CAST('NaN' AS DOUBLE)",
+        "CAST(1.1 AS DOUBLE) * 3",
+        "CAST('-Infinity' AS FLOAT)",
+        "CAST(12345678901234567890.12345 AS DECIMAL(38,5))",
+        "true",
+        "-128Y",
+        "NULL",
+    ],
+)
+def test_what_a_sub_query_gives_is_set_as_it_is(spark: SparkSession, rows: Rows, db: str, value: str) -> None:
+    kind = "int" if value == "NULL" else spark.sql(f"SELECT {value} AS v").schema["v"].dataType.simpleString()
+    spark.sql(f"CREATE TABLE one (id INT, v {kind}) USING delta")
+    spark.sql("INSERT INTO one VALUES (1, NULL)")
+    spark.sql(f"UPDATE one SET v = (SELECT {value})")
+    spark.sql(
+        f"MERGE INTO one USING (SELECT 2 AS id) s ON one.id = s.id "
+        f"WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, (SELECT {value}))"
+    )
+    assert rows(f"SELECT count(*) FROM one WHERE v <=> CAST({value} AS {kind})") == [(2,)]
+
+
+def test_sub_queries_in_the_values_of_a_merge(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql(
+        """MERGE INTO t USING (SELECT id FROM news WHERE id < 7) s ON t.id = s.id
+        WHEN MATCHED THEN UPDATE SET v = (SELECT max(v) FROM t)
+        WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, (SELECT min(v) FROM news))"""
+    )
+    assert rows("SELECT * FROM t WHERE id > 3") == [(4, "f"), (5, "f"), (6, "n4")]
+
+
+def test_an_update_that_asks_for_other_rows_is_not_moved_behind_changes_of_them(
+    spark: SparkSession, rows: Rows, table: str
+) -> None:
+    found = slackwater.DeltaTable.forName(spark, "t")
+    change = RowChange(spark, found._table, "UPDATE", None)
+    update = _Update(change, Condition.of(change, "id = 0"), {"v": "(SELECT max(v) FROM news)"})
+    spark.sql("UPDATE t SET v = 'x' WHERE id = 5")
+    with pytest.raises(DeltaConcurrentModificationException):
+        change.run_counted(lambda: update.run(Progress.of(spark, "UPDATE")))
 
 
 def test_merge_in_all_its_clauses(spark: SparkSession, rows: Rows, table: str) -> None:

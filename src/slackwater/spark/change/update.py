@@ -16,15 +16,22 @@ from pyspark.sql import functions as F
 
 from slackwater.log.table import Table
 from slackwater.protocol.schema.schema import StructField
-from slackwater.spark.change.assignments import assigned_columns, assignments_without_alias, parse_assignments
+from slackwater.spark.change.assignments import (
+    assigned_columns,
+    assignments_without_alias,
+    parse_assignments,
+    validate_set_argument,
+)
 from slackwater.spark.change.metrics import file_metrics, known
 from slackwater.spark.change.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE, Changed, FileWork, RowChange, total
 from slackwater.spark.change.row_matches import Condition, RowMatches
+from slackwater.spark.change.scalar_queries import has_scalar_queries, with_scalars
 from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.progress import Progress
 
 _CHANGED = "__slackwater_changed"
+_WHAT = "UPDATE SET"
 
 
 def update(
@@ -51,21 +58,22 @@ class _Update:
     def __init__(self, change: RowChange, condition: Condition, given: Mapping[str, Column | str]) -> None:
         self._change = change
         self._condition = condition
-        assignments = parse_assignments(
-            assignments_without_alias(given, change.alias, change.schema),
-            change.schema,
-            change.rows.rules,
-            "UPDATE SET",
-        )
+        validate_set_argument(given)
+        self._asks = has_scalar_queries(given)
+        given = assignments_without_alias(with_scalars(change.spark, given, _WHAT), change.alias, change.schema)
+        assignments = parse_assignments(given, change.schema, change.rows.rules, _WHAT)
         assigned = {path[0] for path in assignments}
         generated = [g.name for g in change.rows.rules.generated if g.name not in assigned]
         self._recomputed = dict.fromkeys(generated, F.lit(True))
         # Looked at before anything is read; the columns mean the same in every frame of the target.
-        self._new = assigned_columns(change.nothing(), assignments, change.schema, self._current, "UPDATE SET")
+        self._new = assigned_columns(change.nothing(), assignments, change.schema, self._current, _WHAT)
 
     def run(self, progress: Progress) -> tuple[Mapping[str, str], Mapping[str, int], int | None]:
         change, condition = self._change, self._condition
         matches = RowMatches.find(change, condition, progress)
+        if self._asks:
+            # The sub-queries may be over any row of this very table.
+            change.transaction.read_whole_table()
         change.read(condition.predicate, matches.rows_read())
         copied = 0
         if matches.files.num_rows:

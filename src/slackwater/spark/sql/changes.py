@@ -37,20 +37,21 @@ def delete(statement: Statement) -> DataFrame | None:
     statement = statement.on_delta()
     change = parsed.delete_of(statement.cursor())
     named = _aliased(target, change.alias)
-    with _condition(statement, change.condition) as condition:
+    with _over_tables(statement, [change.condition]) as (condition,):
         return affected(statement.spark, named.table._delete(condition))
 
 
 def update(statement: Statement) -> DataFrame | None:
-    """`UPDATE t SET … [WHERE …]`, with sub-queries in WHERE where wanted; one row, `num_affected_rows`."""
+    """`UPDATE t SET … [WHERE …]`, with sub-queries where wanted; one row, `num_affected_rows`."""
     target = named_target(statement, "UPDATE")
     if target is None:
         return None
     statement = statement.on_delta()
     change = parsed.update_of(statement.cursor())
     named = _aliased(target, change.alias)
-    with _condition(statement, change.condition) as condition:
-        return affected(statement.spark, named.table._update(condition, change.values))
+    with _over_tables(statement, [change.condition, *change.values.values()]) as (condition, *given):
+        values = {name: text or "" for name, text in zip(change.values, given, strict=True)}
+        return affected(statement.spark, named.table._update(condition, values))
 
 
 def merge(statement: Statement) -> DataFrame | None:
@@ -65,9 +66,13 @@ def merge(statement: Statement) -> DataFrame | None:
     source = statement.query(_WHOLE + change.source)
     alias = _source_alias(change.source)
     builder = named.table.merge(source.alias(alias) if alias else source, change.condition)
-    for clause in change.clauses:
-        builder = _with_clause(builder, clause)
-    return (builder.withSchemaEvolution() if change.evolves else builder).execute()
+    written = [value for clause in change.clauses for value in (clause.values or {}).values()]
+    with _over_tables(statement, written) as found:
+        values = iter(found)
+        for clause in change.clauses:
+            given = None if clause.values is None else {name: next(values) or "" for name in clause.values}
+            builder = _with_clause(builder, replace(clause, values=given))
+        return (builder.withSchemaEvolution() if change.evolves else builder).execute()
 
 
 def truncate(statement: Statement) -> DataFrame | None:
@@ -120,15 +125,19 @@ def _aliased(named: NamedTable, alias: str | None) -> NamedTable:
 
 
 @contextmanager
-def _condition(statement: Statement, condition: str | None) -> Iterator[str | None]:
-    """The condition, whose sub-queries may name Delta tables: these are views as long as the block lasts."""
-    if condition is None or not has_subquery(condition):
-        yield condition
+def _over_tables(statement: Statement, texts: Sequence[str | None]) -> Iterator[list[str | None]]:
+    """Conditions and values, whose sub-queries may name Delta tables: these are views as long as the block lasts."""
+    views, found = dict(statement.views or {}), list(texts)
+    for at, text in enumerate(texts):
+        changed = rewritten(statement.spark, text) if text is not None and has_subquery(text) else None
+        if changed is not None:
+            views.update(changed.views)
+            found[at] = changed.text
+    if not any(text is not None and has_subquery(text) for text in texts):
+        yield found
         return
-    found = rewritten(statement.spark, condition)
-    views = {**(statement.views or {}), **(found.views if found else {})}
     with session_views(statement.spark, views):
-        yield found.text if found else condition
+        yield found
 
 
 def _source_alias(source: str) -> str | None:

@@ -31,6 +31,7 @@ from slackwater.spark.change.merge.builder import (
     MergeClause,
 )
 from slackwater.spark.change.merge.source import copies, schema_of, with_copies
+from slackwater.spark.change.scalar_queries import with_scalars
 from slackwater.spark.session.names import quoted
 from slackwater.spark.write.alignment import is_aligned, merged_value
 from slackwater.spark.write.ready_rows import default_value
@@ -97,7 +98,8 @@ class ClauseResolver:
         if clause.assignments is None:
             assignments = self._star(clause, what)
         else:
-            given = assignments_without_alias(clause.assignments, self.alias, self.schema)
+            given = with_scalars(self.target.sparkSession, clause.assignments, what)
+            given = assignments_without_alias(given, self.alias, self.schema)
             assignments = parse_assignments(given, self.schema, self.rules, what, insert=inserts)
         current = _no_present_value if inserts else self.current
         values = assigned_columns(frame, assignments, self.schema, current, what)
