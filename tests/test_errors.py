@@ -116,3 +116,15 @@ def test_the_guide_says_what_to_do_for_error_classes_that_there_are() -> None:
     named = [name for row in _rows("What to write instead") for name in re.findall("`([A-Z0-9_.]{12,})`", row[0])]
     assert len(named) > 25
     assert [name for name in named if name not in SQLSTATES] == []
+
+
+def test_the_guide_says_of_each_error_and_warning_of_the_tree_what_to_do() -> None:
+    told = [re.findall("`([A-Za-z]+)`", row[0])[0] for row in _rows("Each error: what happened, what to do")]
+    warnings = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, Warning)]
+    assert told == [kind.__name__ for kind in (*_tree(errors.SlackwaterError), *warnings)]
+
+
+def _tree(kind: type[errors.SlackwaterError]) -> list[type[errors.SlackwaterError]]:
+    """A class and those below it, in the order of the sources."""
+    below = [child for child in KINDS if kind in child.__bases__]
+    return [kind, *(each for child in below for each in _tree(child))]

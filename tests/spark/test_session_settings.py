@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.read.load import load
+from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.row_way import ROWS
 from slackwater.spark.session.sessions import take_back_catalog
 from tests.spark.written import actions, read, rows, save
@@ -367,6 +368,15 @@ def _outside(spark: SparkSession, path: Path, conf: Setting) -> None:
     assert rows(read(spark, path.parent / "clone")) == [(2, 20)]
 
 
+def _progress(spark: SparkSession, path: Path, conf: Setting) -> None:
+    del path
+    conf("spark.slackwater.progress", "false")
+    silent = type(Progress.of(spark, "MERGE"))
+    conf("spark.slackwater.progress", "true")
+    assert (silent, issubclass(type(Progress.of(spark, "MERGE")), Progress)) == (Progress, True)
+    assert type(Progress.of(spark, "MERGE")) is not Progress
+
+
 def _catalog(spark: SparkSession, path: Path, conf: Setting) -> None:
     del conf, path
     session = spark.newSession()
@@ -515,6 +525,7 @@ OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     ROWS: _rows,
     "spark.slackwater.userName": _user_name,
     "spark.slackwater.allowPathsOutsideRoot": _outside,
+    "spark.slackwater.progress": _progress,
     CATALOG: _catalog,
 }
 DOCUMENTED = _ROW.findall(DOCUMENT.read_text(encoding="utf-8"))

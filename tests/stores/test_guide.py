@@ -29,12 +29,13 @@ def test_the_lines_of_the_guide(
         "key": told["aws_access_key_id"],
         "secret": told["aws_secret_access_key"],
     }
-    first, of_one_table, *_ = blocks("docs/guides/stores.md")
+    first, of_one_table, with_a_connector, _of_hdfs = blocks("docs/guides/stores.md")
     root = f"{s3.url}/guide"
     at = {"s3a://bucket": root}
     run(first, names, {**at, "postgresql://owner@host/lake": f"sqlite:///{tmp_path}/one.db"})
     names["lake"].close()
     run(of_one_table, names, {**at, "postgresql://owner@host/lake": f"sqlite:///{tmp_path}/two.db"})
+    run(with_a_connector, {"SparkSession": SparkSession}, {})
     left = spark.read.format("delta").load(f"{root}/flights").collect()
     assert sorted((row.month, row.carrier) for row in left) == [
         (1, "AA"),

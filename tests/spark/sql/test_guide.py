@@ -28,12 +28,3 @@ def test_the_lines_of_the_guide(spark: SparkSession, db: str, tmp_path: Path) ->
     names["lake"].detach(spark)
     names["lake"].close()
     assert sorted(row.id for row in spark.table("flights").collect()) == [2, 3]
-
-
-def test_the_lines_of_the_readme(spark: SparkSession, db: str, tmp_path: Path) -> None:
-    (block,) = [each for each in blocks("README.md") if "CREATE TABLE" in each]
-    spark.sql("SELECT 7L AS id, DATE'2026-11-23' AS day").createOrReplaceTempView("news")
-    spark.table("news").write.format("delta").save(f"{tmp_path}/flights")
-    run(block, {"spark": spark}, {"/data/": f"{tmp_path}/"})
-    spark.catalog.dropTempView("news")
-    assert [row.id for row in spark.table("flights").collect()] == [7]

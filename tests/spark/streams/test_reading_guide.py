@@ -46,17 +46,3 @@ def test_the_lines_that_read_and_land_in_several_tables(spark: SparkSession, tmp
         assert {row.at for row in lake.table("board").toDF().collect()} == {committed.timestamp}
     finally:
         names["lake"].close()
-
-
-def test_the_lines_of_the_readme(spark: SparkSession, tmp_path: Path) -> None:
-    slackwater.enable(spark)
-    (block,) = [each for each in blocks("README.md") if "readStream" in each]
-    spark.createDataFrame([("XX", 1), ("AA", 2), ("XX", 3)], "carrier STRING, delay INT").write.format("delta").save(
-        str(tmp_path / "flights")
-    )
-    with slackwater.Lake.open(tmp_path / "lake", spark=spark) as lake:
-        lake.create_table("landed", "carrier STRING, delay INT")
-        lake.create_table("carriers", "carrier STRING, count BIGINT")
-        run(block, {"spark": spark, "slackwater": slackwater, "lake": lake}, {"/data/": f"{tmp_path}/"})
-        assert read(spark, tmp_path / "copy").count() == lake.table("landed").toDF().count() == 3
-        assert rows(lake.table("carriers").toDF()) == [("AA", 1), ("XX", 2)]

@@ -1,0 +1,170 @@
+"""The guides, as somebody pastes them: every block in order, as it stands but for places."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import slackwater
+from tests.cli.commands import run as run_command
+from tests.spark.written import read, rows
+from tests.stores.documents import blocks, run_document
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+
+Names = dict[str, Any]
+
+
+def of_start(names: Names, root: Path) -> None:
+    """Two tables, and a lake whose stock went from ten to nine."""
+    assert rows(read(names["spark"], root / "flights")) == [("UA", 0), ("UA", 40)]
+    assert rows(names["carriers"].toDF()) == [("DL", 7), ("UA", 5)]
+    assert [rows(table.toDF()) for table in (names["past"].table("stock"), names["lake"].table("stock"))] == [
+        [("A1", 10)],
+        [("A1", 9)],
+    ]
+
+
+def of_delta_spark(names: Names, root: Path) -> None:
+    assert (names["DeltaTable"], rows(read(names["spark"], root / "numbers"))) == (
+        slackwater.DeltaTable,
+        [(0,), (1,), (2,)],
+    )
+
+
+def of_upserts(names: Names, root: Path) -> None:
+    assert rows(names["customers"].toDF()) == [(1, "Ann", "Bern"), (2, "Bob", "Paris"), (3, "Cleo", "Kyiv")]
+    periods = sorted((row.id, row.city, str(row.since), str(row.until)) for row in names["addresses"].toDF().collect())
+    assert periods == [
+        (1, "Bern", "2026-01-01", "2026-11-23"),
+        (1, "Paris", "2026-11-23", "None"),
+        (2, "Kyiv", "2026-11-23", "None"),
+    ]
+    found = names["cities"].system_time().changes({"id": 1}).collect()
+    assert [(row.city, row.system_end is None) for row in found] == [("Bern", False), ("Paris", True)]
+
+
+def of_schema_changes(names: Names, root: Path) -> None:
+    assert names["table"].toDF().columns == ["qty", "id", "sku", "remark"]
+    assert dict(names["table"].toDF().dtypes)["qty"] == "decimal(10,2)"
+
+
+def of_change_feed(names: Names, root: Path) -> None:
+    assert [row.sku for row in read(names["spark"], root / "removed").collect()] == ["B2"]
+    kinds = [row._change_type for row in read(names["spark"], root / "stock_changes").collect()]
+    assert sorted(kinds) == ["delete", "update_postimage", "update_preimage"]
+
+
+def of_audit(names: Names, root: Path) -> None:
+    assert rows(names["past"].table("accounts").toDF()) == [("Ann", 10), ("Bob", 20)]
+    found = names["versions"].collect()
+    assert [(row.balance, row.started_by, row.ended_by) for row in found] == [
+        (20, "insert", "update"),
+        (15, "update", None),
+    ]
+    assert set(names["lake"].history(1).first().userMetadata.values()) == {"ticket 4711, approved by Ann"}
+
+
+def of_erasure(names: Names, root: Path) -> None:
+    assert rows(names["table"].toDF()) == [(1, "Ann"), (3, "Cleo")]
+
+
+def of_writers(names: Names, root: Path) -> None:
+    assert rows(read(names["spark"], root / "flights")) == [(1, "DL"), (2, "UA")]
+    assert rows(names["lake"].table("stock").toDF()) == [("A1", 2)]
+
+
+def of_clones(names: Names, root: Path) -> None:
+    (root / "of_a_test").mkdir()
+    names["test_negative_amounts_go"](names["spark"], root / "of_a_test")
+    assert rows(names["lake"].table("stock").toDF()) == [("A1", 3)]
+
+
+def of_pipelines(names: Names, root: Path) -> None:
+    """It says itself what it made."""
+
+
+GUIDES: dict[str, Callable[[Names, Path], None]] = {
+    "docs/guides/from-delta-spark.md": of_delta_spark,
+    "docs/guides/upserts-and-scd2.md": of_upserts,
+    "docs/guides/schema-changes.md": of_schema_changes,
+    "docs/guides/change-feed.md": of_change_feed,
+    "docs/guides/audit.md": of_audit,
+    "docs/guides/gdpr-erasure.md": of_erasure,
+    "docs/guides/idempotent-pipelines.md": of_pipelines,
+    "docs/guides/concurrent-writers.md": of_writers,
+    "docs/guides/testing-with-clones.md": of_clones,
+}
+
+
+@pytest.fixture
+def names(spark: SparkSession) -> Iterator[Names]:
+    """What a guide starts with: a session. Its lakes are closed in the end."""
+    found: Names = {"spark": spark, "__name__": "guide"}
+    yield found
+    for value in found.values():
+        if isinstance(value, slackwater.Lake):
+            value.close()
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_the_lines_of_a_guide_run_in_order(names: Names, tmp_path: Path, guide: str) -> None:
+    run_document(guide, names, {"/data/": f"{tmp_path}/"})
+    GUIDES[guide](names, tmp_path)
+
+
+@pytest.mark.modes
+def test_the_first_five_minutes(names: Names, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """In both modes; the server is the one of the tests."""
+    mode = "connect" if request.config.getoption("--connect") else "classic"
+    places = {"/data/": f"{tmp_path}/"} | ({"sc://localhost:15002": "local[2]"} if mode == "connect" else {})
+    run_document("docs/start.md", names, places, mode)
+    of_start(names, tmp_path)
+
+
+def test_the_readme(spark: SparkSession, names: Names, tmp_path: Path) -> None:
+    """Its table of the catalog is dropped again."""
+    try:
+        run_document("README.md", names, {"/data/": f"{tmp_path}/"})
+    finally:
+        spark.sql("DROP TABLE IF EXISTS airports")
+    assert rows(names["lake"].table("carriers").toDF()) == [("AA", 1), ("DL", 1), ("UA", 1)]
+    assert rows(names["lake"].table("stock").toDF()) == [("A1", 10)]
+    assert (rows(names["table"].toDF()), names["trial"].toDF().count()) == (
+        [(1, "AA", 12), (12, "UA", 90), (12, "XX", -5)],
+        3,
+    )
+    (commands,) = [block for block in blocks("README.md", "") if "slackwater history" in block]
+    for line in commands.replace("/data/", f"{tmp_path}/").splitlines():
+        program, *arguments = shlex.split(line)
+        result = run_command(*arguments)
+        assert (program, result.exit_code) == ("slackwater", 0), result.output
+
+
+def test_the_lines_about_errors(spark: SparkSession, names: Names, tmp_path: Path) -> None:
+    slackwater.install_delta_names()
+    spark.range(1).write.format("delta").save(f"{tmp_path}/t")
+    run_document("docs/errors.md", names, {"/data/": f"{tmp_path}/"})
+
+
+def test_the_lines_about_transactions_and_time(spark: SparkSession, names: Names, tmp_path: Path) -> None:
+    followed = {"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"}
+    with slackwater.Lake.open(tmp_path / "lake", spark=spark) as lake:
+        lake.create_table("orders", "sku STRING, at TIMESTAMP")
+        lake.create_table("stock", "sku STRING, qty INT, n INT", properties=followed)
+        with lake.transaction(spark) as tx:
+            tx.table("stock").append(spark.sql("SELECT 'A1' AS sku, 10 AS qty, 1 AS n"))
+    moment = tx.commit_timestamp.isoformat()
+    names |= {"F": F, "slackwater": slackwater, "orders": spark.sql("SELECT 'A1' AS sku"), "fn": lambda tx: tx.versions}
+    run_document("docs/transactions.md", names, {"/data/": f"{tmp_path}/", "2026-11-21T10:00:00Z": moment})
+    later = names["tx"].commit_timestamp
+    names |= {"t": moment, "a": moment, "b": later, "df": spark.read.format("delta").load(f"{tmp_path}/lake/orders")}
+    run_document("docs/time-travel.md", names, {"2026-11-21T10:00:00Z": moment})
+    assert [row.qty for row in names["stock"].changes({"sku": "A1"}).collect()] == [10, 9]
+    assert rows(names["past"].table("stock").toDF()) == [("A1", 10, 1)]
