@@ -26,7 +26,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) tools/check_environment.py
 	@echo "Building the environment in $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[connect,demo,peers,postgres,server,test]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-e ".[connect,postgres,server,stores]" --group demo --group peers --group test
 	@touch $(STAMP)
 
 demo: environment

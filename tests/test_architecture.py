@@ -18,6 +18,8 @@ ROOT = Path(slackwater.__file__).parent
 LAYERS = (
     "error_classes",
     "errors",
+    "version",
+    "extras",
     "markup",
     "protocol",
     "storage",

@@ -14,6 +14,7 @@ import pytest
 
 import slackwater
 
+MYPY = ["mypy", "--no-incremental", "--cache-dir=/dev/null"]
 TABLES = Path(__file__).parent / "data" / "tables"
 
 
@@ -199,8 +200,30 @@ def _described(of: type, called: Callable[..., Any]) -> set[str]:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        slackwater.nonsense  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        slackwater.nonsense  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_mistyped_name_is_told_what_was_meant() -> None:
+    for mistyped, meant in (("Deltatable", "DeltaTable"), ("enabel", "enable"), ("Snapshots", "Snapshot")):
+        with pytest.raises(AttributeError, match=f"no attribute '{mistyped}': did you mean '{meant}'\\?"):
+            getattr(slackwater, mistyped)
+
+
+def test_all_names_are_offered_also_those_that_are_not_loaded_yet() -> None:
+    program = "import slackwater; print(*[name for name in dir(slackwater) if not name.startswith('__')])"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == [name for name in slackwater.__all__ if not name.startswith("__")]
+
+
+def test_a_mistyped_name_fails_under_mypy(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import slackwater\n\nslackwater.enable\nslackwater.DeltaTabel\nslackwater.Lake\n")
+    package = [*MYPY, "--follow-imports=skip", "--config-file=", str(slackwater.__file__), str(program)]
+    done = subprocess.run([sys.executable, "-m", *package], check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert [line.partition(": ")[2] for line in done.stdout.splitlines() if "program" in line] == [
+        'error: Module has no attribute "DeltaTabel"; maybe "DeltaTable"?  [attr-defined]'
+    ]
 
 
 def test_a_log_reads_without_pyspark_and_what_needs_it_says_how_to_get_it() -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater import errors
 from slackwater.spark import caught_as, forgotten
+from slackwater.version import __version__
 
 if TYPE_CHECKING:
     from slackwater.protocol.actions.files import AddFile, RemoveFile
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from slackwater.spark.table.table import DeltaTable
     from slackwater.transaction.without_spark import Transaction
 
-__version__ = "0.1.0.dev0"
 __all__ = [
     "AddFile",
     "DeltaMergeBuilder",
@@ -79,9 +79,13 @@ _ON_DEMAND = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
+def _on_demand(name: str) -> Any:
     if name not in _ON_DEMAND:
-        raise AttributeError(f"module 'slackwater' has no attribute {name!r}")
+        raise AttributeError(f"module 'slackwater' has no attribute {name!r}{_meant(name)}")
     module, _, called = _ON_DEMAND[name].partition(":")
     if module.startswith("slackwater.spark."):
         _require_pyspark(name)
@@ -106,6 +110,17 @@ def _require_pyspark(name: str) -> None:
             f"slackwater.{name} needs PySpark 4.0 or newer, found {found}: pip install 'pyspark>=4.0'", name="pyspark"
         )
 
+
+def _meant(name: str) -> str:
+    from difflib import get_close_matches
+
+    known = {public.lower(): public for public in __all__}
+    return "".join(f": did you mean {known[found]!r}?" for found in get_close_matches(name.lower(), known, 1))
+
+
+if not TYPE_CHECKING:
+    # Where type checkers see it, every name is an attribute to them, mistyped ones too.
+    __getattr__ = _on_demand
 
 caught_as.watch()
 forgotten.watch()

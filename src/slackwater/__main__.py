@@ -1,5 +1,5 @@
 """`python -m slackwater`: the command line, where the command `slackwater` is not on the path."""
 
-from slackwater.cli.main import app
+from slackwater.cli.entry import run
 
-app(prog_name="slackwater")
+run()

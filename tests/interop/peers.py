@@ -60,9 +60,9 @@ def why_absent(peer: str) -> str | None:
     """Why an engine cannot be asked on this machine; None where it can."""
     module = _MODULES[peer]
     if importlib.util.find_spec(module) is None:
-        return f"{module} is not installed: pip install 'slackwater[peers]'"
+        return f"{module} is not installed: pip install --group peers"
     if peer == "duckdb" and _duckdb_extension() is None:
-        return "duckdb-extension-delta is not installed in DuckDB's version: pip install 'slackwater[peers]'"
+        return "duckdb-extension-delta is not installed in DuckDB's version: pip install --group peers"
     return None
 
 

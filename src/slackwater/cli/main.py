@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +20,7 @@ from slackwater.cli.table.log import log_app
 from slackwater.cli.table.services import clone_command, restore_command, vacuum_command
 from slackwater.cli.table.streams import stream_state_command
 from slackwater.errors import CheckpointFallbackWarning, SlackwaterError
+from slackwater.version import __version__
 
 
 class _Commands(TyperGroup):
@@ -42,7 +42,7 @@ class _Commands(TyperGroup):
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"slackwater {import_module('slackwater').__version__}")
+        typer.echo(f"slackwater {__version__}")
         raise typer.Exit
 
 

@@ -24,6 +24,7 @@ from slackwater.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
+from slackwater.extras import require
 from slackwater.lake.history import LakeCommit, lake_history
 from slackwater.lake.rerun import RETRIES, run_again
 from slackwater.lake.services import TableCloned, TableRestored, restore_tables
@@ -90,6 +91,7 @@ class LogLake(LakeTables):
         transactions are taken for readers of what another writes. Raises InvalidArgument, OperationNotAllowed for a
         copy of another lake, or one whose state is lost or old, CommitOwnerUnavailable.
         """
+        require("lake", "a lake")
         # SQLAlchemy is loaded where a lake is opened.
         from slackwater.lake.recovery.recovery import require_none_lost
         from slackwater.owner.embedded import EmbeddedOwner
@@ -121,6 +123,7 @@ class LogLake(LakeTables):
         one that is not cannot commit any more. With `dry_run` nothing is done, and the answer says what would be.
         Raises RecoveryUndecided where the user has to say what counted: `choices`.
         """
+        require("lake", "a lake")
         from slackwater.lake.recovery.recovery import recover
         from slackwater.owner.database.database import Database, sqlite_file
         from slackwater.owner.embedded import EmbeddedOwner, database_url
@@ -172,6 +175,7 @@ class LogLake(LakeTables):
         (PEM), where the server's is signed by none that is known. Raises InvalidArgument, NotAuthorized,
         CommitOwnerUnavailable.
         """
+        require("lake", "a lake")
         from slackwater.owner.served.client.client import HttpOwner
 
         return cls(HttpOwner(url, token, timeout_s, allow_http=allow_http, ca_file=ca_file), None, storage_options)

@@ -9,19 +9,25 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
-from obstore import exceptions
-
 from slackwater.errors import (
+    InvalidArgument,
     ObjectExists,
     ObjectNotFound,
     SlackwaterError,
     StorageError,
     StorageRefused,
 )
+from slackwater.extras import missing_sentence
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
 from slackwater.storage.range_reader import open_by_ranges
 from slackwater.storage.refusals import answer_of
 from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, checked_range, open_local
+
+try:
+    from obstore import exceptions
+except ModuleNotFoundError as error:
+    # Here, as executors that get a store from elsewhere come here first.
+    raise InvalidArgument(missing_sentence("stores", "an object store", ["obstore"])) from error
 
 _READERS = 32
 _LIST_CHUNK = 1000

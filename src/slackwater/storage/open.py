@@ -8,9 +8,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from obstore import exceptions
-from obstore import store as backends
-
 from slackwater.errors import InvalidArgument, StorageError, UnsupportedFeature
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.location import (
@@ -23,7 +20,6 @@ from slackwater.storage.location import (
     is_on_hadoop,
     parse_location,
 )
-from slackwater.storage.obstore_store import ObstoreStore
 from slackwater.storage.store import ObjectStore
 
 _PROVIDER_PREFIXES = ("aws_", "google_", "azure_")
@@ -84,7 +80,7 @@ def open_store(table: str | os.PathLike[str], storage_options: Mapping[str, str]
     another provider are left out, and what is not given comes from the environment. `memory://name` is the same store
     everywhere in this process. Nothing is read or created yet. Raises InvalidArgument for an unknown scheme or option,
     UnsupportedFeature for a place on Hadoop that this process does not reach, StorageError where obstore cannot be
-    configured.
+    configured; InvalidArgument too where obstore is not installed, which all but local places need.
     """
     return _Opener(storage_options or {}).open(parse_location(table))
 
@@ -120,6 +116,9 @@ class _Opener:
             return LocalObjectStore(location, self.at)
         if is_on_hadoop(location.scheme):
             return _on_hadoop(location, self.at)
+        # What only some places need is loaded for them.
+        from slackwater.storage.obstore_store import ObstoreStore
+
         with self._lock:
             if location.origin not in self._backends:
                 self._backends[location.origin] = self._backend(location)
@@ -134,6 +133,9 @@ class _Opener:
         return self.open(Location(location.scheme, location.authority, "")), location.key
 
     def _backend(self, location: Location) -> Any:
+        from obstore import exceptions
+        from obstore import store as backends
+
         if location.scheme == MEMORY:
             with _memory_lock:
                 return _memory_stores.setdefault(location.authority, backends.MemoryStore())
@@ -147,6 +149,8 @@ class _Opener:
             raise StorageError(f"open {location.url} failed: check the storage options ({error})") from error
 
     def _remote_backend(self, location: Location) -> Any:
+        from obstore import store as backends
+
         if location.scheme in S3_SCHEMES:
             config, client = self._split("aws_")
             return backends.S3Store(location.authority, config=config, client_options=client)

@@ -15,8 +15,9 @@ from slackwater.transaction.conflicts.isolation import IsolationLevel, isolation
 from slackwater.transaction.conflicts.race import CommitRace
 from slackwater.transaction.preparation import prepare
 from slackwater.transaction.work import TableWork
+from slackwater.version import __version__
 
-ENGINE_INFO = "Slackwater/0.1.0"
+ENGINE_INFO = f"Slackwater/{__version__}"
 
 
 class TableTransaction(TableWork):

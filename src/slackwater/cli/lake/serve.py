@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +14,7 @@ from slackwater.cli.arguments import AsCsv, AsJson, form_of
 from slackwater.cli.key_values import key_values
 from slackwater.cli.lake.opening import moment, refuse_new, require_lake
 from slackwater.cli.render import print_human, print_note, print_rows, table
-from slackwater.errors import InvalidArgument
+from slackwater.extras import require
 
 if TYPE_CHECKING:
     from slackwater.owner.served.server import Binding
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 token_app = typer.Typer(help="Tokens of a served commit owner: create, list and revoke them.", no_args_is_help=True)
 
 _MS_PER_DAY = 86_400_000
-_NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 
 _Database = Annotated[
     str | None,
@@ -91,7 +89,7 @@ def serve(
 
     Then requests are finished and commits backfilled. The log is on stderr, one JSON object a line.
     """
-    _require_server()
+    require("server", "a server")
     from slackwater.owner.embedded import EmbeddedOwner
     from slackwater.owner.served.client.addresses import is_in_the_clear
     from slackwater.owner.served.http.access_log import log_to
@@ -188,6 +186,7 @@ def revoke(name: _Name, root: _Root = None, database: _Database = None) -> None:
 def _tokens(root: str | None, database: str | None) -> Iterator[Tokens]:
     if root is None and database is None:
         raise typer.BadParameter("say whose tokens: give --root or --database", param_hint="--root / --database")
+    require("server", "a server")
     from slackwater.owner.database.database import Database
     from slackwater.owner.embedded import EmbeddedOwner
     from slackwater.owner.served.tokens import Tokens
@@ -219,14 +218,6 @@ def _endpoint(binding: Binding, public_url: str | None) -> str:
             f"nobody can connect to {binding.url()}: say where clients find the server", param_hint="--public-url"
         )
     return binding.url()
-
-
-def _require_server() -> None:
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InvalidArgument(
-            f"a server needs {', '.join(missing)}, which is not installed: pip install 'slackwater[server]'"
-        )
 
 
 def _text(path: Path | None) -> str | None:

@@ -1,0 +1,108 @@
+"""What is built for users: the wheel and the source distribution, from these sources."""
+
+from __future__ import annotations
+
+import email
+import email.message
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import slackwater
+
+pytest.importorskip("hatchling", reason="the wheel is built by hatchling: pip install --group test")
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src" / "slackwater"
+_BESIDE = ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore")
+
+
+def built(project: Path, into: Path) -> dict[str, Path]:
+    """The wheel and the sdist of the project, by their kind."""
+    build = [sys.executable, "-m", "hatchling", "build", "--directory", str(into)]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1767225600"}
+    subprocess.run(build, cwd=project, check=True, capture_output=True, env=environment)
+    return {"sdist" if path.suffix == ".gz" else "wheel": path for path in into.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return built(ROOT, tmp_path_factory.mktemp("here"))
+
+
+@pytest.fixture(scope="module")
+def metadata(here: dict[str, Path]) -> email.message.Message:
+    with zipfile.ZipFile(here["wheel"]) as wheel:
+        name = next(name for name in wheel.namelist() if name.endswith("/METADATA"))
+        return email.message_from_bytes(wheel.read(name))
+
+
+def tracked() -> set[str]:
+    """The files of the package that are the repository's, as the wheel names them."""
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", str(SOURCES)]
+    done = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True)
+    return {path.removeprefix("src/") for path in done.stdout.splitlines() if (ROOT / path).is_file()}
+
+
+def test_the_wheel_has_every_file_of_the_package_and_nothing_beside_it(here: dict[str, Path]) -> None:
+    with zipfile.ZipFile(here["wheel"]) as wheel:
+        names = set(wheel.namelist())
+    about = {name for name in names if ".dist-info/" in name}
+    assert names - about == tracked()
+    assert {"slackwater/py.typed", "slackwater/owner/database/migrations/script.py.mako"} < names
+    assert any(name.endswith("/licenses/LICENSE") for name in about)
+
+
+def test_the_source_distribution_has_the_package_and_no_tests(here: dict[str, Path]) -> None:
+    with tarfile.open(here["sdist"]) as archive:
+        names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+    assert {name.removeprefix("src/") for name in names if name.startswith("src/")} == tracked()
+    assert {name for name in names if not name.startswith("src/")} == {*_BESIDE, "PKG-INFO"}
+    assert here["sdist"].stat().st_size < 5_000_000
+
+
+def test_the_same_sources_make_the_same_bytes_wherever_and_whenever(here: dict[str, Path], tmp_path: Path) -> None:
+    project = tmp_path / "elsewhere"
+    shutil.copytree(SOURCES, project / "src" / "slackwater", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in _BESIDE:
+        shutil.copyfile(ROOT / name, project / name)
+    for path in project.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    there = built(project, tmp_path / "out")
+    hashes = [{kind: hashlib.sha256(p.read_bytes()).hexdigest() for kind, p in each.items()} for each in (here, there)]
+    assert hashes[0] == hashes[1]
+
+
+def test_the_version_is_said_in_one_place(here: dict[str, Path], metadata: email.message.Message) -> None:
+    assert metadata["Version"] == slackwater.__version__
+    assert here["wheel"].name.startswith(f"slackwater-{slackwater.__version__}-py3-none-any")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {slackwater.__version__}" in changes
+    said = subprocess.run(
+        ["git", "grep", "-lF", f'"{slackwater.__version__}"', "--", "src", "pyproject.toml"],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout.split() == ["src/slackwater/version.py"]
+
+
+def test_the_licence_is_said_in_the_form_of_spdx(metadata: email.message.Message) -> None:
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("License-File") == ["LICENSE"]
+
+
+def test_what_only_this_repository_needs_is_no_extra(metadata: email.message.Message) -> None:
+    extras = set(metadata.get_all("Provides-Extra") or ())
+    users = "cli spark connect lake stores postgres server pandas polars duckdb"
+    assert extras == set(users.split())
+    required = " ".join(metadata.get_all("Requires-Dist") or ())
+    assert not any(name in required for name in ("pytest", "mypy", "ruff", "hypothesis", "moto", "psutil"))
