@@ -36,6 +36,7 @@ from slackwater.log.segment import list_log
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import cloned_table, commit_clone, require_empty
 from slackwater.maintenance.drop import delete_all
+from slackwater.owner.api.activity import Activity
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
 from slackwater.owner.api.owners import OwnedTable, attach, attached_owners, detach
@@ -200,6 +201,10 @@ class LogLake(LakeTables):
     def tables(self) -> list[ManagedTable]:
         """The tables, by name."""
         return self._owner.tables()
+
+    def activity(self) -> Activity:
+        """Who is at work: open transactions, locks and who waits for whom, promises. For people: it may be old news."""
+        return self._owner.activity()
 
     def snapshot(self, name: str) -> Snapshot:
         """The newest version of the table `name`. Raises TableNotFound and what reading a table raises."""

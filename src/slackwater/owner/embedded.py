@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from slackwater.errors import InvalidArgument, SlackwaterError, StorageError, TableNotFound
+from slackwater.owner.api.activity import Activity, RecentCommit
 from slackwater.owner.api.commits import (
     LATEST,
     CommitConflict,
@@ -59,6 +60,8 @@ from slackwater.owner.state.waiting import Changes
 from slackwater.owner.time.asked_times import AskedTimes
 from slackwater.owner.time.time_slices import TimeSlices
 from slackwater.owner.transfers import Transfers
+from slackwater.owner.watch.activity import activity
+from slackwater.owner.watch.recent import LatestCommits
 from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
 
@@ -108,6 +111,7 @@ class EmbeddedOwner:
         self._asked_times = AskedTimes(database, self._clock)
         self._transfers = Transfers(database, places, self._backfill, self._clock, keeps_tables)
         self._recent = RecentCommits(database, self._store, self._transfers.resume)
+        self._latest = LatestCommits(database, self._store)
         self._slices = TimeSlices(database, places, self._clock, self._transfers.resume, changes)
         # A process that just ends leaves a table that everybody reads.
         self._at_exit = _closer(self)
@@ -253,6 +257,12 @@ class EmbeddedOwner:
 
     def in_doubt(self) -> list[InDoubt]:
         return self._distributed.in_doubt()
+
+    def activity(self) -> Activity:
+        return self._database.read(lambda c: activity(c, self._clock))
+
+    def recent_commits(self, limit: int = 50) -> list[RecentCommit]:
+        return self._latest.get(limit)
 
     def close(self) -> None:
         atexit.unregister(self._at_exit)

@@ -16,6 +16,7 @@ from slackwater.errors import (
     TimestampConflict,
     TimestampOutOfRange,
 )
+from slackwater.owner.api.activity import Activity, ReadTimestampLoad, RecentCommit, ShownLock
 from slackwater.owner.api.commits import (
     LATEST,
     Commit,
@@ -237,6 +238,30 @@ class MemoryOwner:
             return [
                 InDoubt(txn_id, coordinator_id, NOW_MS) for txn_id, (_, coordinator_id, _) in self._prepared.items()
             ]
+
+    def activity(self) -> Activity:
+        with self._lock:
+            names = {table_id: log.table.name for table_id, log in self._logs.items()}
+            held = [
+                ShownLock(
+                    names.get(item.table_id, item.table_id), item.granule, txn_id[:8], "X", "", [], NOW_MS, NOW_MS,
+                    "memory:1:0", False
+                )
+                for item, txn_id in self._held.items()
+            ]  # fmt: skip
+        return Activity(NOW_MS, [], held, [], ReadTimestampLoad(4096, 0, 0, 0), 0)
+
+    def recent_commits(self, limit: int = 50) -> list[RecentCommit]:
+        with self._lock:
+            found = [
+                RecentCommit(
+                    table_id, log.table.name, commit.version, commit.timestamp_ms, "", commit.size_bytes,
+                    commit.version <= log.table.backfilled_version, None, None, {}
+                )
+                for table_id, log in self._logs.items()
+                for commit in log.commits
+            ]  # fmt: skip
+        return sorted(found, key=lambda commit: -commit.timestamp_ms)[:limit]
 
     def close(self) -> None:
         with self._lock:

@@ -41,6 +41,8 @@ ROUTES = [
     ("POST", f"/v1/transactions/{ID}/finish", {"timestampMs": 5}, Scope.COMMIT),
     ("POST", f"/v1/transactions/{ID}/acknowledge", {"participantId": ID}, Scope.COMMIT),
     ("GET", "/v1/in-doubt", None, Scope.ADMIN),
+    ("GET", "/v1/activity", None, Scope.READ),
+    ("GET", "/v1/commits?limit=5", None, Scope.READ),
     ("GET", "/metrics", None, Scope.READ),
 ]
 ORDER = list(Scope)

@@ -40,6 +40,8 @@ OPERATIONS = [
     ("/v1/transactions/{txn_id}/finish", "POST"),
     ("/v1/transactions/{txn_id}/acknowledge", "POST"),
     ("/v1/in-doubt", "GET"),
+    ("/v1/activity", "GET"),
+    ("/v1/commits", "GET"),
     ("/healthz", "GET"),
     ("/metrics", "GET"),
 ]
@@ -82,7 +84,7 @@ def test_requests_and_answers_are_as_the_document_says(
     operation: APIOperation = schema[path][method]
     if (
         mode is GenerationMode.NEGATIVE
-        and path in ("/v1/owner", "/healthz", "/metrics", "/v1/tables", "/v1/in-doubt")
+        and path in ("/v1/owner", "/healthz", "/metrics", "/v1/tables", "/v1/in-doubt", "/v1/activity")
         and method == "GET"
     ):
         # Nothing can be wrong with a request that says nothing.
@@ -128,6 +130,7 @@ def test_the_document_names_the_scope_of_each_operation_and_its_greatest_version
     assert scopes["/v1/tables", "POST"] == "admin"
     assert scopes["/v1/cut", "GET"] == "read"
     assert scopes["/v1/in-doubt", "GET"] == "admin"
+    assert {scopes["/v1/activity", "GET"], scopes["/v1/commits", "GET"]} == {"read"}
     assert {scope for (path, _), scope in scopes.items() if path.startswith("/v1/transactions")} == {"commit"}
     assert [key for key, scope in scopes.items() if scope is None] == [("/healthz", "GET")]
     version = schema.raw_schema["components"]["schemas"]["CommitRequest"]["properties"]["version"]

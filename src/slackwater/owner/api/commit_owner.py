@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from slackwater.owner.api.activity import Activity, RecentCommit
 from slackwater.owner.api.commits import (
     LATEST,
     CommitConflict,
@@ -187,6 +188,17 @@ class CommitOwner(Protocol):
 
     def in_doubt(self) -> list[InDoubt]:
         """The transactions that this owner has voted for, and whose outcome it has not been told."""
+        ...
+
+    def activity(self) -> Activity:
+        """Who is at work now, and who waits for whom: for people, who may know by then what is no longer so."""
+        ...
+
+    def recent_commits(self, limit: int = 50) -> list[RecentCommit]:
+        """The latest commits of all tables, newest first. Raises InvalidArgument for a limit beyond MOST_COMMITS.
+
+        Of each table so many as the owner's database has, about the latest 1000.
+        """
         ...
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from slackwater.owner.api.activity import Activity
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import (
     CommitConflict,
@@ -34,11 +35,12 @@ from slackwater.owner.served.wire.calls import (
     ErrorAnswer,
     HealthAnswer,
     OwnerAnswer,
+    RecentCommitsAnswer,
     RepairAnswer,
     RepairRequest,
     TablesAnswer,
 )
-from slackwater.owner.served.wire.queries import CommitsQuery
+from slackwater.owner.served.wire.queries import CommitsQuery, RecentCommitsQuery
 from slackwater.owner.served.workers import Workers
 
 BEARER = "bearer"
@@ -87,6 +89,7 @@ def owner_router(service: Service, gate: Gate) -> APIRouter:
     _add_tables(router, service)
     _add_commits(router, service)
     _add_operations(router, service)
+    _add_views(router, service)
     return router
 
 
@@ -207,6 +210,22 @@ def _add_operations(router: APIRouter, service: Service) -> None:
     async def get_metrics() -> Response:
         """What Prometheus asks for."""
         return Response(await workers.look(metrics.exposition), media_type=CONTENT_TYPE)
+
+
+def _add_views(router: APIRouter, service: Service) -> None:
+    """What people look at: nothing is decided by it."""
+    owner, workers = service.owner, service.workers
+
+    @router.get("/v1/activity", response_model=Activity, **described(Scope.READ, _READ))
+    async def get_activity() -> Response:
+        """Who is at work: open transactions, locks and who waits for whom, promises, the read timestamp table."""
+        return json_response((await workers.look(owner.activity)).to_json())
+
+    @router.get("/v1/commits", response_model=RecentCommitsAnswer, **described(Scope.READ, _READ))
+    async def get_recent_commits(asked: Annotated[RecentCommitsQuery, Query()]) -> Response:
+        """The latest commits of all tables, newest first, with what their writers say of them."""
+        found = await workers.look(functools.partial(owner.recent_commits, asked.limit))
+        return json_response(RecentCommitsAnswer(found).to_json())
 
 
 def _ratified(

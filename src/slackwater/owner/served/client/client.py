@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import httpx
 
 from slackwater.errors import CommitOwnerUnavailable, CommitUnknown, InvalidArgument
+from slackwater.owner.api.activity import Activity, RecentCommit
 from slackwater.owner.api.commits import (
     LATEST,
     CommitConflict,
@@ -51,6 +52,7 @@ from slackwater.owner.served.wire.calls import (
     FinishRequest,
     InDoubtAnswer,
     OwnerAnswer,
+    RecentCommitsAnswer,
     RepairAnswer,
     RepairRequest,
     TablesAnswer,
@@ -261,6 +263,14 @@ class HttpOwner:
     def in_doubt(self) -> list[InDoubt]:
         """See CommitOwner."""
         return list(self._look("/v1/in-doubt", InDoubtAnswer.from_json).transactions)
+
+    def activity(self) -> Activity:
+        """See CommitOwner."""
+        return self._look("/v1/activity", Activity.from_json)
+
+    def recent_commits(self, limit: int = 50) -> list[RecentCommit]:
+        """See CommitOwner."""
+        return list(self._look("/v1/commits", RecentCommitsAnswer.from_json, {"limit": str(limit)}).commits)
 
     def close(self) -> None:
         """Let go of the connections; the server's owner backfills by itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
+from slackwater.owner.api.activity import RecentCommit
 from slackwater.owner.api.commits import LATEST, ManagedTable
 from slackwater.owner.api.fields import Id, Instant, Known, Listed, Many, ToldId
 from slackwater.owner.api.transactions import InDoubt, TransactionRequest, TransactionResponse
@@ -115,6 +116,13 @@ class InDoubtAnswer(Answered):
     """The transactions whose outcome the owner has not been told."""
 
     transactions: Listed[InDoubt]
+
+
+@dataclass(frozen=True, slots=True)
+class RecentCommitsAnswer(Answered):
+    """The latest commits of all tables, newest first."""
+
+    commits: Listed[RecentCommit]
 
 
 @dataclass(frozen=True, slots=True)

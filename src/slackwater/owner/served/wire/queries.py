@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from slackwater.owner.api.activity import MOST_COMMITS
 from slackwater.owner.api.commits import LATEST
 from slackwater.owner.api.fields import Instant, Known, Version
 from slackwater.owner.api.values import camel
@@ -22,6 +23,12 @@ class CommitsQuery(_Query):
     start_version: Version
     end_version: Annotated[Known, Field(description="-1 for the latest.")] = LATEST
     with_data: bool = Field(False, description="Small commits carry their content.")
+
+
+class RecentCommitsQuery(_Query):
+    """How many."""
+
+    limit: int = Field(50, ge=1, le=MOST_COMMITS)
 
 
 class CutQuery(_Query):
