@@ -19,6 +19,7 @@ from slackwater.cli.table.history import history
 from slackwater.cli.table.log import log_app
 from slackwater.cli.table.services import clone_command, restore_command, vacuum_command
 from slackwater.cli.table.streams import stream_state_command
+from slackwater.cli.table.verify import verify_command
 from slackwater.errors import CheckpointFallbackWarning, SlackwaterError
 from slackwater.version import __version__
 
@@ -73,6 +74,7 @@ app.command(rich_help_panel=_OF_A_TABLE)(history)
 app.command(rich_help_panel=_OF_A_TABLE)(detail)
 app.command(rich_help_panel=_OF_A_TABLE)(files)
 app.command(rich_help_panel=_OF_A_TABLE)(schema)
+app.command(name="verify", rich_help_panel=_OF_A_TABLE)(verify_command)
 app.command(name="stream-state", rich_help_panel=_OF_A_TABLE)(stream_state_command)
 app.command(name="timeline", rich_help_panel=_PICTURES)(timeline_command)
 app.command(name="vacuum", rich_help_panel=_UPKEEP)(vacuum_command)

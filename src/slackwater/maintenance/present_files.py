@@ -60,6 +60,25 @@ def missing_places(store: ObjectStore, places: Sequence[str]) -> list[str]:
     return missing + _missing_one_by_one(store, [place for place in places if is_absolute(place)])
 
 
+def sizes_of(store: ObjectStore, places: Sequence[str]) -> list[int | None]:
+    """The bytes of the file at each of `places`, as `missing_places` takes them; None where there is none."""
+    below = [place for place in places if not is_absolute(place)]
+    if len(below) > _FEW and store.local_root is None:
+        found: dict[str, int | None] = {meta.path: meta.size_bytes for meta in store.list_from("", recursive=True)}
+        others = [place for place in places if is_absolute(place)]
+    else:
+        found, others = {}, list(places)
+
+    def size_of(place: str) -> int | None:
+        opened, path = opened_place(store, place)
+        meta = opened.head(path)
+        return None if meta is None else meta.size_bytes
+
+    with ThreadPoolExecutor(16) as pool:
+        found.update(zip(others, pool.map(size_of, others), strict=True))
+    return [found.get(place) for place in places]
+
+
 def require_present(table: Table, files: pa.Table, what: str) -> None:
     """Raise DataFileNotFound where a data file or a deletion vector of `files` is gone, which `what` needs.
 

@@ -107,6 +107,11 @@ def sidecar_paths(store: ObjectStore, checkpoint: CheckpointFiles) -> tuple[str,
 
     Raises CorruptCheckpoint where the checkpoint cannot be read.
     """
+    return tuple(sidecar_sizes(store, checkpoint))
+
+
+def sidecar_sizes(store: ObjectStore, checkpoint: CheckpointFiles) -> dict[str, int | None]:
+    """As `sidecar_paths`, each with the bytes that the checkpoint says it has, None where it says nothing of use."""
     actions: list[dict[str, Any]] = []
     for path, size in zip(checkpoint.paths, checkpoint.sizes, strict=True):
         if path.endswith(".json"):
@@ -116,7 +121,10 @@ def sidecar_paths(store: ObjectStore, checkpoint: CheckpointFiles) -> tuple[str,
                 raise CorruptCheckpoint(str(error)) from error
         else:
             actions += _small_parquet_actions(store, path, size, ("sidecar",))
-    return tuple(f"{SIDECARS}/{_sidecar_name(a['sidecar'], checkpoint)}" for a in actions if a.get("sidecar"))
+    nodes = [a["sidecar"] for a in actions if a.get("sidecar")]
+    sizes = [node.get("sizeInBytes") if isinstance(node, dict) else None for node in nodes]
+    paths = [f"{SIDECARS}/{_sidecar_name(node, checkpoint)}" for node in nodes]
+    return {path: size if isinstance(size, int) else None for path, size in zip(paths, sizes, strict=True)}
 
 
 def add_type(store: ObjectStore, path: str) -> pa.StructType | None:

@@ -82,11 +82,19 @@ def read_version_checksum(
     except ObjectNotFound:
         return None
     try:
-        found = _from_json(orjson.loads(data), version, f"{store.root_url}/{path}")
-    except (ValueError, TypeError, CorruptLog) as error:
+        found = parsed_version_checksum(data, version, f"{store.root_url}/{path}")
+    except CorruptLog as error:
         _log.warning("%s/%s is not used: %s", store.root_url, path, error)
         return None
     return found if known is None else replace(found, configuration=known.changed(found.protocol, found.metadata))
+
+
+def parsed_version_checksum(data: bytes, version: int, where: str) -> VersionChecksum:
+    """The checksum of `version` from its bytes. Raises CorruptLog, which names `where`."""
+    try:
+        return _from_json(orjson.loads(data), version, where)
+    except (ValueError, TypeError) as error:
+        raise CorruptLog(f"{where}: {error}") from error
 
 
 def write_version_checksum(store: ObjectStore, checksum: VersionChecksum) -> bool:

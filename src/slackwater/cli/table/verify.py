@@ -1,0 +1,64 @@
+"""The command that says whether a table is whole: `slackwater verify`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, Version, form_of, storage_options
+from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, table
+from slackwater.log.table import Table
+from slackwater.maintenance.verify.findings import Verification
+from slackwater.maintenance.verify.verify import verify
+from slackwater.markup.figures import counted
+
+_FAULT = ("kind", "where", "says")
+
+
+def verify_command(
+    path: TablePath,
+    version: Version = None,
+    footers: Annotated[
+        bool, typer.Option("--footers", help="Also statistics against the footers of all files, which are read.")
+    ] = False,
+    outside: Annotated[
+        bool, typer.Option("--allow-paths-outside-root", help="Look at files of a clone too, which is trusted.")
+    ] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    storage_option: StorageOption = None,
+) -> None:
+    """Hold the log against itself, its checksums and the table's files; exit code 1 where something is at fault.
+
+    Nothing is changed. Gaps between commits, in-commit timestamps, checkpoints and compactions against the commits,
+    sidecars, version checksums; of the version its files with their sizes, and deletion vectors.
+    """
+    form = form_of(as_json, as_csv)
+    found = verify(Table.at(path, storage_options(storage_option), outside), version, footers)
+    faults = [{"kind": each.kind.value, "where": each.where, "says": each.says} for each in found.faults]
+    if form is Form.JSON:
+        print_json(_document(found, faults))
+    elif form is Form.CSV:
+        print_csv(faults, _FAULT)
+    else:
+        if faults:
+            print_human(table(_FAULT, [tuple(fault.values()) for fault in faults]))
+        looked_at = ", ".join(f"{number} {what}" for what, number in found.looked_at.items() if number)
+        print_note(f"looked at {found.location}, versions {found.oldest} to {found.version}: {looked_at or 'nothing'}")
+        for note in found.notes:
+            print_note(f"note: {note}")
+        print_note(counted(len(faults), "fault") if faults else "no fault")
+    if faults:
+        raise typer.Exit(1)
+
+
+def _document(found: Verification, faults: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "location": found.location,
+        "oldestVersion": found.oldest,
+        "version": found.version,
+        "lookedAt": dict(found.looked_at),
+        "notes": list(found.notes),
+        "faults": faults,
+    }

@@ -1,0 +1,106 @@
+"""The files that a version names: whether they are there, with their sizes, and their deletion vectors whole.
+
+Source: delta-protocol.md "Data Files", "Deletion Vector Format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from slackwater.errors import PathNotAllowed, SlackwaterError
+from slackwater.log.table import Table
+from slackwater.maintenance.present_files import sizes_of
+from slackwater.maintenance.verify.findings import FaultKind, Findings
+from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor
+from slackwater.protocol.actions.paths import is_absolute
+from slackwater.scan.deletion_vectors import load_deletion_vectors
+from slackwater.stats.columns import record_counts
+from slackwater.storage.gate import file_place, vector_place
+
+COLUMNS = ("path", "size", "deletionVector", "stats")
+"""What of ADD_SCHEMA the checks need."""
+
+
+def data_places(table: Table, files: pa.Table, findings: Findings) -> list[str | None]:
+    """Where each of `files` is; None for one that is not to be opened, or cannot be that of a file."""
+    places: list[str | None] = []
+    outside = 0
+    for path in files["path"].to_pylist():
+        try:
+            place: str | None = file_place(table.store, path, allow_outside_root=True)
+        except PathNotAllowed as error:
+            findings.fault(FaultKind.DATA_FILE, path, str(error))
+            place = None
+        if place is not None and is_absolute(place) and not table.follows_outside:
+            place, outside = None, outside + 1
+        places.append(place)
+    if outside:
+        findings.notes.append(
+            f"{outside} of the files are outside of the table's directory, and were not looked at: allow that for a "
+            "table that you trust"
+        )
+    return places
+
+
+def look_at_data_files(table: Table, files: pa.Table, places: Sequence[str | None], findings: Findings) -> list[bool]:
+    """Whether each of `files` is there; that it is, and has the size that the log says, is looked at."""
+    known = [place for place in places if place is not None]
+    found = dict(zip(known, sizes_of(table.store, known), strict=True))
+    findings.looked("data files", len(known))
+    are_there = []
+    for path, said, place in zip(files["path"].to_pylist(), files["size"].to_pylist(), places, strict=True):
+        size = None if place is None else found[place]
+        are_there.append(size is not None)
+        if place is None:
+            continue
+        if size is None:
+            findings.fault(FaultKind.DATA_FILE, path, "it is gone: it was vacuumed, or deleted by hand")
+        elif said is not None and size != said:
+            findings.fault(FaultKind.DATA_FILE, path, f"it has {size} bytes, the log says {said}")
+    return are_there
+
+
+def look_at_vectors(table: Table, files: pa.Table, findings: Findings) -> None:
+    """The deletion vectors of `files`: magic number, checksum, cardinality, and that they name rows of their files."""
+    marked = files.append_column("numRecords", record_counts(files)).filter(files["deletionVector"].is_valid())
+    here = [_may_be_opened(table, node) for node in marked["deletionVector"].to_pylist()]
+    marked = marked.filter(pa.array(here, pa.bool_()))
+    paths, nodes, counts = (marked[name].to_pylist() for name in ("path", "deletionVector", "numRecords"))
+    findings.looked("deletion vectors", len(nodes))
+    for path, rows, bitmap in zip(paths, counts, _bitmaps(table, nodes, paths, findings), strict=True):
+        if bitmap and rows is not None and bitmap.max() >= rows:
+            says = f"its vector names row {bitmap.max()} (from 0), the file has {rows} rows"
+            findings.fault(FaultKind.VECTOR, path, says)
+
+
+def _may_be_opened(table: Table, node: Mapping[str, Any]) -> bool:
+    """Whether a vector is in the table's directory, or files outside of it are looked at too."""
+    vector = DeletionVectorDescriptor.from_json(node)
+    if table.follows_outside or vector.storage_type == INLINE:
+        return True
+    try:
+        return not is_absolute(vector_place(table.store, vector, allow_outside_root=True))
+    except SlackwaterError:
+        # Why it cannot be used is said when it is loaded.
+        return True
+
+
+def _bitmaps(
+    table: Table, nodes: Sequence[Mapping[str, Any]], paths: Sequence[str], findings: Findings
+) -> Iterator[BitMap64 | None]:
+    try:
+        yield from load_deletion_vectors(table.store, nodes, table.follows_outside)
+    except SlackwaterError:
+        # Together they are read faster, one by one those at fault are told apart.
+        for path, node in zip(paths, nodes, strict=True):
+            try:
+                (bitmap,) = load_deletion_vectors(table.store, [node], table.follows_outside)
+            except SlackwaterError as error:
+                findings.fault(FaultKind.VECTOR, path, f"its vector cannot be used: {error}")
+                yield None
+            else:
+                yield bitmap

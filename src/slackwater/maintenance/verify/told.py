@@ -1,0 +1,134 @@
+"""What one part of the log tells of a version, and in what two parts that tell of the same one differ.
+
+Source: delta-protocol.md "Action Reconciliation", "Checkpoints".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.log.commits import ParsedCommit
+from slackwater.log.file_actions import file_keys, not_among, select_rows
+from slackwater.log.files.version_checksum import VersionChecksum, contradiction
+from slackwater.log.live_files import CheckpointAdds, LiveFiles
+from slackwater.log.replay import LogState, advance, advance_by, replay, replay_first
+from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.properties.properties import SET_TRANSACTION_RETENTION
+from slackwater.storage.store import ObjectStore
+
+_KEY = ("path", "deletionVector")
+_COMPARED = ("size", "modificationTime", "partitionValues", "baseRowId", "defaultRowCommitVersion")
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A version as a checkpoint tells it, or commits from version 0 or from a checkpoint on."""
+
+    state: LogState
+    base: CheckpointAdds
+    store: ObjectStore
+
+    @classmethod
+    def by_checkpoint(cls, files: CheckpointFiles, store: ObjectStore) -> Told:
+        """By this checkpoint alone. Raises CorruptCheckpoint, UnsupportedFeature."""
+        _, state = replay(LogSegment(files.version, files, ()), store)
+        return cls(state, CheckpointAdds(state.checkpoint, store), store)
+
+    @classmethod
+    def by_first(cls, commit: ParsedCommit, store: ObjectStore) -> Told:
+        """By the commit of version 0. Raises CorruptLog, UnsupportedFeature."""
+        return cls(replay_first(commit, store), CheckpointAdds(None, store), store)
+
+    def after(self, commit: ParsedCommit) -> Told:
+        """With the next commit. Raises CorruptLog, UnsupportedFeature."""
+        return Told(advance_by(self.state, [commit], self.store), self.base, self.store)
+
+    def after_compaction(self, file: CommitFile) -> Told:
+        """With the commits of a compaction, which begins with the next one. Raises CorruptLog, StorageError."""
+        return Told(advance(self.state, [file], self.store), self.base, self.store)
+
+    @classmethod
+    def by_compaction(cls, file: CommitFile, store: ObjectStore) -> Told:
+        """By a compaction that begins with version 0. Raises as `after_compaction`."""
+        _, state = replay(LogSegment(file.end_version, None, (file,)), store)
+        return cls(state, CheckpointAdds(None, store), store)
+
+    @property
+    def version(self) -> int:
+        """The version."""
+        return self.state.version
+
+    @property
+    def configuration(self) -> TableConfiguration:
+        """Its protocol and metadata."""
+        return self.state.configuration
+
+    def files(self, columns: Sequence[str]) -> pa.Table:
+        """Its live files; `columns` of ADD_SCHEMA. Raises CorruptCheckpoint."""
+        return LiveFiles(self.base, self.state.newest).read(columns)
+
+    def totals(self) -> tuple[int, int | None]:
+        """How many live files it has, and their bytes, None where sizes are missing. Raises CorruptCheckpoint."""
+        sizes = self.files(["size"])["size"]
+        return len(sizes), None if sizes.null_count else pc.sum(sizes, min_count=0).as_py()
+
+
+def difference(found: Told, expected: Told) -> str | None:
+    """What `found` says otherwise than `expected`, which the commits tell; None where they agree.
+
+    Applications' transactions that a checkpoint has forgotten are no difference where the table lets it forget them.
+    Tombstones are not compared: a checkpoint leaves out those that are old. Raises CorruptCheckpoint.
+    """
+    said = VersionChecksum(found.version, 0, 0, found.configuration)
+    about_the_table = contradiction(said, expected.configuration, 0, None)
+    if about_the_table is not None:
+        return about_the_table
+    return _files_differ(found, expected) or _small_actions_differ(found.state, expected.state)
+
+
+def _files_differ(found: Told, expected: Told) -> str | None:
+    ours, theirs = (told.files([*_KEY, *_COMPARED]) for told in (found, expected))
+    for lacking, holding, says in ((ours, theirs, "it lacks"), (theirs, ours, "it has, and the commits do not,")):
+        alone = select_rows(holding, not_among(holding, lacking))["path"].to_pylist()
+        if alone:
+            return f"{says} {_some(alone)}, of {len(theirs)} live files"
+    if len(ours) != len(theirs):
+        return f"it names {len(ours)} live files, the commits {len(theirs)}"
+    rows = pc.index_in(file_keys(theirs), file_keys(ours).combine_chunks())
+    aligned = ours.take(rows)
+    for column in _COMPARED:
+        ours_then, theirs_then = aligned[column].to_pylist(), theirs[column].to_pylist()
+        for path, ours_is, theirs_is in zip(theirs["path"].to_pylist(), ours_then, theirs_then, strict=True):
+            if _plain(ours_is) != _plain(theirs_is):
+                return f"it has {column} {_plain(ours_is)!r} of {path}, the commits {_plain(theirs_is)!r}"
+    return None
+
+
+def _small_actions_differ(found: LogState, expected: LogState) -> str | None:
+    forgets = found.configuration.properties.get(SET_TRANSACTION_RETENTION) is not None
+    kinds: tuple[tuple[str, Mapping[str, Any], Mapping[str, Any], bool], ...] = (
+        ("transaction of the application", found.transactions, expected.transactions, forgets),
+        ("metadata domain", found.domains, expected.domains, False),
+    )
+    for noun, ours, theirs, may_lack in kinds:
+        for name in sorted({*ours, *theirs}):
+            if ours.get(name) != theirs.get(name) and not (may_lack and name not in ours):
+                return f"its {noun} {name} is {ours.get(name)}, that of the commits {theirs.get(name)}"
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """A map as Arrow gives it, a list of pairs, as a dict."""
+    return dict(value) if isinstance(value, list) else value
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return ", ".join(paths[:_NAMED]) + more

@@ -1,0 +1,71 @@
+"""Whether a table is whole: its log, its checksums and the files of a version, without changing anything.
+
+Source: delta-protocol.md "Delta Log Entries", "Checkpoints", "Data Files"; managed-commits.md "Reading managed-commit
+tables".
+"""
+
+from __future__ import annotations
+
+from slackwater.errors import SlackwaterError, TableNotFound, VersionNotFound
+from slackwater.log.table import Table
+from slackwater.maintenance.verify.files import COLUMNS, data_places, look_at_data_files, look_at_vectors
+from slackwater.maintenance.verify.findings import FaultKind, Findings, Verification
+from slackwater.maintenance.verify.footers import look_at_statistics
+from slackwater.maintenance.verify.told import Told
+from slackwater.maintenance.verify.walk import LogWalk
+from slackwater.protocol.actions.file_names import LOG
+from slackwater.protocol.features.managed_commits import ownership
+
+
+def verify(table: Table, version: int | None = None, footers: bool = False) -> Verification:
+    """What is at fault in `table` up to `version`, by default the newest.
+
+    The log is walked from its oldest version: gaps, in-commit timestamps, checkpoints and compactions against commits,
+    sidecars, version checksums. Of the version itself: live files with their sizes, deletion vectors; with `footers`
+    their statistics. Memory O(live files). Raises TableNotFound, VersionNotFound, UnsupportedFeature, StorageError.
+    """
+    listing = table.list_log()
+    latest = listing.latest_version
+    if latest is None:
+        raise TableNotFound(f"{table.root_url} is not a Delta table: its {LOG} directory is missing or holds no commit")
+    target = latest if version is None else version
+    if target > latest:
+        raise VersionNotFound(f"{table.root_url} has no version {target}: its newest version is {latest}")
+    findings = Findings()
+    walk = LogWalk(table.store, listing, target, findings)
+    if target < walk.oldest:
+        raise VersionNotFound(
+            f"{table.root_url} can no longer show version {target}: the oldest of which the log tells is {walk.oldest}"
+        )
+    told = walk.run()
+    if told is None:
+        says = "the log does not tell this version any more: its files were not looked at"
+        findings.fault(FaultKind.GAP, f"version {target}", says)
+    else:
+        _look_at_files(table, told, footers, findings)
+        _note_owner(table, told, findings)
+    return Verification(
+        table.location, walk.oldest, target, dict(findings.counts), tuple(findings.notes), tuple(findings.faults)
+    )
+
+
+def _look_at_files(table: Table, told: Told, footers: bool, findings: Findings) -> None:
+    files = told.files(COLUMNS)
+    places = data_places(table, files, findings)
+    are_there = look_at_data_files(table, files, places, findings)
+    look_at_vectors(table, files, findings)
+    if footers:
+        readable = [place if is_there else None for place, is_there in zip(places, are_there, strict=True)]
+        look_at_statistics(table, told.configuration, files, readable, findings)
+
+
+def _note_owner(table: Table, told: Told, findings: Findings) -> None:
+    try:
+        found = None if table.owned is not None else ownership(told.configuration, table.root_url)
+    except SlackwaterError as error:
+        findings.notes.append(str(error))
+        return
+    if found is not None:
+        findings.notes.append(
+            f"the table belongs to {found.description}: commits that it has not backfilled were not looked at"
+        )

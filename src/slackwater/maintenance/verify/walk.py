@@ -1,0 +1,269 @@
+"""A walk through the log, commit by commit: gaps, times, checksums, checkpoints, sidecars and compactions.
+
+Source: delta-protocol.md "Delta Log Entries", "Checkpoints", "Log Compaction Files", "In-Commit Timestamps"; the public
+protocol's "Version Checksum File".
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import orjson
+
+from slackwater.errors import CorruptLog, ObjectNotFound, SlackwaterError, UnsupportedFeature
+from slackwater.log.checkpoints.checkpoint import sidecar_sizes
+from slackwater.log.checkpoints.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
+from slackwater.log.commits import ParsedCommit, parsed_commit
+from slackwater.log.files.version_checksum import contradiction, parsed_version_checksum
+from slackwater.log.owned_log import read_commits
+from slackwater.log.segment import CheckpointFiles, CommitFile, LogListing
+from slackwater.maintenance.verify.findings import FaultKind, Findings
+from slackwater.maintenance.verify.told import Told, difference
+from slackwater.protocol.actions.file_names import LOG, crc_name
+from slackwater.protocol.features.in_commit_timestamps import is_enabled
+from slackwater.storage.store import ObjectStore
+
+_READ_AT_ONCE = 256
+
+
+class LogWalk:
+    """The log of `store` as `listing` shows it, walked up to version `target`; what is seen goes to `findings`."""
+
+    def __init__(self, store: ObjectStore, listing: LogListing, target: int, findings: Findings) -> None:
+        self._store = store
+        self._listing = listing
+        self._target = target
+        self._findings = findings
+        self._checkpoints: dict[int, list[CheckpointFiles]] = defaultdict(list)
+        for checkpoint in listing.checkpoints:
+            self._checkpoints[checkpoint.version].append(checkpoint)
+        self._compactions: dict[int, list[CommitFile]] = defaultdict(list)
+        for file in listing.compacted:
+            self._compactions[file.end_version].append(file)
+        self._begun: dict[int, Told] = {}
+        self._last_ms: tuple[int, int] | None = None
+
+    @property
+    def oldest(self) -> int:
+        """The oldest version that the log knows of."""
+        return min([*self._listing.commits, *self._checkpoints])
+
+    def run(self) -> Told | None:
+        """Walk. The target version, None where the log does not tell it any more.
+
+        Raises UnsupportedFeature for a version that this package cannot read.
+        """
+        self._look_for_gaps()
+        told: Told | None = None
+        for version, commit in self._commits():
+            self._note_beginnings(told, version)
+            told = self._next(told, version, commit)
+            if told is not None and commit is not None:
+                self._look_at_time(commit, told)
+            told = self._look_at_checkpoints(told, version)
+            if told is not None:
+                self._look_at_compactions(told)
+                self._look_at_checksum(told, commit)
+        self._look_at_hint()
+        return told if told is not None and told.version == self._target else None
+
+    def _look_for_gaps(self) -> None:
+        """Commits between the oldest and the newest that there is; before the oldest a checkpoint is needed."""
+        commits = self._listing.commits
+        inside = [version for version in commits if version <= self._target]
+        oldest = min(inside, default=None)
+        if oldest is not None:
+            for first, last in _gaps(sorted(inside)):
+                self._findings.fault(FaultKind.GAP, _versions(first, last), "commits are missing from the log")
+        begins = min((version for version in self._checkpoints if version <= self._target), default=None)
+        if oldest != 0 and begins is None:
+            self._findings.fault(
+                FaultKind.GAP,
+                _versions(0, (oldest or self._target + 1) - 1),
+                "commits are missing from the log, and no checkpoint is there in their place",
+            )
+        newest = max(inside, default=-1)
+        since = max((version for version in self._checkpoints if version <= self._target), default=-1)
+        if max(newest, since) < self._target:
+            self._findings.fault(FaultKind.GAP, _versions(max(newest, since) + 1, self._target), "commits are missing")
+
+    def _commits(self) -> Iterator[tuple[int, ParsedCommit | None]]:
+        """The versions that have a commit or a checkpoint, ascending; the commit where it is there and can be read."""
+        versions = sorted(v for v in {*self._listing.commits, *self._checkpoints} if v <= self._target)
+        for start in range(0, len(versions), _READ_AT_ONCE):
+            some = versions[start : start + _READ_AT_ONCE]
+            contents = self._contents([self._listing.commits[v] for v in some if v in self._listing.commits])
+            for version in some:
+                data = contents.get(version)
+                yield version, None if data is None else self._parsed(version, data)
+
+    def _contents(self, files: Sequence[CommitFile]) -> dict[int, bytes]:
+        try:
+            found = read_commits(self._store, files)
+            return {file.version: data for file, data in zip(files, found, strict=True)}
+        except SlackwaterError:
+            return {file.version: data for file in files for data in self._content(file)}
+
+    def _content(self, file: CommitFile) -> list[bytes]:
+        try:
+            return read_commits(self._store, [file])
+        except SlackwaterError as error:
+            self._findings.fault(FaultKind.COMMIT, file.path, f"it cannot be read: {error}")
+            return []
+
+    def _parsed(self, version: int, data: bytes) -> ParsedCommit | None:
+        file = self._listing.commits[version]
+        self._findings.looked("commits")
+        try:
+            return parsed_commit(self._store, version, data, file)
+        except CorruptLog as error:
+            self._findings.fault(FaultKind.COMMIT, file.path, str(error))
+            return None
+
+    def _next(self, told: Told | None, version: int, commit: ParsedCommit | None) -> Told | None:
+        """The version by its commit; None where the log has a hole before it, until the next checkpoint."""
+        if commit is None or (version != 0 if told is None else version != told.version + 1):
+            return None
+        try:
+            return Told.by_first(commit, self._store) if told is None else told.after(commit)
+        except UnsupportedFeature:
+            raise
+        except SlackwaterError as error:
+            self._findings.fault(FaultKind.COMMIT, commit.file.path, str(error))
+            return None
+
+    def _look_at_time(self, commit: ParsedCommit, told: Told) -> None:
+        if not is_enabled(told.configuration):
+            self._last_ms = None
+            return
+        self._findings.looked("in-commit timestamps")
+        found = commit.info.get("inCommitTimestamp")
+        before, self._last_ms = self._last_ms, None
+        if isinstance(found, bool) or not isinstance(found, int):
+            says = f"the table has in-commit timestamps, and this commit has none: {str(found)[:80]}"
+            self._findings.fault(FaultKind.TIMESTAMP, commit.file.path, says)
+            return
+        self._last_ms = commit.version, found
+        if before is not None and before[0] == commit.version - 1 and found <= before[1]:
+            says = f"its timestamp {found} is not after {before[1]}, that of version {before[0]}"
+            self._findings.fault(FaultKind.TIMESTAMP, commit.file.path, says)
+
+    def _look_at_checkpoints(self, told: Told | None, version: int) -> Told | None:
+        """`told`, held against the checkpoints of the version; where commits do not tell it, what one of them says."""
+        for files in self._checkpoints.get(version, ()):
+            self._findings.looked("checkpoints")
+            if not self._look_at_sidecars(files):
+                continue
+            try:
+                found = Told.by_checkpoint(files, self._store)
+                says = None if told is None else difference(found, told)
+                found.totals()
+            except UnsupportedFeature:
+                raise
+            except SlackwaterError as error:
+                self._findings.fault(FaultKind.CHECKPOINT, files.paths[0], str(error))
+                continue
+            if says is not None:
+                self._findings.fault(FaultKind.CHECKPOINT, files.paths[0], f"other than the commits: {says}")
+            told = told or found
+        return told
+
+    def _look_at_sidecars(self, files: CheckpointFiles) -> bool:
+        """Whether the sidecars of a checkpoint are there."""
+        try:
+            sizes = sidecar_sizes(self._store, files)
+        except SlackwaterError as error:
+            self._findings.fault(FaultKind.CHECKPOINT, files.paths[0], str(error))
+            return False
+        are_there = True
+        for path, size in sizes.items():
+            self._findings.looked("sidecars")
+            meta = self._store.head(path)
+            if meta is None:
+                self._findings.fault(FaultKind.SIDECAR, path, f"it is gone, and {files.paths[0]} needs it")
+                are_there = False
+            elif size is not None and meta.size_bytes != size:
+                says = f"it has {meta.size_bytes} bytes, {files.paths[0]} says {size}"
+                self._findings.fault(FaultKind.SIDECAR, path, says)
+        return are_there
+
+    def _note_beginnings(self, told: Told | None, version: int) -> None:
+        """Keep the version before a compaction until its end."""
+        if told is not None and any(file.version == version == told.version + 1 for file in self._listing.compacted):
+            self._begun[version] = told
+
+    def _look_at_compactions(self, told: Told) -> None:
+        for file in self._compactions.get(told.version, ()):
+            before = self._begun.get(file.version)
+            if before is None and file.version != 0:
+                continue
+            self._findings.looked("compactions")
+            try:
+                by = Told.by_compaction(file, self._store) if before is None else before.after_compaction(file)
+                says = difference(by, told)
+            except (CorruptLog, ObjectNotFound) as error:
+                says = str(error)
+            if says is not None:
+                self._findings.fault(FaultKind.COMPACTION, file.path, f"other than the commits: {says}")
+
+    def _look_at_checksum(self, told: Told, commit: ParsedCommit | None) -> None:
+        if told.version not in self._listing.checksums:
+            return
+        path = f"{LOG}/{crc_name(told.version)}"
+        try:
+            data = self._store.read(path)
+            if _is_of_before(data):
+                self._findings.looked("version checksums of an older form, passed over")
+                return
+            self._findings.looked("version checksums")
+            checksum = parsed_version_checksum(data, told.version, path)
+            says = contradiction(checksum, told.configuration, *told.totals())
+        except SlackwaterError as error:
+            self._findings.fault(FaultKind.CHECKSUM, path, f"it cannot be used: {error}")
+            return
+        for said in checksum.transactions or ():
+            if says is None and told.state.transactions.get(said.app_id) != said:
+                says = f"it has version {said.version} of the application {said.app_id}, the log another one"
+        if says is None and checksum.domains is not None:
+            live = {domain.domain: domain for domain in checksum.domains if not domain.removed}
+            if live != told.state.domains:
+                says = f"it has the metadata domains {sorted(live)}, the log {sorted(told.state.domains)} or others"
+        found_ms = None if commit is None else commit.info.get("inCommitTimestamp")
+        said_ms = checksum.in_commit_timestamp_ms
+        if says is None and None not in (found_ms, said_ms) and found_ms != said_ms:
+            says = f"its timestamp is {said_ms}, that of the commit {found_ms}"
+        if says is not None:
+            self._findings.fault(FaultKind.CHECKSUM, path, f"other than the log: {says}")
+
+    def _look_at_hint(self) -> None:
+        if self._store.head(LAST_CHECKPOINT) is None:
+            return
+        hint = read_last_checkpoint(self._store)
+        if hint is None:
+            says = "it is not JSON, has no version, or is not what its own checksum says: readers list the whole log"
+            self._findings.fault(FaultKind.HINT, LAST_CHECKPOINT, says)
+        elif hint.version not in self._checkpoints:
+            says = f"it names version {hint.version}, of which there is no whole checkpoint: readers list the whole log"
+            self._findings.fault(FaultKind.HINT, LAST_CHECKPOINT, says)
+
+
+def _is_of_before(data: bytes) -> bool:
+    """Whether this is a checksum as writers had it before it held the metadata; readers do not use it."""
+    try:
+        node = orjson.loads(data)
+    except ValueError:
+        return False
+    return isinstance(node, Mapping) and "tableSizeBytes" in node and "metadata" not in node
+
+
+def _gaps(versions: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first and the last of those that are missing between ascending `versions`, run by run."""
+    for before, after in itertools.pairwise(versions):
+        if after > before + 1:
+            yield before + 1, after - 1
+
+
+def _versions(first: int, last: int) -> str:
+    return f"version {first}" if first == last else f"versions {first} to {last}"
