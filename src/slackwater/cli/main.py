@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from slackwater.cli.lake.lake import lake_app
 from slackwater.cli.lake.serve import serve, token_app
+from slackwater.cli.pictures.layout import layout_command
 from slackwater.cli.pictures.timeline import timeline_command
 from slackwater.cli.render import print_error, show_warning
 from slackwater.cli.table.convert import convert_command, generate_command
@@ -76,6 +77,7 @@ app.command(rich_help_panel=_OF_A_TABLE)(files)
 app.command(rich_help_panel=_OF_A_TABLE)(schema)
 app.command(name="verify", rich_help_panel=_OF_A_TABLE)(verify_command)
 app.command(name="stream-state", rich_help_panel=_OF_A_TABLE)(stream_state_command)
+app.command(name="layout", rich_help_panel=_PICTURES)(layout_command)
 app.command(name="timeline", rich_help_panel=_PICTURES)(timeline_command)
 app.command(name="vacuum", rich_help_panel=_UPKEEP)(vacuum_command)
 app.command(name="restore", rich_help_panel=_UPKEEP)(restore_command)

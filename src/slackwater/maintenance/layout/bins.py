@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.protocol.actions.files import num_records_of
+from slackwater.protocol.properties.properties import TARGET_FILE_SIZE, TableProperties
+from slackwater.protocol.properties.sizes import size_in_bytes
 
 PACKED_BYTES = "PACKED_BYTES"
 """The tag of a compacted file: the bytes of the files that it was made of, and of those that they were made of."""
@@ -45,6 +47,24 @@ class Bin:
     def has_vectors(self) -> bool:
         """Whether rows of the files are deleted by vectors."""
         return bool(self.files["deletionVector"].null_count < self.files.num_rows)
+
+
+def packing_of_table(properties: TableProperties) -> Packing:
+    """How large files shall be, as the table says. Raises InvalidArgument for a size that is none."""
+    target = properties.get(TARGET_FILE_SIZE)
+    size = None if target is None else size_in_bytes(TARGET_FILE_SIZE, target)
+    return Packing() if size is None else Packing(size, size)
+
+
+def compaction(files: pa.Table, packing: Packing) -> list[Bin]:
+    """The bins of OPTIMIZE in a table that is not clustered, of `files` (columns of ADD_SCHEMA)."""
+    return bins_of(to_compact(files, packing), packing)
+
+
+def parts_of(each: Bin, packing: Packing) -> int:
+    """How many files a bin becomes whose rows are put in another order: each about as large as files shall be."""
+    size: int = sum(each.files["size"].to_pylist())
+    return max(1, -(-size // packing.max_bytes))
 
 
 def to_compact(files: pa.Table, packing: Packing) -> pa.Table:

@@ -14,6 +14,9 @@ import orjson
 import pyarrow as pa
 
 from slackwater.maintenance.layout.bins import GIBIBYTE, Bin, in_order
+from slackwater.protocol.features import clustering
+from slackwater.protocol.schema.schema import ColumnPath
+from slackwater.scan.snapshot import Snapshot
 
 PROVIDER = "liquid"
 CUBE_ID, CUBE_COLUMNS, CUBE_CURVE = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
@@ -43,6 +46,14 @@ class CubeWork:
     bins: list[Bin] = field(default_factory=list)
     cubes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     others: Sequence[int] = ()
+
+
+def clustering_paths(snapshot: Snapshot) -> list[ColumnPath]:
+    """The display names of the clustering columns; none where the table is not clustered. Raises CorruptTable."""
+    domain = snapshot.domain_metadata.get(clustering.DOMAIN)
+    physical = clustering.physical_columns(domain, snapshot.store.root_url)
+    display = {found: path for path, found in snapshot.physical_paths.items()}
+    return [display.get(path, path) for path in physical]
 
 
 def tags_of(cube_id: str, columns: Sequence[str]) -> dict[str, str]:

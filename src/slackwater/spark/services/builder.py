@@ -9,8 +9,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument
 from slackwater.log.table import Table
+from slackwater.maintenance.layout.cubes import clustering_paths
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.services.clustered import cluster, clustering_paths, order_by_curve
+from slackwater.spark.services.clustered import cluster, order_by_curve
 from slackwater.spark.services.metrics import RESULT, Outcome
 from slackwater.spark.services.optimize import Where, compact, purge
 from slackwater.spark.session.given_rows import given_rows

@@ -16,15 +16,14 @@ from pyspark.sql import SparkSession
 from slackwater.errors import InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
-from slackwater.maintenance.layout.bins import Bin, Packing, bins_of
-from slackwater.maintenance.layout.cubes import PROVIDER, CubeRules, CubeWork, tags_of, to_cluster
+from slackwater.maintenance.layout.bins import Bin, Packing, bins_of, parts_of
+from slackwater.maintenance.layout.cubes import PROVIDER, CubeRules, CubeWork, clustering_paths, tags_of, to_cluster
 from slackwater.maintenance.layout.curves import Curve, hilbert, z_order
 from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.features import clustering
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import ColumnPath
-from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.row_change import record_counts, total
 from slackwater.spark.services.curve_order import in_curve_order
 from slackwater.spark.services.metrics import Outcome
@@ -94,14 +93,6 @@ def cluster(spark: SparkSession, table: Table, takes_all: bool = False) -> Outco
     return run(change, work)
 
 
-def clustering_paths(snapshot: Snapshot) -> list[ColumnPath]:
-    """The display names of the clustering columns; none where the table is not clustered. Raises CorruptTable."""
-    domain = snapshot.domain_metadata.get(clustering.DOMAIN)
-    physical = clustering.physical_columns(domain, snapshot.store.root_url)
-    display = {found: path for path, found in snapshot.physical_paths.items()}
-    return [display.get(path, path) for path in physical]
-
-
 def z_order_paths(change: Rearrangement, names: Sequence[str]) -> list[ColumnPath]:
     """The columns as the schema spells them. Raises InvalidArgument, see `order_by_curve`."""
     where = change.snapshot.store.root_url
@@ -148,15 +139,9 @@ def _rewrite(
             bins,
             finished,
             lambda each, frame: in_curve_order(
-                frame, paths, curve, _parts(each, packing), total(record_counts(each.files).values())
+                frame, paths, curve, parts_of(each, packing), total(record_counts(each.files).values())
             ),
         )
-
-
-def _parts(each: Bin, packing: Packing) -> int:
-    """How many files there shall be."""
-    size: int = sum(each.files["size"].to_pylist())
-    return max(1, -(-size // packing.max_bytes))
 
 
 def _texts(paths: Sequence[ColumnPath]) -> str:

@@ -17,12 +17,11 @@ from pyspark.sql import Column, SparkSession
 from slackwater.errors import InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
-from slackwater.maintenance.layout.bins import Bin, Packing, bins_of, to_compact
+from slackwater.maintenance.layout.bins import Bin, Packing, bins_of, compaction, packing_of_table
 from slackwater.maintenance.layout.dropped_columns import to_purge
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.sql_columns import read_columns
-from slackwater.protocol.properties.properties import TARGET_FILE_SIZE, TableProperties
-from slackwater.protocol.properties.sizes import size_in_bytes
+from slackwater.protocol.properties.properties import TableProperties
 from slackwater.spark.change.row_change import RowChange
 from slackwater.spark.change.row_matches import Condition
 from slackwater.spark.services.metrics import Outcome, sizes_of
@@ -82,7 +81,7 @@ def compact(
     packing = auto or packing_of(change.settings, change.snapshot.properties)
 
     def bins(files: pa.Table) -> list[Bin]:
-        found = bins_of(to_compact(files, packing), packing)
+        found = compaction(files, packing)
         counts = Counter[str]()
         for each in found:
             counts[_partition(each)] += each.files.num_rows
@@ -165,9 +164,7 @@ def describe(change: Rearrangement, outcome: Outcome, files: pa.Table, bins: Seq
 
 def packing_of(settings: SessionSettings, properties: TableProperties) -> Packing:
     """How large files shall be: as the session says, else as the table does. Raises InvalidArgument."""
-    target = properties.get(TARGET_FILE_SIZE)
-    size = None if target is None else size_in_bytes(TARGET_FILE_SIZE, target)
-    default = Packing() if size is None else Packing(size, size)
+    default = packing_of_table(properties)
     return Packing(
         settings.optimize_min_bytes or default.min_bytes,
         settings.optimize_max_bytes or default.max_bytes,

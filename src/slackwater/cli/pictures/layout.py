@@ -1,0 +1,92 @@
+"""The command `slackwater layout`: how the files of a table lie, and what OPTIMIZE would change."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from slackwater.cli.arguments import AsJson, StorageOption, TablePath, Timestamp, Version, loaded
+from slackwater.cli.pictures.output import OutFile, kind_of_file, write
+from slackwater.cli.render import print_human, print_json, table
+from slackwater.markup.figures import counted, number, short_bytes, visible
+from slackwater.pictures.layout import SMALL_BYTES, Layout, layout_of
+from slackwater.pictures.layout_page import layout_page
+from slackwater.pictures.layout_words import deleted_words, depth_words, optimize_words
+
+_BAR = 40
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def layout_command(
+    path: TablePath,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="COL,…", help="The overlap of these columns; a.b is a field of a struct."),
+    ] = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    out: OutFile = None,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """How the files of a table lie: their sizes, deleted rows, how deep they overlap, what OPTIMIZE would change.
+
+    The depth of a column is how many files may hold a value of it, by their statistics. No data file is opened. --out
+    writes a page (.html) instead.
+    """
+    if out is not None:
+        kind_of_file(out, ("html",))
+    names = None if by is None else [name.strip() for name in by.split(",")]
+    found = layout_of(loaded(path, version, timestamp, storage_option), names)
+    if out is not None:
+        write(out, layout_page(found))
+    if as_json:
+        print_json(found.record())
+    elif out is None:
+        print_human(*_parts(found))
+
+
+def _parts(layout: Layout) -> list[RenderableType]:
+    rows = "rows not told" if layout.rows is None else counted(layout.rows, "row")
+    head = [
+        f"{visible(layout.place)}, version {layout.version}",
+        f"{counted(layout.files, 'file')}, {short_bytes(layout.bytes)}, {rows}"
+        + (f"; half of the files are below {short_bytes(layout.median_bytes)}" if layout.files else ""),
+    ]
+    if layout.small_files:
+        head.append(f"{counted(layout.small_files, 'file')} below {SMALL_BYTES >> 20} MiB")
+    if layout.deleted_rows:
+        vectors = counted(layout.files_with_vectors, "file")
+        head.append(f"rows deleted by vectors: {deleted_words(layout)}, in {vectors}")
+    head.append(optimize_words(layout))
+    parts: list[RenderableType] = [Text(text) for text in head]
+    if layout.sizes:
+        most = max(each.files for each in layout.sizes)
+        bars = [(each.label, number(each.files), _bar(each.files / most)) for each in layout.sizes]
+        parts += [Text(), table(("size", "files", ""), bars, right=("size", "files"))]
+    if layout.columns:
+        depths = [
+            (
+                each.column,
+                f"{each.mean_depth:.1f}",
+                number(each.max_depth),
+                f"{each.look_up_files:.1f} of {number(each.files)}",
+                depth_words(each),
+            )
+            for each in layout.columns
+        ]
+        headers = ("column", "depth", "most", "files of a look-up", "")
+        parts += [Text(), table(headers, depths, right=("depth", "most", "files of a look-up"))]
+    if layout.has_more_columns:
+        parts.append(Text("other columns with statistics: --by names them"))
+    return parts
+
+
+def _bar(part: float) -> str:
+    eighths = round(part * _BAR * 8)
+    if part > 0:
+        eighths = max(eighths, 1)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

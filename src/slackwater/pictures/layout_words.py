@@ -1,0 +1,41 @@
+"""What is said of a layout, in words that a terminal and a page share."""
+
+from __future__ import annotations
+
+from slackwater.markup.figures import counted, number, short_bytes
+from slackwater.pictures.layout import Layout
+from slackwater.pictures.overlap import Overlap
+
+_TENTH = 0.001
+
+
+def deleted_words(layout: Layout) -> str:
+    """How many rows vectors mark as deleted, and which share that is; what is not nothing is never `0.0 %`."""
+    count, value = number(layout.deleted_rows), layout.deleted_share
+    if not value:
+        return count
+    return f"{count} (< 0.1 %)" if value < _TENTH else f"{count} ({value * 100:.1f} %)"
+
+
+def optimize_words(layout: Layout) -> str:
+    """What OPTIMIZE would do, in one or two sentences."""
+    found = layout.optimize
+    if not found.rewritten:
+        return "OPTIMIZE would do nothing: no two files go together, and none has many deleted rows."
+    about = "about " if found.is_clustered else ""
+    clustered = ", clustered" if found.is_clustered else ""
+    return (
+        f"OPTIMIZE would leave {about}{number(found.files_after)} of {counted(found.files_before, 'file')}: it would "
+        f"write {counted(found.rewritten, 'file')} of {short_bytes(found.rewritten_bytes)} anew as {about}"
+        f"{number(found.written)}{clustered}."
+    )
+
+
+def depth_words(overlap: Overlap) -> str | None:
+    """What is to be known besides of the overlap of a column."""
+    told = []
+    if overlap.unknown:
+        told.append(f"{counted(overlap.unknown, 'file')} without statistics")
+    if overlap.empty:
+        told.append(f"{counted(overlap.empty, 'file')} of nulls")
+    return ", ".join(told) or None

@@ -1,0 +1,93 @@
+"""How many files may hold a value of a column: how deep their ranges, by their statistics, lie on each other.
+
+Source: delta-protocol.md "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.stats.bounds import prove_bounds
+from slackwater.stats.columns import ColumnStats
+
+_Numbers = npt.NDArray[np.int64]
+_PROFILE = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """The depth of one column: how many files have a range that a value is in.
+
+    `mean_depth` is of all values that are the least or the greatest of a file, each once; `max_depth` the most of any.
+    `look_up_files`: how many files a look-up of one value reads, in the mean over rows, of which those of a file are
+    taken to be alike near its ends. `unknown` files have no statistics of it: every look-up reads them; `empty` ones
+    hold nothing but nulls: none does. `profile` is the depth from the least value to the greatest, at most 240 of them,
+    the deepest of neighbours.
+    """
+
+    column: str
+    files: int
+    mean_depth: float
+    max_depth: int
+    look_up_files: float
+    unknown: int = 0
+    empty: int = 0
+    profile: Sequence[int] = ()
+
+
+def overlap_of(column: str, stats: ColumnStats, rows: Sequence[int | None]) -> Overlap:
+    """The overlap of a column by its `stats`; `rows` are those of each file, None where it is not told (then one)."""
+    bounds = prove_bounds(stats)
+    count = len(bounds.low)
+    has_rows = np.array([found != 0 for found in rows], bool)
+    has_values = np.asarray(bounds.has_values.to_numpy(zero_copy_only=False), bool) & has_rows
+    ranks = _ranks(bounds.low, bounds.high)
+    low, high = ranks[:count], ranks[count:]
+    is_known = has_values & (low >= 0) & (high >= 0)
+    # A bound alone is no range: such a file counts as one that may hold anything.
+    unknown = int(np.count_nonzero(has_values & ~is_known))
+    empty = int(count - np.count_nonzero(has_values))
+    if not is_known.any():
+        return Overlap(column, count, unknown, unknown, unknown, unknown, empty)
+    low, high = low[is_known], np.maximum(low[is_known], high[is_known])
+    depth = _depths(low, high, int(ranks.max()) + 1) + unknown
+    weights = np.array([1 if found is None else found for found in rows], np.float64)[is_known]
+    ends = (depth[low] + depth[high]) / 2
+    points = depth[np.unique(np.concatenate([low, high]))]
+    look_up = float(np.average(ends, weights=weights))
+    return Overlap(column, count, float(points.mean()), int(points.max()), look_up, unknown, empty, _profile(points))
+
+
+def _ranks(low: pa.Array, high: pa.Array) -> _Numbers:
+    """The places of all bounds in their order, equal ones at the same; -1 for what is not known."""
+    both = pc.dictionary_encode(pa.concat_arrays([_array(low), _array(high)]))
+    order = pc.sort_indices(both.dictionary).to_numpy(zero_copy_only=False)
+    place = np.empty(len(order) + 1, np.int64)
+    place[order] = np.arange(len(order))
+    place[-1] = -1
+    found: _Numbers = place[both.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)]
+    return found
+
+
+def _array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _depths(low: _Numbers, high: _Numbers, places: int) -> _Numbers:
+    """How many of the ranges, ends included, each place is in."""
+    steps = np.zeros(places + 1, np.int64)
+    np.add.at(steps, low, 1)
+    np.add.at(steps, high + 1, -1)
+    found: _Numbers = np.cumsum(steps)[:-1]
+    return found
+
+
+def _profile(points: _Numbers) -> list[int]:
+    parts = np.array_split(points, min(_PROFILE, len(points)))
+    return [int(part.max()) for part in parts]
