@@ -61,6 +61,13 @@ def test_a_table_aligns_numbers_and_leaves_nothing_empty_out() -> None:
     assert cells == [("a<b", None), ("3", "sw-number"), (None, None), (None, "sw-number")]
 
 
+def test_columns_that_are_all_empty_can_be_left_out() -> None:
+    rows: list[list[str | None]] = [["a", None, ""], ["b", None, "c"]]
+    root = parsed(table(["x", "y", "z"], rows, leaves_out_empty=True))
+    assert [cell.text for cell in root.iter("th")] == ["x", "z"]
+    assert [cell.text for cell in root.iter("td")] == ["a", None, "b", "c"]
+
+
 def test_facts_that_are_unknown_are_left_out() -> None:
     assert words(facts({"rows": None, "files": 0})) == "files 0"
     assert str(facts({"rows": None})) == ""

@@ -149,7 +149,9 @@ def test_the_last_commits_stand_below(tmp_path: Path) -> None:
     _table(tmp_path, _field("id"))
     for number in range(6):
         tx = slackwater.Transaction(tmp_path)
-        tx.add(slackwater.AddFile(f"f{number}", {}, size=1, modification_time=0))
+        tx.add(slackwater.AddFile(f"f{number}", {}, size=1, modification_time=0, stats='{"numRecords":1204}'))
+        if number == 5:
+            tx.remove("f4")
         tx.commit(f"WRITE<{number}>", user_metadata="nightly & token=hunter2")
     snapshot = slackwater.Snapshot.load(tmp_path)
     assert isinstance(snapshot, LogSnapshot)
@@ -157,6 +159,9 @@ def test_the_last_commits_stand_below(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == ["6", "5", "4"]
     assert rows[0][2] == "WRITE<5> nightly & token=***"
     assert dt.datetime.fromisoformat(rows[0][1])
+    assert rows[0][3:5] == ["+1,204 −1,204", "+1 −1"]
+    assert rows[1][3:5] == ["+1,204", "+1"]
+    assert all(row[5] for row in rows)
 
 
 def _rows_after(made: object) -> list[object]:

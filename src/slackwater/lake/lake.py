@@ -25,6 +25,7 @@ from slackwater.errors import (
     TableNotFound,
 )
 from slackwater.extras import require
+from slackwater.lake.card import lake_card, place_of
 from slackwater.lake.history import LakeCommit, lake_history
 from slackwater.lake.rerun import RETRIES, run_again
 from slackwater.lake.services import TableCloned, TableRestored, restore_tables
@@ -36,10 +37,11 @@ from slackwater.log.segment import list_log
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import cloned_table, commit_clone, require_empty
 from slackwater.maintenance.drop import delete_all
+from slackwater.markup.pieces import card_or_reason
 from slackwater.owner.api.activity import Activity
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
-from slackwater.owner.api.owners import OwnedTable, attach, attached_owners, detach
+from slackwater.owner.api.owners import OwnedTable, attach, attached_owners, detach, is_attached
 from slackwater.protocol.features.managed_commits import own_conf, ownership, with_owner, without_owner
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot
@@ -197,6 +199,14 @@ class LogLake(LakeTables):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        closed = "" if is_attached(self._owner) else " (closed)"
+        return f"<{type(self).__name__.removeprefix('Log')} {place_of(self._root, self._owner)}{closed}>"
+
+    def _repr_html_(self) -> str:
+        kind, place = type(self).__name__.removeprefix("Log"), place_of(self._root, self._owner)
+        return card_or_reason(kind, place, lambda: lake_card(kind, self._root, self._owner, is_attached(self._owner)))
 
     def tables(self) -> list[ManagedTable]:
         """The tables, by name."""

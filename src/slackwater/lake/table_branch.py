@@ -84,6 +84,11 @@ class TableBranch:
         return bool(self._joined)
 
     @property
+    def all_reads(self) -> ReadSet:
+        """What was read of it, also by what was done to it."""
+        return self._all_reads()
+
+    @property
     def written_items(self) -> list[Item]:
         """What was written so far."""
         return [Item(self.table_id)] if self.is_written else []

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound, TimestampOutOfRange, VersionNotFound
+from slackwater.lake.card import slice_card
 from slackwater.lake.tables import LakeTables
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.table import Table
+from slackwater.markup.pieces import card_or_reason
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.owner.api.transactions import TableVersion
 from slackwater.scan.snapshot import Snapshot
@@ -48,6 +50,10 @@ class LogTimeSlice:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.timestamp.isoformat(timespec='milliseconds')}>"
+
+    def _repr_html_(self) -> str:
+        kind = type(self).__name__
+        return card_or_reason(kind, repr(self), lambda: slice_card(kind, self._timestamp_ms, self._tables))
 
     def tables(self) -> list[str]:
         """The names of the tables that there were, sorted.

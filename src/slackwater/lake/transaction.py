@@ -22,11 +22,13 @@ from slackwater.errors import (
     TimestampConflict,
     TransactionEnded,
 )
+from slackwater.lake.card import State, TableInTransaction, TransactionState, transaction_card
 from slackwater.lake.held import Held, could_not_be_deleted
 from slackwater.lake.lakes_seen import LakesSeen
 from slackwater.lake.several_owners import commit_together
 from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
+from slackwater.markup.pieces import card_or_reason
 from slackwater.owner.api.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
 from slackwater.owner.api.transactions import (
     WHOLE,
@@ -101,6 +103,38 @@ class LogTransaction:
         self._commit_timestamp_ms: int | None = None
         self._results: dict[str, CommitResult] = {}
         self._abandoned = weakref.finalize(self, self._held.abandon)
+
+    def __repr__(self) -> str:
+        return repr(self._seen())
+
+    def _repr_html_(self) -> str:
+        return card_or_reason(type(self).__name__, self._txn_id, lambda: transaction_card(self._seen()))
+
+    def _seen(self) -> TransactionState:
+        """What it tells of itself; nobody is asked."""
+        state: State = "open" if self._is_open else "unknown" if self._may_have_landed else "rolled back"
+        made = self.versions
+        tables = [
+            TableInTransaction(
+                name, each.base.version, each.all_reads, each.is_written, self._locked.get(name), made.get(name)
+            )
+            for name, each in self._tables.items()
+        ]
+        # What is locked, and not read or written yet.
+        locked = [name for name in self._locked if name not in self._tables]
+        return TransactionState(
+            type(self).__name__,
+            self._txn_id,
+            state if self._commit_timestamp_ms is None else "committed",
+            self._isolation,
+            self._control,
+            self._begun_ms,
+            self._range,
+            self._commit_timestamp_ms,
+            tables,
+            locked,
+            list(self._declared),
+        )
 
     @property
     def is_open(self) -> bool:

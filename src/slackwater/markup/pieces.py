@@ -47,11 +47,16 @@ def table(
     rows: Iterable[Sequence[Child]],
     right: Sequence[str] = (),
     caption: str | None = None,
+    leaves_out_empty: bool = False,
 ) -> Markup:
     """A table; the columns named in `right` are numbers, aligned to the right. None is an empty cell.
 
-    Wider than its place, it scrolls in itself.
+    Wider than its place, it scrolls in itself. With `leaves_out_empty` columns where all cells are empty are not shown.
     """
+    if leaves_out_empty:
+        rows = list(rows)
+        kept = [at for at in range(len(headers)) if not all(is_empty(row[at]) for row in rows)]
+        headers, rows = [headers[at] for at in kept], [[row[at] for at in kept] for row in rows]
     classes = ["sw-number" if header in right else None for header in headers]
     head = element(
         "tr", [element("th", text, class_=kind, scope="col") for text, kind in zip(headers, classes, strict=True)]

@@ -149,6 +149,9 @@ class EmbeddedOwner:
         open_owner = partial(_opened, self._places.root_url, self._database.url, dict(self._places.storage_options))
         return reopened, (self._owner_id, open_owner)
 
+    def __repr__(self) -> str:
+        return f"EmbeddedOwner({self._database.name!r})"
+
     @property
     def owner_id(self) -> str:
         return self._owner_id

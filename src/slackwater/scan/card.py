@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import pyarrow.compute as pc
 
 from slackwater.errors import SlackwaterError
-from slackwater.log.describe import clustering_columns, describe_history, to_moment
+from slackwater.log.commit_changes import commit_changes
+from slackwater.log.describe import clustering_columns, to_moment
 from slackwater.log.files.version_totals import file_totals
+from slackwater.log.history import CommitHistory, info_of
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.markup.elements import Child, Markup, element, fragment
 from slackwater.markup.figures import ago, counted, number, one_line, short_bytes, shortened
@@ -123,7 +126,7 @@ def _columns(snapshot: LogSnapshot) -> Child:
     partitions = snapshot.metadata.partition_columns
     clustering = _or_none(lambda: clustering_columns(snapshot)) or []
     rows = [_column(column, column.name in partitions, column.name in clustering) for column in schema]
-    shown = table(["column", "type", ""], rows[:_MOST_COLUMNS])
+    shown = table(["column", "type", ""], rows[:_MOST_COLUMNS], leaves_out_empty=True)
     layout = [f"partitioned by {', '.join(partitions)}"] if partitions else []
     layout += [f"clustered by {', '.join(clustering)}"] if clustering else []
     summary = fragment(counted(len(rows), "column"), *(muted(f" · {part}") for part in layout))
@@ -189,29 +192,49 @@ def _demands(snapshot: LogSnapshot) -> Child:
 
 
 def _commits(snapshot: LogSnapshot, most: int) -> Child:
-    if not most:
+    rows = _or_none(lambda: _last_commits(snapshot, most)) if most else None
+    if not rows:
         return None
-    records = _or_none(lambda: describe_history(snapshot, most))
-    if not records:
-        return None
-    rows = []
-    for record in records:
-        who = record["userName"] or record["userId"] or record["engineInfo"]
-        said = record["userMetadata"]
-        note: Child = fragment(" ", muted(_told(said, _LONGEST_NOTE))) if said else None
+    headers = ["version", "committed (UTC)", "operation", "rows", "files", "by"]
+    return disclosure(
+        "last commits", table(headers, rows, right=["version", "rows", "files"], leaves_out_empty=True), is_open=True
+    )
+
+
+def _last_commits(snapshot: LogSnapshot, most: int) -> list[Sequence[Child]]:
+    """A row for each of the newest commits that the log still holds; each is read once."""
+    listing = snapshot.table.list_log()
+    seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
+    history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.configuration)
+    rows: list[Sequence[Child]] = []
+    for version in sorted(seen, reverse=True)[:most]:
+        actions = history.actions(version)
+        info, changes = info_of(actions), commit_changes(actions)
+        stated = info.get("inCommitTimestamp")
+        at = to_moment(stated if isinstance(stated, int) else history.timestamp_ms(version))
+        who = info.get("userName") or info.get("userId") or info.get("engineInfo")
+        said = info.get("userMetadata")
         rows.append(
             (
-                record["version"],
-                None if record["timestamp"] is None else moment(record["timestamp"]),
-                fragment(record["operation"], note),
-                None if who is None else _told(who, _LONGEST_NOTE),
+                version,
+                None if at is None else moment(at),
+                fragment(_told(info.get("operation") or ""), said and fragment(" ", muted(_told(said, _LONGEST_NOTE)))),
+                _counts(
+                    ("+", changes.rows_added, "good"),
+                    ("~", changes.rows_updated, "warn"),
+                    ("−", changes.rows_removed, "bad"),
+                ),
+                _counts(("+", changes.files_added, "good"), ("−", changes.files_removed, "bad")),
+                who and _told(who, _LONGEST_NOTE),
             )
         )
-    return disclosure(
-        "last commits",
-        table(["version", "committed (UTC)", "operation", "by"], rows, right=["version"]),
-        is_open=True,
-    )
+    return rows
+
+
+def _counts(*counts: tuple[str, int | None, str]) -> Child:
+    """`+5 ~2 −1`: what came, changed and went; nothing and what is not known is left out."""
+    shown = [element("span", f"{sign}{count:,}", class_=f"sw-{kind}") for sign, count, kind in counts if count]
+    return [part for each in shown for part in (each, " ")][:-1]
 
 
 def _told(text: object, most: int = _LONGEST_TEXT) -> str:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from slackwater.log.describe import to_moment
 from slackwater.log.table import Table
+from slackwater.markup.elements import Markup, fragment
+from slackwater.markup.pieces import badge, card, card_or_reason, facts, moment, muted, pairs
+from slackwater.markup.redaction import without_secrets
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 
@@ -24,6 +28,30 @@ class CommitResult:
     upkeep: tuple[str, ...] = ()
     upkeep_errors: tuple[str, ...] = ()
     known: Snapshot | None = field(default=None, repr=False)
+
+    def _repr_html_(self) -> str:
+        return card_or_reason("CommitResult", self.table.location, self._card)
+
+    def _card(self) -> Markup:
+        at = to_moment(self.timestamp_ms)
+        return card(
+            "CommitResult",
+            without_secrets(self.table.location),
+            facts(
+                {
+                    "version": self.version,
+                    "committed": None if at is None else fragment(moment(at), muted(" UTC")),
+                    "attempts": self.attempts,
+                }
+            ),
+            pairs(
+                {
+                    "done afterwards": ", ".join(self.upkeep) or None,
+                    "what of that failed": without_secrets("; ".join(self.upkeep_errors)) or None,
+                }
+            ),
+            badges=[badge("committed", "good")],
+        )
 
     @property
     def store(self) -> ObjectStore:

@@ -139,6 +139,11 @@ class ReadSet:
     readings: list[Reading] = field(default_factory=list)
     app_ids: set[str] = field(default_factory=set)
 
+    @property
+    def reads_all(self) -> bool:
+        """Whether every row was read."""
+        return any(isinstance(reading.predicate, Constant) and reading.predicate.value for reading in self.readings)
+
     def read_all(self) -> None:
         """Every row was read."""
         self.readings = [Reading(Constant(True))]

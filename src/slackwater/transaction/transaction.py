@@ -28,6 +28,11 @@ class TableTransaction(TableWork):
 
     _done = False
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it was committed, or tried to be."""
+        return self._done
+
     def commit(
         self,
         operation: str,

@@ -14,6 +14,10 @@ import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed, TableAlreadyExists
 from slackwater.log.table import Table
+from slackwater.markup.elements import Markup
+from slackwater.markup.figures import counted, number, visible
+from slackwater.markup.pieces import badge, card, card_or_reason, facts
+from slackwater.markup.redaction import without_secrets
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.actions.actions import DomainMetadata
@@ -95,6 +99,49 @@ class Transaction:
         clock = clock or Clock()
         definition = TableDefinition.of(schema, partition_by, cluster_by or None, properties, description)
         return cls(begin_table(table, define_table(definition, clock.now_ms(), clock.new_id), clock=clock))
+
+    def __repr__(self) -> str:
+        staged = ", ".join(f"{count:,} {what}" for what, count in self._staged().items()) or "nothing staged"
+        return f"<{type(self).__name__} on {self._told_place()}: {staged}>"
+
+    def _repr_html_(self) -> str:
+        return card_or_reason(type(self).__name__, self._inner.table.location, self._card)
+
+    def _card(self) -> Markup:
+        before = self._inner.read_snapshot
+        reads = self._inner.reads
+        read = "all rows" if reads.reads_all else counted(len(reads.readings), "condition") if reads.readings else None
+        return card(
+            type(self).__name__,
+            without_secrets(self._inner.table.location),
+            facts(
+                {
+                    "based on version": "none: it creates the table" if before is None else before.version,
+                    **{what: number(count) for what, count in self._staged().items()},
+                    "read": read,
+                }
+            ),
+            badges=[badge("ended" if self._inner.is_done else "not committed", "warn")],
+            note=None if self._inner.is_done else "commit() makes what is staged the next version.",
+        )
+
+    def _told_place(self) -> str:
+        before = self._inner.read_snapshot
+        version = "a new table" if before is None else f"version {before.version}"
+        return f"{visible(without_secrets(self._inner.table.location))}, {version}"
+
+    def _staged(self) -> dict[str, int]:
+        """How much of what kind is staged; what there is none of is left out."""
+        staged = self._inner.staged
+        counts = {
+            "files added": len(staged.adds) + (staged.exchange.adds.num_rows if staged.exchange else 0),
+            "files removed": staged.num_removed_files,
+            "change files": len(staged.change_files),
+            "progress of applications": len(staged.transactions),
+            "domains": len(staged.domains),
+            "definition": int(staged.metadata is not None) + int(staged.protocol is not None),
+        }
+        return {what: count for what, count in counts.items() if count}
 
     @property
     def snapshot(self) -> PublicSnapshot | None:

@@ -15,13 +15,16 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from slackwater.errors import DataFileNotFound, InvalidArgument, TimestampOutOfRange
+from slackwater.errors import DataFileNotFound, InvalidArgument, OperationNotAllowed, TimestampOutOfRange
 from slackwater.lake.time_slice import Instant, instant_ms
 from slackwater.log.history import format_ms
+from slackwater.markup.elements import Markup, element
+from slackwater.markup.pieces import badge, card, card_or_reason, code, facts, table
+from slackwater.markup.redaction import without_secrets
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.file_lifetimes import FOREVER_MS, FileLifetime, file_lifetimes
-from slackwater.scan.row_coverage import Coverage, not_covered
+from slackwater.scan.row_coverage import Coverage, not_covered, require_enabled
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.history.row_lifetimes import END, START, row_lifetimes
 from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, ScanOptions, TableScan
@@ -55,13 +58,45 @@ class SystemTime:
         since: Instant | None = None,
         row_tracking: bool = False,
         allow_outside_root: bool = False,
+        place: str = "a table",
     ) -> None:
-        """`latest` gives the newest version; `row_tracking` adds `_row_id` and `_row_commit_version`."""
+        """`latest` gives the newest version; `row_tracking` adds `_row_id` and `_row_commit_version`.
+
+        `place` is what people know the table by.
+        """
         self._spark = spark
         self._latest = latest
         self._row_tracking = row_tracking
         self._allow_outside_root = allow_outside_root
+        self._place = place
         self._since_ms = None if since is None else self._instant(since)
+
+    def __repr__(self) -> str:
+        since = "" if self._since_ms is None else f", since {format_ms(self._since_ms)}"
+        return f"<SystemTime of {self._place}{since}>"
+
+    def _repr_html_(self) -> str:
+        return card_or_reason("SystemTime", self._place, self._card)
+
+    def _card(self) -> Markup:
+        """What can be asked of it; one look at the log."""
+        snapshot = self._latest()
+        since = "as far back as rows can be followed" if self._since_ms is None else format_ms(self._since_ms)
+        problem = _problem(snapshot)
+        ways = {
+            "all()": "every version of every row",
+            "as_of(t)": "the rows that were current at an instant",
+            "from_to(a, b), between(a, b)": "the versions that were current in a period",
+            "changes(key)": "the versions of the rows with a key, in order of time",
+        }
+        return card(
+            "SystemTime",
+            self._place,
+            facts({"newest version": snapshot.version, "since": since}),
+            None if problem is None else element("p", badge("not yet", "bad"), f" {problem}"),
+            table(["ask", "what it gives"], [(code(name), told) for name, told in ways.items()]),
+            note=f"Frames have the table's columns, {SYSTEM_START} and {SYSTEM_END}.",
+        )
 
     @property
     def since(self) -> dt.datetime:
@@ -251,3 +286,12 @@ def _require_free(snapshot: Snapshot, *names: str) -> None:
             f"{snapshot.store.root_url} has a column {taken[0]} of its own, where the time of its rows is told: "
             "rename it"
         )
+
+
+def _problem(snapshot: Snapshot) -> str | None:
+    """Why the versions of the rows of the table cannot be told; None where they can."""
+    try:
+        require_enabled(snapshot)
+    except OperationNotAllowed as error:
+        return without_secrets(str(error))
+    return None

@@ -16,6 +16,9 @@ from slackwater.lake.history import LakeCommit
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import LogTimeSlice
 from slackwater.log.table import Table
+from slackwater.markup.elements import Markup
+from slackwater.markup.pieces import badge
+from slackwater.scan.card import LAST_COMMITS, snapshot_card
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.given_rows import given_rows
@@ -70,6 +73,13 @@ class TimeSliceTable(DeltaTable):
         super().__init__(spark, snapshot.table)
         self._name = name
         self._slice = snapshot
+
+    def _card(self) -> Markup:
+        marks = [badge("as it was", "accent")]
+        return snapshot_card(self._slice, type(self).__name__, self._name, marks, LAST_COMMITS)
+
+    def _told_place(self) -> str:
+        return f"{self._name}: version {self.version}"
 
     @property
     def version(self) -> int:

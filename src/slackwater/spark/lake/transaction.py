@@ -15,6 +15,9 @@ from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.table import Table
+from slackwater.markup.elements import Markup
+from slackwater.markup.pieces import badge
+from slackwater.scan.card import snapshot_card
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.merge.builder import DeltaMergeBuilder
 from slackwater.spark.lake.transaction_time import TimedExpressions, TransactionTime
@@ -85,6 +88,15 @@ class TransactionTable(DeltaTable):
         self._name = name
         self._alias = alias
         self._time = TransactionTime(transaction)
+
+    def _card(self) -> Markup:
+        # What the transaction depends on stays as it is: this is no read.
+        branch = self._transaction.reading(self._name)
+        marks = [badge("written in this transaction" if branch.is_written else "in a transaction", "accent")]
+        return snapshot_card(branch.snapshot, type(self).__name__, self._name, marks)
+
+    def _told_place(self) -> str:
+        return f"{self._name} in transaction {self._transaction.id}"
 
     def append(self, frame: DataFrame, **options: Any) -> None:
         """Add the rows of `frame`; `options` as `df.write.option` takes them (`mergeSchema=True`). Raises as `save`.

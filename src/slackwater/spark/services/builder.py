@@ -18,12 +18,18 @@ from slackwater.spark.session.given_rows import given_rows
 
 
 class _Builder:
+    _ways = ""
+
     def __init__(self, spark: SparkSession, table: Callable[[], Table], path: str) -> None:
         self._spark = spark
         self._table = table
         self._path = path
         self._where = Where()
         self._takes_all = False
+
+    def __repr__(self) -> str:
+        where = "" if self._where.given is None else f" WHERE {self._where.given}"
+        return f"<{type(self).__name__} of {self._path}{where}: nothing is done yet; {self._ways}>"
 
     def _result(self, outcome: Outcome) -> DataFrame:
         return given_rows(self._spark, [outcome.row(self._path)], RESULT)
@@ -37,6 +43,8 @@ class DeltaOptimizeBuilder(_Builder):
     >>> done.select("metrics.numFilesRemoved", "metrics.numFilesAdded").first()
     Row(numFilesRemoved=4, numFilesAdded=1)
     """
+
+    _ways = "executeCompaction() or executeZOrderBy(…) runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaOptimizeBuilder:
         """Only partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true."""
@@ -93,6 +101,8 @@ class DeltaOptimizeBuilder(_Builder):
 
 class DeltaReorgBuilder(_Builder):
     """A REORG of a table, made by `DeltaTable.reorg`; nothing is done before `applyPurge`."""
+
+    _ways = "applyPurge() runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaReorgBuilder:
         """Only partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true."""

@@ -17,6 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import ConcurrentTransactionException, InvalidArgument
 from slackwater.lake.rerun import RETRIES
+from slackwater.markup.elements import Markup, element
+from slackwater.markup.pieces import badge, card, card_or_reason, code, facts, settings
 from slackwater.spark.lake.lake import Lake
 from slackwater.spark.lake.transaction import LakeTransaction
 from slackwater.spark.session.modes import is_connect
@@ -57,6 +59,9 @@ class Stream:
 
     frame: DataFrame
 
+    def __repr__(self) -> str:
+        return "<Stream: .to(lake, {name: function}) says into which tables>"
+
     def to(self, lake: Lake, tables: Mapping[str, TableFunction]) -> LakeStreamWriter:
         """What writes each micro-batch to the `tables` of the lake in one transaction, to be started.
 
@@ -85,6 +90,24 @@ class LakeStreamWriter:
     mode: str = "append"
     name: str | None = None
     triggers: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} into {', '.join(self.tables)} of {self.lake!r}: not started>"
+
+    def _repr_html_(self) -> str:
+        return card_or_reason(type(self).__name__, ", ".join(self.tables), self._card)
+
+    def _card(self) -> Markup:
+        told = {**self.triggers, **self.given}
+        return card(
+            type(self).__name__,
+            self.name or "a stream without a name",
+            element("p", "into ", *(part for name in self.tables for part in (code(name), " ")), f"of {self.lake!r}"),
+            facts({"output mode": self.mode}),
+            settings({key: str(value) for key, value in told.items()}) if told else None,
+            badges=[badge("not started", "warn")],
+            note="start() gives the running query; each micro-batch is one transaction in all of the tables.",
+        )
 
     def option(self, key: str, value: Any) -> LakeStreamWriter:
         """An option of the query: `checkpointLocation`; or of the appends: `mergeSchema`, `userMetadata`."""

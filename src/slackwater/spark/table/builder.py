@@ -12,6 +12,7 @@ from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
 from slackwater.log.table import Table
+from slackwater.markup.figures import counted
 from slackwater.protocol.changes.merge import without_internal_metadata
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, IdentityColumn
 from slackwater.protocol.features.managed_commits import kept_properties
@@ -109,6 +110,11 @@ class DeltaTableBuilder(Generic[T]):
         self._cluster_by: tuple[str, ...] | None = None
         self._properties: dict[str, str] = {}
         self._comment: str | None = None
+
+    def __repr__(self) -> str:
+        place = self._path if self._name is None else ".".join(self._name)
+        of = counted(len(self._columns), "column")
+        return f"<{type(self).__name__} {self._mode.operation} {place or 'of no place yet'}: {of}; execute() makes it>"
 
     def tableName(self, identifier: str) -> Self:
         """The table's name: `identifier` is ``delta.`/path` ``, or a name in the session's catalog or an attached lake.

@@ -17,8 +17,13 @@ from slackwater.log.history import to_ms
 from slackwater.log.segment import list_log
 from slackwater.log.table import Table
 from slackwater.maintenance.history import truncate_history
+from slackwater.markup.elements import Markup
+from slackwater.markup.figures import visible
+from slackwater.markup.pieces import badge, card_or_reason
+from slackwater.markup.redaction import without_secrets
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.actions.time_zones import time_zone
+from slackwater.scan.card import LAST_COMMITS, snapshot_card
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.resolve import parts_of, require
 from slackwater.spark.history.system_time import SystemTime
@@ -110,6 +115,22 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         self._table = table
         self._options = dict(options or {})
         self._alias: str | None = None
+
+    def __repr__(self) -> str:
+        known = f" AS {self._alias}" if self._alias else ""
+        return f"<{type(self).__name__} {self._told_place()}{known}>"
+
+    def _repr_html_(self) -> str:
+        kind = type(self).__name__
+        return card_or_reason(kind, self._table.location, self._card)
+
+    def _card(self) -> Markup:
+        """The table now, from one look at its log; no Spark job runs."""
+        marks = [badge(f"AS {self._alias}")] if self._alias else []
+        return snapshot_card(self._snapshot(), type(self).__name__, marks=marks, commits=LAST_COMMITS)
+
+    def _told_place(self) -> str:
+        return visible(without_secrets(self._table.location))
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
@@ -246,7 +267,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         followed; `rowTracking` adds `_row_id` and `_row_commit_version`. Instants are as `Lake.as_of` takes them.
         """
         allowed = Options(self._options).flag("allowPathsOutsideRoot") or self._table.follows_outside
-        return SystemTime(self._spark, self._snapshot_for_rows, since, rowTracking, allowed)
+        return SystemTime(self._spark, self._snapshot_for_rows, since, rowTracking, allowed, self._told_place())
 
     def detail(self) -> DataFrame:
         """One row that describes the table: DETAIL_SCHEMA; sizes in bytes."""

@@ -63,6 +63,10 @@ class DeltaMergeBuilder:
     clauses: tuple[MergeClause, ...] = ()
     evolves_schema: bool = field(default=False)
 
+    def __repr__(self) -> str:
+        clauses = "; ".join(map(str, self.clauses)) or "no clause yet"
+        return f"<{type(self).__name__} ON {self.condition}: {clauses}; execute() runs it>"
+
     def whenMatchedUpdate(
         self,
         condition: Expression | None = None,
