@@ -164,6 +164,14 @@ def test_a_reader_that_has_gone_away_is_no_error(options: list[str]) -> None:
     assert program.stderr == b""
 
 
+@pytest.mark.parametrize("command", ["optimize", "reorg", "delete", "update", "merge"])
+def test_what_is_done_with_spark_is_said(command: str) -> None:
+    assert f"error: {command} rewrites data files, which is done with Spark: " in error(
+        command, STAMPED, "--where", "x"
+    )
+    assert command not in run("--help").stdout.split()
+
+
 def test_the_version_is_said() -> None:
     said = subprocess.run([*PROGRAM, "--version"], capture_output=True, text=True, check=True)
     assert (said.stdout, said.stderr) == (f"slackwater {slackwater.__version__}\n", "")

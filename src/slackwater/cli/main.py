@@ -21,6 +21,7 @@ from slackwater.cli.table.log import log_app
 from slackwater.cli.table.services import clone_command, restore_command, vacuum_command
 from slackwater.cli.table.streams import stream_state_command
 from slackwater.cli.table.verify import verify_command
+from slackwater.cli.table.with_spark import register
 from slackwater.errors import CheckpointFallbackWarning, SlackwaterError
 from slackwater.version import __version__
 
@@ -88,3 +89,4 @@ app.add_typer(log_app, name="log", rich_help_panel=_UPKEEP)
 app.add_typer(lake_app, name="lake", rich_help_panel=_OF_A_LAKE)
 app.command(rich_help_panel=_OF_A_LAKE)(serve)
 app.add_typer(token_app, name="token", rich_help_panel=_OF_A_LAKE)
+register(app)

@@ -319,6 +319,25 @@ class LogLake(LakeTables):
             delete_all(self.table_at(location).store)
         return not keeps
 
+    def rename_table(self, name: str, to: str) -> None:
+        """Let the table `name` be called `to` from now on; its files and versions stay where they are.
+
+        It is handed back and taken over: two commits, between which it belongs to the file system. Slices of the time
+        before have it by both names. Raises TableNotFound, TableAlreadyExists for a name that is taken, InvalidArgument
+        for one that is none, OperationNotAllowed where the owner does not give it up, and what every commit raises.
+        """
+        location = self._owner.table(name).location
+        self._place(to, location)
+        self._require_free(to)
+        self.release(name)
+        try:
+            self.adopt(to, location)
+        except SlackwaterError as error:
+            raise type(error)(
+                f"the table {name!r} was handed back, and could not be taken over as {to!r}: {error}; it is whole, at "
+                f"{location}: adopt it there"
+            ) from error
+
     def backfill(self, name: str) -> int:
         """Put all commits of the table `name` into `_delta_log`; the newest version there. Raises TableNotFound."""
         return self._owner.backfill_to_version(self._owner.table(name).table_id)

@@ -5,10 +5,13 @@ import uuid
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from slackwater.cli.main import app
 from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner
-from tests.cli.commands import document, error, lines, run
+from slackwater.scan.snapshot import Snapshot
+from tests.cli.commands import document, error, lines, run, usage_error
 from tests.transaction.tables import schema
 
 SCHEMA = schema({"id": "long"})
@@ -97,6 +100,42 @@ def test_a_lake_is_made_once(tmp_path: Path) -> None:
 def test_a_lake_whose_state_is_lost_is_not_made_anew(lake: str) -> None:
     shutil.rmtree(f"{lake}/_slackwater")
     assert "`slackwater lake recover`" in error("lake", "create", lake)
+
+
+def test_a_table_gets_another_name_and_stays_where_it_is(lake: str) -> None:
+    (newest, *_) = document("lake", "history", lake)
+    result = run("lake", "rename", lake, "b", "c")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "b is c now\n")
+    found = {each["name"]: each for each in document("lake", "tables", lake)}
+    assert sorted(found) == ["a", "c"]
+    assert (found["c"]["location"].endswith("/lake/b"), found["c"]["ratifiedVersion"]) == (True, 3)
+    then = document("lake", "as-of", lake, newest["timestamp"])["tables"]
+    assert [(each["table"], each["version"]) for each in then] == [("a", 0), ("b", 1), ("c", 1)]
+    assert "there is a table named 'a' already" in error("lake", "rename", lake, "c", "a")
+    assert "a table's name is of letters" in error("lake", "rename", lake, "c", "no name")
+    assert "there are a, c" in error("lake", "rename", lake, "b", "d")
+    assert sorted(each["name"] for each in document("lake", "tables", lake)) == ["a", "c"]
+
+
+def test_a_table_is_dropped_where_that_is_meant(lake: str) -> None:
+    assert "--yes / --keep-files" in usage_error("lake", "drop", lake, "b")
+    assert len(document("lake", "tables", lake)) == 2
+    kept = run("lake", "drop", lake, "b", "--keep-files")
+    assert (kept.exit_code, kept.stderr) == (0, f"b is out of the lake; it is at {Path(lake).as_uri()}/b\n")
+    assert Snapshot.load(f"{lake}/b").version == 2
+    gone = run("lake", "drop", lake, "a", "--yes")
+    assert (gone.exit_code, gone.stderr) == (0, "a is gone, and its files\n")
+    assert not (Path(lake) / "a").exists()
+    assert document("lake", "tables", lake) == []
+    assert "there is no table named 'a'" in error("lake", "drop", lake, "a", "--yes")
+
+
+def test_whoever_is_asked_may_say_no(lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slackwater.cli.lake.tables._somebody_answers", lambda: True)
+    for answer, left in (("n\n", 2), ("y\n", 1)):
+        asked = CliRunner().invoke(app, ["lake", "drop", lake, "a"], input=answer)
+        assert "with all its versions?" in asked.output
+        assert len(document("lake", "tables", lake)) == left
 
 
 def test_transactions_are_shown_in_the_order_of_time(lake: str) -> None:

@@ -111,7 +111,7 @@ def test_who_trusts_the_certificate_looks_at_a_lake_by_https(
     tls = ("--host", "localhost", "--certfile", certificate, "--keyfile", key)
     with serving("--root", root, "--no-auth", *tls) as url:
         assert url.startswith("https://localhost:")
-        for command in (("tables",), ("history",), ("as-of", "2026-11-21"), ("repair",)):
+        for command in (("tables",), ("history",), ("as-of", "2026-11-21"), ("repair",), ("locks",)):
             name, *more = command
             assert "CERTIFICATE_VERIFY_FAILED" in error("lake", name, url, *more)
             assert run("lake", name, url, *more, "--ca-file", certificate).exit_code == 0

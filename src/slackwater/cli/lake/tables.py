@@ -1,7 +1,8 @@
-"""The commands on the tables of a lake: `slackwater lake tables | commits | backfill | adopt | release | repair`."""
+"""The commands on the tables of a lake: `slackwater lake tables | commits | backfill | adopt | rename | …`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -109,6 +110,55 @@ def release(
         lake.release(name)
 
 
+def rename(
+    path: LakePath,
+    name: TableName,
+    to: Annotated[str, typer.Argument(metavar="NEW_NAME", help="What it is called then.", show_default=False)],
+    database: DatabaseUrl = None,
+    token: Token = None,
+    ca_file: CaFile = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Gives a table another name; its files and versions stay where they are.
+
+    It is handed back and taken over: two commits. At moments before it has both names.
+    """
+    with opened(path, database, token, ca_file, storage_option) as lake:
+        lake.rename_table(name, to)
+    print_note(f"{name} is {to} now")
+
+
+def drop(
+    path: LakePath,
+    name: TableName,
+    keep_files: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-files/--delete-files",
+            help="By default files go that the lake made a place for, right below its root.",
+            show_default=False,
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    database: DatabaseUrl = None,
+    token: Token = None,
+    ca_file: CaFile = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Takes a table out of the lake for good, with its files: all versions are gone then.
+
+    With --keep-files it is a table of the file system from then on, as after `release`.
+    """
+    with opened(path, database, token, ca_file, storage_option) as lake:
+        location = lake.owner.table(name).location
+        if not (yes or keep_files):
+            if not _somebody_answers():
+                raise typer.BadParameter("say that it is meant, or keep its files", param_hint="--yes / --keep-files")
+            typer.confirm(f"Drop {name}, at {location}, with all its versions?", abort=True, err=True)
+        were_deleted = lake.drop_table(name, keep_files)
+    print_note(f"{name} is gone, and its files" if were_deleted else f"{name} is out of the lake; it is at {location}")
+
+
 def repair(
     path: LakePath,
     name: AnyTableName = None,
@@ -122,6 +172,10 @@ def repair(
         done = lake.repair(name)
     for line in done or ["there was nothing to repair"]:
         typer.echo(line)
+
+
+def _somebody_answers() -> bool:
+    return sys.stdin.isatty()
 
 
 _RECORD = (

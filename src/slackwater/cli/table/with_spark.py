@@ -1,0 +1,34 @@
+"""What the command line does not do, since rows are rewritten: a sentence each, in place of `No such command`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import typer
+
+from slackwater.errors import UnsupportedFeature
+
+_WITH_SPARK = {
+    "optimize": "DeltaTable.forPath(spark, path).optimize().executeCompaction()",
+    "reorg": "spark.sql('REORG TABLE delta.`path` APPLY (PURGE)')",
+    "delete": "DeltaTable.forPath(spark, path).delete(condition)",
+    "update": "DeltaTable.forPath(spark, path).update(condition, set)",
+    "merge": "DeltaTable.forPath(spark, path).merge(source, condition)",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Let `app` answer to what people look for and is done with Spark; help does not list it."""
+    for name, instead in _WITH_SPARK.items():
+        app.command(
+            name=name,
+            hidden=True,
+            context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+        )(_refusal(name, instead))
+
+
+def _refusal(name: str, instead: str) -> Callable[[typer.Context], None]:
+    def command(_: typer.Context) -> None:
+        raise UnsupportedFeature(f"{name} rewrites data files, which is done with Spark: {instead}")
+
+    return command
