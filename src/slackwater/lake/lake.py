@@ -267,6 +267,11 @@ class LogLake(LakeTables):
         Those that commit to it in the file system meanwhile are not lost: they are before the take-over, or they fail.
         Raises TableNotFound, TableAlreadyExists for a name that is taken or a table that has an owner, and what every
         commit raises.
+
+        >>> spark.range(3).write.format("delta").save(path)
+        >>> lake.adopt("numbers", path)
+        >>> lake.table("numbers").toDF().count()
+        3
         """
         table = self._place(name, location)
         self._require_free(name)
@@ -287,6 +292,10 @@ class LogLake(LakeTables):
         """Hand the table `name` back to the file system: all of it is backfilled, and everybody may commit to it there.
 
         Raises TableNotFound, OperationNotAllowed where the owner does not give it up, and what every commit raises.
+
+        >>> lake.release("orders")
+        >>> [table.name for table in lake.tables()]
+        ['stock']
         """
         known = self._owner.table(name)
         table, owned = self.table_of(known), OwnedTable(self._owner, known.table_id)

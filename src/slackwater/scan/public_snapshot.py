@@ -66,6 +66,9 @@ class Snapshot(ABC):
         TableNotFound, VersionNotFound, TimestampOutOfRange, UnsupportedFeature, CorruptTable and its kinds, and
         InvalidArgument for both a version and a timestamp. A timestamp after the last commit is out of range; with
         `allow_after_last_commit`, or with `strict` False (None: not said), it gives the latest version.
+
+        >>> slackwater.Snapshot.load(flights).version, slackwater.Snapshot.load(flights, version=0).version
+        (1, 0)
         """
         return cls._made_as.load(path, version, timestamp, storage_options, strict, allow_after_last_commit)
 
@@ -134,6 +137,9 @@ class Snapshot(ABC):
         the epoch, `stats` as JSON. A file is left out only if its partition values or statistics prove that it holds no
         match. `zone` is taken for times in `where` and partition values that name none. Raises InvalidArgument for text
         that is no condition on this table, CorruptCheckpoint.
+
+        >>> slackwater.Snapshot.load(flights).files(where="month = 3", columns=["path"]).to_pydict()
+        {'path': ['month=3/part-1.parquet']}
         """
 
     @abstractmethod

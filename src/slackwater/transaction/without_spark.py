@@ -89,6 +89,11 @@ class Transaction:
         `properties`: texts by their keys. `description`: None for none. `storage_options` and `clock` as the class
         takes them. Nothing is written before `commit`. Raises TableAlreadyExists, InvalidArgument and
         UnsupportedFeature for a table that cannot be.
+
+        >>> from slackwater.protocol.schema.schema import LONG, StructField, StructType
+        >>> tx = slackwater.Transaction.create(path, StructType((StructField("id", LONG),)))
+        >>> tx.commit("CREATE TABLE").version
+        0
         """
         table = Table.at(path, storage_options)
         if table.list_log().latest_version is not None:

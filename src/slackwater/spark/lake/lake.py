@@ -87,7 +87,12 @@ class Lake(LogLake):
         group: str | None = None,
         read_slots: int | None = None,
     ) -> Self:
-        """As `LogLake.open`, for the session `spark`, whose Hadoop settings reach the root's store as well."""
+        """As `LogLake.open`, for the session `spark`, whose Hadoop settings reach the root's store as well.
+
+        >>> with slackwater.Lake.open(path, spark=spark) as opened:
+        ...     opened.create_table("orders", "id INT").toDF().columns
+        ['id']
+        """
         session = spark or SparkSession.getActiveSession()
         known = {} if session is None else stores.storage_options(session, str(root))
         at_root = merged_options(known, storage_options or {})
@@ -108,13 +113,22 @@ class Lake(LogLake):
         ca_file: str | None = None,
         spark: SparkSession | None = None,
     ) -> Self:
-        """As `LogLake.connect`, for the session `spark`."""
+        """As `LogLake.connect`, for the session `spark`.
+
+        >>> with slackwater.Lake.connect(url, token, spark=spark) as served:
+        ...     [table.name for table in served.tables()]
+        []
+        """
         lake = super().connect(url, token, storage_options, timeout_s, allow_http, ca_file)
         lake._spark = spark
         return lake
 
     def table(self, name: str) -> DeltaTable:
-        """The table `name`. Raises TableNotFound."""
+        """The table `name`. Raises TableNotFound.
+
+        >>> lake.table("stock").toDF().first().qty
+        10
+        """
         return DeltaTable(self._session(), self._table(name), self._storage_options)
 
     def location(self, name: str) -> str:
@@ -137,6 +151,9 @@ class Lake(LogLake):
         `properties`: texts by their keys, which go before the session's defaults. `description`: None for none.
         `location` is by default the name below the lake's root. Raises TableAlreadyExists for a name or a place that
         is taken, InvalidArgument and UnsupportedFeature for a table that cannot be.
+
+        >>> lake.create_table("days", "day DATE, n INT", partition_by=["day"]).detail().first().partitionColumns
+        ['day']
         """
         given = dict(properties or {})
         settings = SessionSettings.of(self._session())
@@ -163,11 +180,22 @@ class Lake(LogLake):
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         others: Sequence[LogLake] = (),
     ) -> LakeTransaction:
-        """As `LogLake.transaction`, for the session `spark`, by default the lake's."""
+        """As `LogLake.transaction`, for the session `spark`, by default the lake's.
+
+        >>> with lake.transaction(spark) as tx:
+        ...     tx.table("stock").update("sku = 'A1'", {"qty": "qty - 1"})
+        >>> tx.versions
+        {'stock': 2}
+        """
         return LakeTransaction(self, spark or self._session(), isolation, control, writes, lock_timeout_s, others)
 
     def run(self, work: Callable[[LakeTransaction], T], retries: int = RETRIES, **options: Any) -> T:
-        """As `LogLake.run`; `options` as `transaction`."""
+        """As `LogLake.run`; `options` as `transaction`.
+
+        >>> lake.run(lambda tx: tx.table("stock").delete("sku = 'A1'"))
+        >>> lake.table("stock").toDF().count()
+        0
+        """
         session = options.pop("spark", None) or self._session()
         return run_again(
             lambda seniority_ms: LakeTransaction(self, session, seniority_ms=seniority_ms, **options),
@@ -177,13 +205,23 @@ class Lake(LogLake):
         )
 
     def as_of(self, timestamp: Instant) -> TimeSlice:
-        """As `LogLake.as_of`, with tables to read; what names no zone is of the session's."""
+        """As `LogLake.as_of`, with tables to read; what names no zone is of the session's.
+
+        >>> with lake.transaction(spark) as tx:
+        ...     tx.table("stock").delete()
+        >>> [lake.as_of(at).table("stock").toDF().count() for at in (tx.begun_at, tx.commit_timestamp)]
+        [1, 0]
+        """
         session = self._session()
         zone = session_zone(session)
         return TimeSlice(self, session, instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}"))
 
     def history(self, limit: int | None = None) -> DataFrame:  # type: ignore[override]  # as tables are DataFrames here
-        """The transactions of all tables in one order of time, newest first: LAKE_HISTORY_SCHEMA, at most `limit`."""
+        """The transactions of all tables in one order of time, newest first: LAKE_HISTORY_SCHEMA, at most `limit`.
+
+        >>> [dict(row.tables) for row in lake.history(limit=1).collect()]
+        [{'stock': 1}]
+        """
         return history_frame(self._session(), super().history(limit))
 
     def restore(  # type: ignore[override]  # as answers are DataFrames here
@@ -237,6 +275,11 @@ class Lake(LogLake):
         """Let `name` stand for this lake in the session's SQL and names: `lake.flights`, `USE lake`; itself.
 
         `spark` is by default the lake's session. Raises InvalidArgument for a name that stands for another lake.
+
+        >>> attached = lake.attach(spark)
+        >>> spark.sql("SELECT qty FROM lake.stock").first().qty
+        10
+        >>> lake.detach(spark)
         """
         attach(spark or self._session(), self, name)
         return self

@@ -67,7 +67,14 @@ class TimeSlice(LogTimeSlice):
 
 
 class TimeSliceTable(DeltaTable):
-    """A table as it was at the instant of a time slice: it is read as any DeltaTable is, and cannot be changed."""
+    """A table as it was at the instant of a time slice: it is read as any DeltaTable is, and cannot be changed.
+
+    >>> with lake.transaction(spark) as tx:
+    ...     tx.table("stock").delete()
+    >>> stock = lake.as_of(tx.begun_at).table("stock")
+    >>> stock.version, stock.toDF().count()
+    (1, 1)
+    """
 
     def __init__(self, spark: SparkSession, name: str, snapshot: Snapshot) -> None:
         super().__init__(spark, snapshot.table)

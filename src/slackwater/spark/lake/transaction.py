@@ -80,6 +80,11 @@ class TransactionTable(DeltaTable):
     """A table in a transaction: nothing that is done to it is seen by others before the transaction commits.
 
     The time that conditions and values of its changes ask for is the transaction's.
+
+    >>> with lake.transaction(spark) as tx:
+    ...     tx.table("stock").append(spark.createDataFrame([("B2", 5)], "sku STRING, qty INT"))
+    ...     tx.table("stock").toDF().count(), lake.snapshot("stock").version
+    (2, 1)
     """
 
     def __init__(self, transaction: LakeTransaction, name: str, alias: str | None = None) -> None:

@@ -82,6 +82,11 @@ class TableAlterations:
         the table. The place is behind the column called `after`, or with `first` before all others. Raises
         InvalidArgument also for a name that is taken, and for columns that are NOT NULL or generated, or have a
         default value.
+
+        >>> from pyspark.sql.types import StructType
+        >>> table.addColumns(StructType().add("memo", "string"), after="id")
+        >>> table.toDF().columns
+        ['id', 'memo', 'v']
         """
         columns = _columns(cols)
         where = path_argument(parent) if parent else ()
@@ -95,6 +100,11 @@ class TableAlterations:
 
         `new` is a name as it is, not a path. Raises InvalidArgument for one that is taken, and where a constraint or
         a generated column reads the column.
+
+        >>> table.setProperties({"delta.columnMapping.mode": "name"})
+        >>> table.renameColumn("v", "word")
+        >>> table.toDF().columns
+        ['id', 'word']
         """
         path = path_argument(existing)
         renamed = (*path[:-1], text_argument("new", new))
@@ -109,6 +119,11 @@ class TableAlterations:
 
         With `ifExists` those that are not there are passed over. Raises InvalidArgument also for a column that the
         table is partitioned or clustered by, or that a constraint or a generated column reads.
+
+        >>> table.setProperties({"delta.columnMapping.mode": "name"})
+        >>> table.dropColumns("v")
+        >>> table.toDF().columns
+        ['id']
         """
         paths = [path_argument(name) for name in cols]
         self._change(
@@ -203,6 +218,10 @@ class TableAlterations:
         `properties`: texts by their keys; `delta.feature.…`, `delta.minReaderVersion` and `delta.minWriterVersion`
         change the protocol. Raises InvalidArgument for a `delta.…` key that is not known, a value that it cannot have,
         and constraints, which `addConstraint` adds.
+
+        >>> table.setProperties({"delta.enableDeletionVectors": "true"})
+        >>> table.detail().first().properties["delta.enableDeletionVectors"]
+        'true'
         """
         if not isinstance(properties, Mapping):
             raise InvalidArgument(f"properties must map keys to values, found {properties!r}")
@@ -222,6 +241,11 @@ class TableAlterations:
 
         Every row of the table must satisfy it already. Raises InvariantViolationException, with a row that does not;
         InvalidArgument also for a name that is taken, in any case, and for text that is no condition on one row.
+
+        >>> table.addConstraint("positive", "id > 0")
+        >>> table.update("id = 1", {"id": "-1"})  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        slackwater.errors.InvariantViolationException: ...
         """
 
         rule = f"CHECK constraint {text_argument('name', name)}"

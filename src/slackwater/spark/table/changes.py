@@ -40,6 +40,10 @@ class TableChanges:
 
         Raises InvalidArgument for what is no condition on one row, OperationNotAllowed for an append-only table, and
         DeltaConcurrentModificationException and its kinds: the table is unchanged then.
+
+        >>> table.delete("id = 1")
+        >>> [row.id for row in table.toDF().collect()]
+        [2]
         """
         require_condition(condition)
         self._delete(condition)
@@ -54,13 +58,23 @@ class TableChanges:
         `set` maps columns (`a`, `a.b` for fields of structs) to Columns or SQL text over the row as it was. Raises
         InvalidArgument, InvariantViolationException for a row that breaks a rule afterwards, OperationNotAllowed, and
         DeltaConcurrentModificationException and its kinds: the table is unchanged then.
+
+        >>> table.update("id = 1", {"v": "upper(v)"})
+        >>> sorted(row.v for row in table.toDF().collect())
+        ['A', 'b']
         """
         validate_set_argument(set)
         require_condition(condition)
         self._update(condition, dict(set or {}))
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
-        """A builder for a MERGE of `source` into this table; rows match where `condition`, over both, is true."""
+        """A builder for a MERGE of `source` into this table; rows match where `condition`, over both, is true.
+
+        >>> news = spark.createDataFrame([(2, "new")], "id INT, v STRING").alias("s")
+        >>> merge = table.alias("t").merge(news, "t.id = s.id")
+        >>> merge.whenMatchedUpdateAll().execute().first().num_updated_rows
+        1
+        """
         if source is None:
             raise ValueError("'source' in merge cannot be None")
         if not isinstance(source, DataFrame):

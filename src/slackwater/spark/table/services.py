@@ -21,7 +21,12 @@ class TableServices:
     _table: Table
 
     def optimize(self) -> DeltaOptimizeBuilder:
-        """A builder for an OPTIMIZE: `executeCompaction` lets small files become one."""
+        """A builder for an OPTIMIZE: `executeCompaction` lets small files become one.
+
+        >>> table.toDF().write.format("delta").mode("append").save(place)
+        >>> table.optimize().executeCompaction().first().metrics.numFilesRemoved
+        2
+        """
         return DeltaOptimizeBuilder(self._spark, self._changing, self._table.root_url)
 
     def reorg(self) -> DeltaReorgBuilder:
@@ -34,6 +39,10 @@ class TableServices:
         What was committed since stays in the history. Raises VersionNotFound; DataFileNotFound where files of then
         were vacuumed, unless `spark.sql.files.ignoreMissingFiles` is true; OperationNotAllowed for an append-only
         table, and DeltaConcurrentModificationException and its kinds: the table is unchanged then.
+
+        >>> table.delete()
+        >>> table.restoreToVersion(0).first().num_restored_files, table.toDF().count()
+        (1, 2)
         """
         require_type("version", version, int)
         return self._restore(version=version)
@@ -66,6 +75,10 @@ class TableServices:
 
         Raises InvalidArgument, UnsupportedFeature, OperationNotAllowed for a LITE one where the log was cleaned up
         further than the last one came; StorageError: what is deleted by then is not needed, and the next call goes on.
+
+        >>> table.delete("id = 1")
+        >>> table.vacuum(dry_run=True).count()
+        0
         """
         self._snapshot_for_upkeep("VACUUM")
         request = VacuumRequest(retentionHours, dry_run, untracked_hours=untracked_hours)

@@ -137,12 +137,21 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """A builder for a table that is not there yet: `execute` raises TableAlreadyExists where it is.
 
         `sparkSession` is by default the active session. Raises InvalidArgument where there is none.
+
+        >>> table = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").execute()
+        >>> table.toDF().columns
+        ['id']
         """
         return DeltaTableBuilder(_session(sparkSession), CREATE, cls)
 
     @classmethod
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
-        """A builder whose `execute` leaves a table that is there as it is; `sparkSession` as in `create`."""
+        """A builder whose `execute` leaves a table that is there as it is; `sparkSession` as in `create`.
+
+        >>> builder = slackwater.DeltaTable.createIfNotExists(spark).location(place).addColumn("id", "INT")
+        >>> builder.execute().toDF().count()
+        2
+        """
         return DeltaTableBuilder(_session(sparkSession), CREATE_IF_NOT_EXISTS, cls)
 
     @classmethod
@@ -150,6 +159,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """A builder for what takes a table's place: `execute` raises TableNotFound where there is none.
 
         `sparkSession` as in `create`.
+
+        >>> table = slackwater.DeltaTable.replace(spark).location(place).addColumn("day", "DATE").execute()
+        >>> table.toDF().columns, table.toDF().count()
+        (['day'], 0)
         """
         return DeltaTableBuilder(_session(sparkSession), REPLACE, cls)
 
@@ -158,6 +171,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """A builder for a table that is new, or takes the place of the one that is there.
 
         `sparkSession` as in `create`.
+
+        >>> slackwater.DeltaTable.createOrReplace(spark).location(path).addColumn("id", "INT").execute().toDF().columns
+        ['id']
         """
         return DeltaTableBuilder(_session(sparkSession), CREATE_OR_REPLACE, cls)
 
@@ -172,6 +188,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
         `hadoopConf`: settings of the store (`fs.…`) that go before the session's; `dfs.…` is let pass and has no
         effect. Raises TableNotFound, InvalidArgument for other keys.
+
+        >>> slackwater.DeltaTable.forPath(spark, place).toDF().count()
+        2
         """
         conf = dict(hadoopConf or {})
         wrong = [key for key in conf if not key.startswith(("fs.", "dfs."))]
@@ -194,6 +213,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
         It is one of the session's catalog, ``delta.`/path` ``, or one of a lake that is attached: within its open
         transaction, that of the transaction. Raises TableNotFound, InvalidArgument for what is no name.
+
+        >>> slackwater.DeltaTable.forName(spark, f"delta.`{place}`").toDF().count()
+        2
         """
         place = require(sparkSession, parts_of(tableOrViewName))
         if place.in_lake is not None:
@@ -218,6 +240,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         Raises InvalidArgument where there is no Parquet file, for files whose columns do not fit together, and for
         partitions other than asked for; UnsupportedFeature for columns that a table cannot have and names in a catalog;
         ProtocolChangedException where somebody else makes it a table meanwhile. Nothing is written then.
+
+        >>> spark.range(3).write.parquet(path)
+        >>> slackwater.DeltaTable.convertToDelta(spark, f"parquet.`{path}`").toDF().count()
+        3
         """
         return cls(sparkSession, convert_to_table(sparkSession, identifier, partitionSchema, collect_stats))
 
@@ -226,6 +252,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """Whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``.
 
         The settings of `sparkSession` reach its store.
+
+        >>> slackwater.DeltaTable.isDeltaTable(spark, place), slackwater.DeltaTable.isDeltaTable(spark, path)
+        (True, False)
         """
         table = table_at(sparkSession, table_path(identifier) or identifier)
         return list_log(table.store).latest_version is not None
@@ -241,6 +270,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
         `options` are those of `spark.read`, which go before those that the table was found with. Raises as
         `spark.read.format("delta").load`.
+
+        >>> table.delete("id = 1")
+        >>> table.toDF().count(), table.toDF(versionAsOf=0).count()
+        (1, 2)
         """
         return self._framed(load_table(self._spark, self._table, {**self._options, **options}))
 
@@ -248,6 +281,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """The rows of `toDF` for which `condition`, SQL text or a Column, is true; reads what may have such rows.
 
         `options` as in `toDF`.
+
+        >>> [row.v for row in table.where("id = 2").collect()]
+        ['b']
         """
         return self.toDF(**options).where(condition)
 
@@ -255,6 +291,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """The commits that the log holds, newest first: HISTORY_SCHEMA, at most `limit` rows; None: all.
 
         Raises InvalidArgument for a `limit` that is no whole number from 0.
+
+        >>> [(row.version, row.operation) for row in table.history(1).collect()]
+        [(0, 'WRITE')]
         """
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidArgument(f"limit must be a whole number from 0, found {limit!r}")
@@ -270,7 +309,11 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return SystemTime(self._spark, self._snapshot_for_rows, since, rowTracking, allowed, self._told_place())
 
     def detail(self) -> DataFrame:
-        """One row that describes the table: DETAIL_SCHEMA; sizes in bytes."""
+        """One row that describes the table: DETAIL_SCHEMA; sizes in bytes.
+
+        >>> table.detail().first().numFiles
+        1
+        """
         return self._frame([describe_detail(self._snapshot())], DETAIL_SCHEMA)
 
     def clone(
@@ -287,6 +330,11 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         `allowPathsOutsideRoot`, an option and the setting `spark.slackwater.allowPathsOutsideRoot`: its files are not
         below its root. VACUUM of this table deletes what only the clone still needs. Raises UnsupportedFeature,
         TableAlreadyExists, InvalidArgument for a place with other files.
+
+        >>> trial = table.clone(path, isShallow=True)
+        >>> trial.delete("id = 1")
+        >>> trial.toDF().count(), table.toDF().count()
+        (1, 2)
         """
         return self._cloned(self._snapshot_to_clone(), target, isShallow, replace, properties)
 
@@ -301,6 +349,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """As `clone`, of the table as it was in `version`; `target`, `isShallow`, `replace`, `properties` as there.
 
         Raises VersionNotFound, DataFileNotFound where files of then were vacuumed.
+
+        >>> table.delete("id = 1")
+        >>> table.cloneAtVersion(0, path, isShallow=True).toDF().count()
+        2
         """
         require_type("version", version, int)
         return self._cloned(self._snapshot_to_clone(version=version), target, isShallow, replace, properties)
@@ -338,6 +390,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """Delete all of the log before the newest version, whatever its age, and tell so; how many files went.
 
         Time travel, restores and change feeds begin with that version from now on. Raises OperationNotAllowed.
+
+        >>> table.delete("id = 1")
+        >>> table.truncateHistory() > 0
+        True
         """
         self._snapshot_for_upkeep("the end of a history")
         settings = SessionSettings.of(self._spark)
