@@ -44,6 +44,7 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     to_arrow_type,
 )
+from slackwater.scan import rows as scan_rows
 
 
 def _table(
@@ -261,7 +262,7 @@ def test_a_limit_is_a_number_of_rows(numbers: Snapshot, limit: Any) -> None:
 
 
 def test_batches_are_read_as_they_are_asked_for(numbers: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_MOST_AHEAD_BYTES", 1)
+    monkeypatch.setattr(scan_rows, "MOST_AHEAD_BYTES", 1)
     read: list[int] = []
     found = reading._OpenFile.fetch
     monkeypatch.setattr(reading._OpenFile, "fetch", lambda self, number: read.append(number) or found(self, number))

@@ -1,4 +1,4 @@
-"""A Parquet file in a store, of which the ranges that are about to be read are fetched together."""
+"""A Parquet file whose ranges that are about to be read are fetched together, but for one on a disk."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class FetchedFile(RangeReader):
         self._end = self.fetch([(size_bytes - length, length)] if length else [])
 
     def fetch(self, ranges: Iterable[Range]) -> Parts:
-        """These ranges of the object, for `holding`; those at its end are in memory already, and not among them."""
+        """These ranges of the object, for `reader`; those at its end are in memory already, and not among them."""
         missing = sorted(found for found in ranges if not self._has_end_from(found[0]))
         parts = self._store.read_ranges(self._path, missing) if missing else []
         return [(start, part) for (start, _), part in zip(missing, parts, strict=True)]
 
-    def holding(self, parts: Parts) -> FetchedFile:
-        """The same object with these parts in memory too, to be read by one thread while others read theirs."""
+    def reader(self, parts: Parts) -> Any:
+        """What pyarrow reads the object from, with these parts in memory too; for one thread, others have their own."""
         other = FetchedFile.__new__(FetchedFile)
         RangeReader.__init__(other, self._store, self._path, self._size)
         other._end, other._held = self._end, parts
@@ -72,3 +72,35 @@ class FetchedFile(RangeReader):
             if offset + length <= len(part):
                 return part if not offset and length == len(part) else memoryview(part)[offset : offset + length]
         return super()._bytes(start, length)
+
+
+class FileOnDisk:
+    """As `FetchedFile`, of which nothing is fetched before it is read: a disk answers at once.
+
+    What is read goes straight into Arrow's own memory. Raises ObjectNotFound.
+    """
+
+    def __init__(self, store: ObjectStore, path: str) -> None:
+        self._file = store.open_file(path)
+
+    def size(self) -> int:
+        """The file's size in bytes."""
+        size: int = self._file.size()
+        return size
+
+    def seek(self, offset: int) -> None:
+        """Go to byte `offset`."""
+        self._file.seek(offset)
+
+    def read(self, size: int) -> bytes:
+        """As many bytes from where it stands, fewer at the end."""
+        data: bytes = self._file.read(size)
+        return data
+
+    def fetch(self, _ranges: Iterable[Range]) -> Parts:
+        """Nothing."""
+        return []
+
+    def reader(self, _parts: Parts) -> Any:
+        """What pyarrow reads the file from, in any number of threads."""
+        return self._file

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from pyroaring import BitMap64
 
 from slackwater.data_files.calendars import OLD_CALENDAR, require_one_calendar
 from slackwater.data_files.conversion import matched
-from slackwater.data_files.fetched_file import FetchedFile, Parts, ranges_of
+from slackwater.data_files.fetched_file import FetchedFile, FileOnDisk, Parts, ranges_of
 from slackwater.data_files.row_filter import Datum, truth
 from slackwater.errors import CorruptTable, DataFileNotFound, ObjectNotFound
 from slackwater.predicate.predicate import Predicate
@@ -32,9 +33,13 @@ from slackwater.storage.parquet_footer import RowGroup, leaf_count, parquet_file
 from slackwater.storage.store import ObjectStore
 
 _BATCH_ROWS = 1 << 16
-# What may be in memory of rows that are read ahead, as far as footers tell.
-_MOST_AHEAD_BYTES = 256 << 20
+# Where several row groups are decoded at once: larger arrays cost more time to make room for than to fill.
+_BATCH_ROWS_BY_THREADS = 1 << 17
+MOST_AHEAD_BYTES = 256 << 20
+"""What may be in memory of rows that are read ahead, as far as footers tell."""
 _VALUE_BYTES = 8
+# A text by itself is stored with its length, of four bytes: where there are fewer, texts are numbers of a dictionary.
+_MOST_NUMBER_BYTES = 2
 UNREADABLE = (ValueError, pa.ArrowException, OSError)
 """What pyarrow raises of a file that it cannot read."""
 
@@ -93,17 +98,22 @@ class RowsWanted:
 
 
 def read_splits(
-    store: ObjectStore, splits: Iterable[Split], wanted: RowsWanted, readers: int = 1
+    store: ObjectStore,
+    splits: Iterable[Split],
+    wanted: RowsWanted,
+    readers: int = 1,
+    ahead_bytes: int = MOST_AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `splits`, in their order. Only the columns that are wanted are read.
 
     With one of `readers`, what comes next is fetched while the rows before are worked on: the pages of up to two row
-    groups are in memory. With more, that many threads read row groups, and `_MOST_AHEAD_BYTES` of rows may be.
+    groups are in memory. With more, that many threads read row groups, as far as their rows are `ahead_bytes` in
+    memory, about; of a row group that has more, batches.
     Raises DataFileNotFound, CorruptTable for a file that is damaged or has other columns than the table,
     UnsupportedFeature for old dates of another calendar, StorageError.
     """
     if readers > 1:
-        yield from _read_by_threads(store, splits, wanted, readers)
+        yield from _read_by_threads(store, splits, wanted, readers, ahead_bytes)
         return
     for group in _ahead(group.fetched() for split in splits for group in _groups(store, split, wanted)):
         yield from group.rows()
@@ -124,7 +134,7 @@ def _ahead(items: Iterator[_FetchedGroup]) -> Iterator[_FetchedGroup]:
 
 
 def _read_by_threads(
-    store: ObjectStore, splits: Iterable[Split], wanted: RowsWanted, readers: int
+    store: ObjectStore, splits: Iterable[Split], wanted: RowsWanted, readers: int, ahead_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     """As `read_splits`: some files are opened ahead, and as many row groups read as there is room for."""
     pool = ThreadPoolExecutor(readers)
@@ -139,15 +149,15 @@ def _read_by_threads(
                 opening.append(pool.submit(_all_groups, store, split, wanted))
             while opening and len(groups) < readers and (opening[0].done() or not (groups or reading)):
                 groups += opening.popleft().result()
-            while groups and (not reading or held_bytes + groups[0].size_bytes <= _MOST_AHEAD_BYTES):
+            while groups and (not reading or held_bytes + groups[0].size_bytes <= ahead_bytes):
                 group = groups.popleft()
                 # Rows of which there is no room for all come as they are read.
-                is_large = group.size_bytes > _MOST_AHEAD_BYTES
+                is_large = group.size_bytes > ahead_bytes
                 reading.append((group, None if is_large else pool.submit(group.all_rows)))
                 held_bytes += group.size_bytes
             if reading:
                 group, rows = reading.popleft()
-                yield from group.fetched().rows() if rows is None else rows.result()
+                yield from group.fetched().rows(by_threads=True) if rows is None else rows.result()
                 held_bytes -= group.size_bytes
             elif not (groups or opening):
                 return
@@ -156,11 +166,11 @@ def _read_by_threads(
 
 
 def _all_groups(store: ObjectStore, split: Split, wanted: RowsWanted) -> list[_Group]:
-    return list(_groups(store, split, wanted))
+    return list(_groups(store, split, wanted, by_threads=True))
 
 
-def _groups(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator[_Group]:
-    file = _opened(store, split, wanted)
+def _groups(store: ObjectStore, split: Split, wanted: RowsWanted, by_threads: bool = False) -> Iterator[_Group]:
+    file = _opened(store, split, wanted, by_threads)
     groups = file.footer.row_groups
     may_match = wanted.matching.may_match(file.footer) if wanted.matching else [True] * len(groups)
     deleted = np.array([] if split.deleted is None else split.deleted.to_array(), np.uint64)
@@ -175,22 +185,28 @@ def _groups(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator[_G
         first += group.num_rows
 
 
-def _opened(store: ObjectStore, split: Split, wanted: RowsWanted) -> _OpenFile:
+def _opened(store: ObjectStore, split: Split, wanted: RowsWanted, by_threads: bool) -> _OpenFile:
     opened, path = opened_place(store, split.place)
     where = f"{store.root_url}: {split.place}"
     if split.size_bytes is not None:
         # To ask for the size costs a request, so it is asked for where what the log says leads nowhere.
         with suppress(ObjectNotFound, *UNREADABLE):
-            return _OpenFile(FetchedFile(opened, path, split.size_bytes), where, wanted)
+            return _OpenFile(_source(opened, path, split.size_bytes, by_threads), where, wanted)
     meta = opened.head(path)
     if meta is None:
         raise DataFileNotFound(
             f"{where} does not exist: it may have been vacuumed; restore it, or read a version without"
         )
     try:
-        return _OpenFile(FetchedFile(opened, path, meta.size_bytes), where, wanted)
+        return _OpenFile(_source(opened, path, meta.size_bytes, by_threads), where, wanted)
     except UNREADABLE as error:
         raise CorruptTable(f"{where} is not a Parquet file that can be read: {error}") from error
+
+
+def _source(store: ObjectStore, path: str, size_bytes: int, by_threads: bool) -> FetchedFile | FileOnDisk:
+    # One thread fetches for another what that reads next, from a disk as well.
+    is_read_at_once = by_threads and store.local_root is not None
+    return FileOnDisk(store, path) if is_read_at_once else FetchedFile(store, path, size_bytes)
 
 
 def _begins_in(group: RowGroup, split: Split, number: int) -> bool:
@@ -202,10 +218,10 @@ def _begins_in(group: RowGroup, split: Split, number: int) -> bool:
 class _OpenFile:
     """A file whose footer was read, and how the wanted columns come of its own. Raises what `UNREADABLE` has, too."""
 
-    def __init__(self, source: FetchedFile, where: str, wanted: RowsWanted) -> None:
+    def __init__(self, source: FetchedFile | FileOnDisk, where: str, wanted: RowsWanted) -> None:
         self.footer = footer = read_footer(source)
         self._source, self._where, self.wanted = source, where, wanted
-        schema = self._file(source).schema_arrow
+        schema = self._file(source.reader([])).schema_arrow
         if wanted.by_id and footer.metadata.num_columns and not footer.has_field_ids:
             raise CorruptTable(
                 f"{where} has no field ids, and the table finds columns by them: its columns cannot be told"
@@ -213,6 +229,13 @@ class _OpenFile:
         self._columns = matched(schema, wanted.columns, wanted.by_id, where)
         self._names = list(dict.fromkeys(column.name for column in self._columns if column.name is not None))
         self._leaves = _leaves(schema, self._names)
+        self._texts = {
+            column.name: _leaves(schema, [column.name])[0]
+            for column, field in zip(self._columns, wanted.columns, strict=True)
+            # A dot would make it a path.
+            if column.name and "." not in column.name and pa.types.is_string(field.type)
+            if schema.field(column.name).type == field.type
+        }
         self._is_old = any(key in (footer.metadata.metadata or {}) for key in OLD_CALENDAR)
 
     def fetch(self, number: int) -> Parts:
@@ -225,31 +248,41 @@ class _OpenFile:
         of_pages = sum(group.columns[leaf].uncompressed_bytes for leaf in self._leaves)
         return of_pages + group.num_rows * _VALUE_BYTES * max(1, len(self._leaves))
 
-    def rows(self, number: int, pages: Parts, at_once: bool = False) -> Iterator[pa.RecordBatch]:
-        """The rows of a row group, deleted ones too, in the wanted columns; `at_once`: decoded as a whole."""
+    def rows(self, number: int, pages: Parts, by_threads: bool = False) -> Iterator[pa.RecordBatch]:
+        """The rows of a row group, deleted ones too, in the wanted columns, texts perhaps as dictionaries.
+
+        `by_threads`: several columns at once.
+        """
         group = self.footer.row_groups[number]
         try:
-            for batch in self._found(number, pages, at_once) if self._names else self._empty(group):
+            for batch in self._found(number, pages, by_threads) if self._names else self._empty(group):
                 if self._is_old:
                     require_one_calendar(batch, self._where)
                 yield batch
         except (pa.ArrowException, OSError) as error:
             raise CorruptTable(f"{self._where} cannot be read: its pages are damaged: {error}") from error
 
-    def _found(self, number: int, pages: Parts, at_once: bool) -> Iterator[pa.RecordBatch]:
-        file = self._file(self._source.holding(pages))
-        if at_once:
-            batches = file.read_row_group(number, self._names).to_batches()
-        else:
-            batches = file.iter_batches(_BATCH_ROWS, row_groups=[number], columns=self._names, use_threads=False)
-        for batch in batches:
+    def _found(self, number: int, pages: Parts, by_threads: bool) -> Iterator[pa.RecordBatch]:
+        dictionaries = self._dictionaries(number)
+        file = self._file(self._source.reader(pages), dictionaries)
+        size = _BATCH_ROWS_BY_THREADS if by_threads else _BATCH_ROWS
+        for batch in file.iter_batches(size, row_groups=[number], columns=self._names, use_threads=by_threads):
             found = {name: batch.column(batch.schema.get_field_index(name)) for name in self._names}
             nothing = pa.nulls(batch.num_rows)
-            arrays = [c.convert(nothing if c.name is None else found[c.name]) for c in self._columns]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self.wanted.columns)
+            arrays = [
+                found[c.name] if c.name in dictionaries else c.convert(nothing if c.name is None else found[c.name])
+                for c in self._columns
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, self.wanted.columns.names)
 
-    def _file(self, source: FetchedFile) -> pq.ParquetFile:
-        return parquet_file(source, self.footer)
+    def _file(self, source: Any, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+        return parquet_file(source, self.footer, dictionaries)
+
+    def _dictionaries(self, number: int) -> list[str]:
+        """The columns of which a row group has few values: their numbers are read many times faster than texts."""
+        group = self.footer.row_groups[number]
+        most = group.num_rows * _MOST_NUMBER_BYTES
+        return [name for name, leaf in self._texts.items() if group.columns[leaf].uncompressed_bytes <= most]
 
     def _empty(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
         """As many rows as the group has, of which no column is in the file."""
@@ -279,8 +312,8 @@ class _Group:
         return _FetchedGroup(self, self.file.fetch(self.number))
 
     def all_rows(self) -> list[pa.RecordBatch]:
-        """The rows that are left, with all columns that are wanted, decoded at once."""
-        return list(self.fetched().rows(at_once=True))
+        """The rows that are left, with all columns that are wanted."""
+        return list(self.fetched().rows(by_threads=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +323,11 @@ class _FetchedGroup:
     group: _Group
     pages: Parts
 
-    def rows(self, at_once: bool = False) -> Iterator[pa.RecordBatch]:
+    def rows(self, by_threads: bool = False) -> Iterator[pa.RecordBatch]:
         """The rows that are left, with all columns that are wanted."""
         group = self.group
         first = group.first
-        for batch in group.file.rows(group.number, self.pages, at_once):
+        for batch in group.file.rows(group.number, self.pages, by_threads):
             yield from finished(batch, first, group.split, group.file.wanted, group.deleted)
             first += batch.num_rows
 
@@ -323,7 +356,7 @@ def finished(
         yield rows
         return
     arrays = [
-        rows.column(read.index(name)) if name in columns else pa.repeat(split.constants[name], rows.num_rows)
+        _plain(rows.column(read.index(name))) if name in columns else pa.repeat(split.constants[name], rows.num_rows)
         for name in wanted.schema.names
     ]
     yield pa.RecordBatch.from_arrays(arrays, schema=wanted.schema)
@@ -334,10 +367,14 @@ def _kept(columns: Mapping[str, pa.Array], count: int, split: Split, wanted: Row
     if wanted.where is None:
         return None
     given: Mapping[str, Datum] = {**split.constants, **columns}
-    found = truth(wanted.where.predicate, wanted.where.schema, given.__getitem__)
+    found = truth(wanted.where.predicate, wanted.where.schema, lambda name: _plain(given[name]))
     if isinstance(found, pa.Scalar):
         return None if found.as_py() else pa.repeat(pa.scalar(False), count)
     return found
+
+
+def _plain(values: Datum) -> Datum:
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
 def _booleans(values: npt.NDArray[np.bool_]) -> pa.BooleanArray:

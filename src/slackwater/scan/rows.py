@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.data_files.conversion import NAME_IN_FILES_KEY
-from slackwater.data_files.reading import RowCondition, RowsWanted, Split, read_splits
+from slackwater.data_files.reading import MOST_AHEAD_BYTES, RowCondition, RowsWanted, Split, read_splits
 from slackwater.data_files.row_filter import require_decidable
 from slackwater.errors import DataFileNotFound, InvalidArgument
 from slackwater.log.snapshot import LogSnapshot
@@ -43,6 +43,8 @@ FILE_COLUMNS = ("path", "partitionValues", "size", "deletionVector")
 
 # A remote store answers many requests in the time of one; a disk is as fast as the processor decodes.
 _REMOTE_READERS = 16
+# Rows that are all wanted in memory may as well be there a little earlier.
+_MOST_AHEAD_OF_ALL_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +80,19 @@ class RowRead:
         """The schema of the rows, by display names."""
         return to_arrow_schema(StructType(self.columns))
 
-    def batches(self, files: pa.Table, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, files: pa.Table, limit: int | None = None, keeps_all: bool = False) -> Iterator[pa.RecordBatch]:
         """The rows of `files`, which have FILE_COLUMNS, in their order: the first `limit` of them.
 
-        Several files and row groups are read at once; with a `limit` one after the other. Raises DataFileNotFound,
+        Several files and row groups are read at once, more of them where the caller `keeps_all` rows in memory; with a
+        `limit` one after the other. Raises DataFileNotFound,
         CorruptTable, CorruptDeletionVector, PathNotAllowed, UnsupportedFeature, StorageError.
         """
         snapshot = self.snapshot
         readers = _readers(snapshot) if limit is None else 1
+        ahead_bytes = _MOST_AHEAD_OF_ALL_BYTES if keeps_all else MOST_AHEAD_BYTES
         try:
-            for batch in _first(read_splits(snapshot.store, self._splits(files), self._wanted(), readers), limit):
+            found = read_splits(snapshot.store, self._splits(files), self._wanted(), readers, ahead_bytes)
+            for batch in _first(found, limit):
                 # Batches without columns come with one of nulls.
                 yield batch if self.columns else batch.select([])
         except DataFileNotFound as error:

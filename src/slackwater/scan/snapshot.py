@@ -79,7 +79,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         zone: str = "UTC",
     ) -> pa.Table:
         """As users are told."""
-        schema, batches = self._rows(columns, where, limit, zone)
+        schema, batches = self._rows(columns, where, limit, zone, keeps_all=True)
         return pa.Table.from_batches(batches, schema)
 
     def to_batches(
@@ -95,12 +95,17 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def _rows(
-        self, columns: Sequence[str] | None, where: str | Predicate | None, limit: int | None, zone: str
+        self,
+        columns: Sequence[str] | None,
+        where: str | Predicate | None,
+        limit: int | None,
+        zone: str,
+        keeps_all: bool = False,
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         require_limit(limit)
         predicate = parse_predicate(where, self.schema, zone=zone) if isinstance(where, str) else where
         read = RowRead.of(self, columns, predicate, zone)
-        return read.schema, read.batches(self.files(predicate, FILE_COLUMNS, zone), limit)
+        return read.schema, read.batches(self.files(predicate, FILE_COLUMNS, zone), limit, keeps_all)
 
     @cached_property
     def physical_paths(self) -> Mapping[Path, Path]:

@@ -86,15 +86,17 @@ def open_parquet(source: Any) -> tuple[pq.ParquetFile, tuple[RowGroup, ...]]:
     return parquet_file(source, footer), footer.row_groups
 
 
-def parquet_file(source: Any, footer: ParquetFooter) -> pq.ParquetFile:
-    """The Parquet file in `source` whose footer was read already.
+def parquet_file(source: Any, footer: ParquetFooter, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    """The Parquet file in `source` whose footer was read already; the columns `dictionaries` come as such.
 
     Times of 96 bits come in microseconds: year 9999 would come out as another year in nanoseconds. Raises ValueError
     for an encrypted file, and what pyarrow raises.
     """
     if footer.is_encrypted:
         raise ValueError("it is encrypted")
-    return pq.ParquetFile(source, metadata=footer.metadata, coerce_int96_timestamp_unit="us")
+    return pq.ParquetFile(
+        source, metadata=footer.metadata, coerce_int96_timestamp_unit="us", read_dictionary=list(dictionaries)
+    )
 
 
 def read_footer(source: Any) -> ParquetFooter:
