@@ -18,7 +18,7 @@ ON_CLUSTER = tests/cluster tests/stores tests/spark/change tests/spark/lake $(ad
 	read/test_arrow_rows.py read/test_change_feed.py read/test_large_logs.py write/test_write.py write/test_overwrite.py \
 	history/test_system_time.py test_change_feed_of_dml.py test_checkpoints.py test_concurrent_dml.py test_pruning.py)
 
-.PHONY: demo docs test test-long test-kernel test-classic test-connect interop stores cluster bench-smoke check bench environment clean
+.PHONY: demo docs test test-long test-kernel test-classic test-connect interop stores cluster bench-smoke wheel-smoke check bench environment clean
 
 environment: $(STAMP)
 
@@ -75,6 +75,10 @@ stores: environment
 cluster: environment
 	$(PYTEST) --cluster -m spark $(ON_CLUSTER)
 	$(PYTEST) --cluster -m spark --connect $(ON_CLUSTER)
+
+# The wheel in new environments: Pythons from 3.10, PySpark 4.0 to the newest, both modes; SMOKE="--pyspark 4.0" is less.
+wheel-smoke: environment
+	$(BIN)/python tools/wheel_smoke.py $(SMOKE)
 
 # The benchmarks run, on little data, and both sides of each agree.
 bench-smoke: environment
