@@ -39,7 +39,7 @@ _RULES = (
         "display:block;background:var(--sw-ground);border:1px solid var(--sw-line);border-radius:6px;padding:4px 10px;"
         "user-select:all;",
     ),
-    ("#as-of-tables td", "white-space:nowrap;"),
+    ("#as-of-tables td", "overflow-wrap:anywhere;"),
 )
 _SCRIPT = """\
 "use strict";

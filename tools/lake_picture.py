@@ -1,0 +1,81 @@
+"""The picture of docs/guides/look.md: `slackwater timeline` of a small lake, on a clock that the script moves."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import replace
+
+from slackwater.lake.lake import LogLake
+from slackwater.lake.transaction import LogTransaction
+from slackwater.owner.embedded import EmbeddedOwner
+from slackwater.owner.state.clock import OwnerClock
+from slackwater.pictures.drawing import standalone
+from slackwater.pictures.timeline import Timeline, timeline_of_lake
+from slackwater.pictures.timeline_picture import draw_timeline
+from slackwater.protocol.actions.files import AddFile
+from slackwater.protocol.schema.schema import PrimitiveType, StructField, StructType
+from slackwater.transaction.without_spark import Transaction
+
+START_MS = 1_795_420_800_000
+"""2026-11-23 08:00:00 UTC."""
+
+_SCHEMA = StructType((StructField("sku", PrimitiveType("string")),))
+_MINUTE_MS = 60_000
+_TABLES = ("customers", "orders", "stock")
+# Minutes since the start, the tables that are written together, the operation, and thousands of rows of each.
+_DAY: tuple[tuple[int, tuple[str, ...], str, int], ...] = (
+    (20, ("customers",), "WRITE", 9),
+    (45, ("stock",), "WRITE", 14),
+    (75, ("orders", "stock"), "WRITE", 4),
+    (110, ("orders", "stock"), "MERGE", 5),
+    (150, ("orders", "stock"), "WRITE", 6),
+    (200, ("customers", "orders"), "WRITE", 3),
+    (240, ("orders", "stock"), "MERGE", 7),
+    (275, ("customers",), "DELETE", -9),
+    (310, ("orders", "stock"), "WRITE", 5),
+    (360, ("stock",), "OPTIMIZE", 0),
+    (395, ("orders",), "WRITE", 8),
+    (430, ("customers", "orders", "stock"), "WRITE", 4),
+)
+
+
+def lake_svg() -> str:
+    """The picture of the day."""
+    return standalone(draw_timeline(day_of_a_lake()).picture)
+
+
+def day_of_a_lake() -> Timeline:
+    """A day of a lake, as its history tells it; what is another each time, the names of transactions, is left out."""
+    clock = [START_MS]
+    with tempfile.TemporaryDirectory() as directory:
+        owner = EmbeddedOwner.open(directory, backfill_delay_s=None, clock=OwnerClock(now_ms=lambda: clock[0]))
+        with LogLake(owner, owner.root_url) as lake:
+            for name in _TABLES:
+                clock[0] += _MINUTE_MS
+                lake.create_log(name, _SCHEMA)
+            for minute, names, operation, thousands in _DAY:
+                clock[0] = START_MS + minute * _MINUTE_MS
+                with lake.transaction() as transaction:
+                    for name in names:
+                        _commit(lake, transaction, name, operation, thousands * 1000)
+            found = timeline_of_lake(lake, "/data/lake")
+    return replace(found, deeds=[replace(deed, transaction_id=None) for deed in found.deeds])
+
+
+def _commit(lake: LogLake, transaction: LogTransaction, name: str, operation: str, rows: int) -> None:
+    of_table: Transaction = transaction.log(name)
+    live = lake.snapshot(name).files().to_pylist()
+    if rows > 0:
+        of_table.add(_file(f"{name}-{lake.snapshot(name).version}.parquet", rows))
+    elif rows < 0:
+        of_table.remove(live[0]["path"])
+    else:
+        of_table.remove(*[file["path"] for file in live], data_change=False)
+        total = sum(json.loads(file["stats"])["numRecords"] for file in live)
+        of_table.add(replace(_file(f"{name}-one.parquet", total), data_change=False))
+    of_table.commit(operation)
+
+
+def _file(path: str, rows: int) -> AddFile:
+    return AddFile(path, {}, rows * 120, 0, True, json.dumps({"numRecords": rows}))
