@@ -32,6 +32,7 @@ _VARIATIONS = 20
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run the Spark tests in a Connect session")
     parser.addoption("--cluster", action="store_true", help="run the Spark tests on a master and two workers")
+    parser.addoption("--browser", action="store_true", help="run the tests of pages in headless Chromium")
     parser.addoption("--long", action="store_true", help="run the long tests too")
     parser.addoption("--rows", choices=["spark", "arrow"], help="how rows travel in the Spark tests, unless they say")
     parser.addoption("--seed", type=int, help="run one schedule of tests/simulation, again")
@@ -39,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tests of properties try fewer examples without `--long`."""
+    config.addinivalue_line("markers", "browser: needs headless Chromium, and runs with --browser")
     load_profile(config.getoption("--long"))
 
 
@@ -80,6 +82,8 @@ def _is_for(config: pytest.Config, item: pytest.Item, is_first: bool) -> bool:
     marks = {mark.name for mark in item.iter_markers()}
     is_long = config.getoption("--long")
     if "long" in marks and not is_long:
+        return False
+    if "browser" in marks and not config.getoption("--browser"):
         return False
     if not config.getoption("--connect") or "spark" not in marks:
         return True

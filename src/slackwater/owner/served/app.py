@@ -17,6 +17,7 @@ from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.fields import GREATEST_VERSION
 from slackwater.owner.api.values import adapter
 from slackwater.owner.served.answers import Refusal
+from slackwater.owner.served.console.routes import add_pages
 from slackwater.owner.served.gate import Gate, answered
 from slackwater.owner.served.http.access_log import log_request
 from slackwater.owner.served.metrics import Metrics
@@ -38,16 +39,18 @@ def create_app(owner: CommitOwner, tokens: Tokens | None, settings: ServedSettin
     """The application that serves `owner`, which stays the caller's to close.
 
     Requests need a token of `tokens` with the route's scope; with None everybody may do everything who reaches it under
-    a name of this machine: bind it to a loopback address. The OpenAPI document is at `/openapi.json`.
+    a name of this machine: bind it to a loopback address. The OpenAPI document is at `/openapi.json`,
+    for people at `/docs`, and the console at `/`.
     """
     chosen = settings or ServedSettings()
     metrics = Metrics(owner.tables)
     openers = Openers(None if tokens is None else tokens.database)
     service = Service(owner, Workers(chosen), metrics, chosen.public_metrics, openers)
-    # Documentation pages would load scripts from elsewhere.
+    # Those pages of FastAPI would load scripts from elsewhere.
     app = FastAPI(title=_TITLE, version=str(API_VERSION), docs_url=None, redoc_url=None, redirect_slashes=False)
     router = owner_router(service, Gate(tokens, chosen))
     add_transactions(router, service)
+    add_pages(router, lambda: _document(app))
     app.include_router(router)
 
     async def not_there(request: Request, error: Exception) -> Response:
