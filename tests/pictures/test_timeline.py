@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -201,6 +203,32 @@ def test_the_slider_knows_the_version_of_every_table_at_every_instant(lake: LogL
             else:
                 assert name not in slice_.tables()
                 assert lane["before"] == "not there yet"
+
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
+def test_the_slider_of_a_page_shows_the_state_of_its_instant(lake: LogLake, tmp_path: Path) -> None:
+    page = timeline_page(timeline_of_lake(lake, "/lakes/one"))
+    told = json.loads(_told(page))
+    newest = f'value="{len(told["instants"]) - 1}"'
+    assert page.count(newest) == 1
+    # It begins at another instant; script and policy are those of the page.
+    (tmp_path / "page.html").write_text(page.replace(newest, 'value="2"'), encoding="utf-8")
+    headless = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+    done = subprocess.run(
+        [*headless, "--dump-dom", f"file://{tmp_path}/page.html"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    then = lake.as_of(told["instants"][2])
+    for number, name in enumerate(["orders", "stock"]):
+        assert f'<span id="as-of-{number}">{then.version(name)}</span>' in done.stdout
+    moment = f"{then.timestamp:%Y-%m-%dT%H:%M:%S}.{then.timestamp.microsecond // 1000:03}Z"
+    assert f'past = lake.as_of("{moment}")</code>' in done.stdout.replace("&quot;", '"')
 
 
 def test_what_stands_in_a_log_is_text_in_a_picture_and_a_page() -> None:

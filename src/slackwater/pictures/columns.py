@@ -48,32 +48,18 @@ class Column:
 
 
 def columns_of(timeline: Timeline, axis: TimeAxis) -> list[Column]:
-    """The deeds in columns from left to right; one deed alone stands at its exact time, several at their mean."""
+    """The deeds in columns from left to right.
+
+    A column stands at its first deed, and has all that are less than NEAREST behind it: where there are many, columns
+    are alike wide, and their sums can be compared.
+    """
     columns: list[Column] = []
-    start = float("-inf")
     for deed in timeline.deeds:
         x = axis.x(deed.at_ms)
-        if x - start >= NEAREST or not columns:
+        if not columns or x - columns[-1].x >= NEAREST:
             columns.append(Column(x))
-            start = x
         columns[-1].deeds.append(deed)
-    for column in columns:
-        column.x = sum(axis.x(deed.at_ms) for deed in column.deeds) / len(column.deeds)
-    return _apart(columns)
-
-
-def _apart(columns: list[Column]) -> list[Column]:
-    """The columns, those joined whose means came too near each other."""
-    found: list[Column] = []
-    for column in columns:
-        if found and column.x - found[-1].x < NEAREST:
-            last = found[-1]
-            counts = len(last.deeds), len(column.deeds)
-            last.x = (last.x * counts[0] + column.x * counts[1]) / sum(counts)
-            last.deeds.extend(column.deeds)
-        else:
-            found.append(column)
-    return found
+    return columns
 
 
 def main_kind(marks: Sequence[Mark]) -> Kind:

@@ -25,7 +25,7 @@ RULES: tuple[tuple[str, str], ...] = (
     (".sw-t-small", "font-size:11px;fill:var(--sw-muted);"),
     (".sw-t-halo", "paint-order:stroke;stroke:var(--sw-surface);stroke-width:4px;stroke-linejoin:round;"),
     (".sw-t-name", "font-size:13px;font-weight:600;fill:var(--sw-text);"),
-    (".sw-t-title", "font-size:18px;font-weight:650;fill:var(--sw-text);"),
+    (".sw-t-title", "font-size:18px;font-weight:700;fill:var(--sw-text);"),
     (".sw-lane", "fill:var(--sw-surface);"),
     (".sw-grid", "stroke:var(--sw-line);stroke-width:1;"),
     (".sw-base", "stroke:var(--sw-muted);stroke-width:1;"),

@@ -14,7 +14,7 @@ from slackwater.markup.figures import number
 from slackwater.markup.page import page
 from slackwater.markup.pieces import code, muted, table
 from slackwater.pictures.axis import TimeAxis
-from slackwater.pictures.columns import bytes_of, files_of, rows_of, vectors_of
+from slackwater.pictures.columns import NEAREST, bytes_of, files_of, rows_of, vectors_of
 from slackwater.pictures.drawing import RULES, line, rect
 from slackwater.pictures.timeline import Mark, Timeline, newest
 from slackwater.pictures.timeline_picture import WIDTH, Drawn, draw_timeline, summary, title_of
@@ -57,8 +57,10 @@ if (box) {
     const x = told.left + (at - told.first) / (told.last - told.first) * told.width;
     line.setAttribute("x1", x);
     line.setAttribute("x2", x);
-    future.setAttribute("x", x);
-    future.setAttribute("width", Math.max(0, told.left + told.width - x));
+    // What was done at this very instant is not hidden.
+    const begin = x + told.mark;
+    future.setAttribute("x", begin);
+    future.setAttribute("width", Math.max(0, told.left + told.width - begin));
     told.lanes.forEach((lane, number) => {
       let low = 0, high = lane.steps.length;
       while (low < high) {
@@ -125,6 +127,7 @@ def _as_of(timeline: Timeline, drawn: Drawn) -> Markup:
         "last": drawn.axis.last_ms,
         "left": drawn.axis.left,
         "width": drawn.axis.width,
+        "mark": NEAREST / 2,
         "lanes": lanes,
     }
     current = [lane["versions"][-1] if lane["versions"] else lane["before"] for lane in lanes]

@@ -187,7 +187,7 @@ def _marks(columns: Sequence[Column], lane: int, y: float, timeline: Timeline) -
     parts = []
     there = [(column.x, found) for column in columns if (found := column.marks(lane))]
     for number, (x, marks) in enumerate(there):
-        radius = _MARK + min(2.0, 0.6 * (len(marks).bit_length() - 1))
+        radius = _MARK + min(1.2, 0.4 * (len(marks).bit_length() - 1))
         parts.append(_shape(x, y, radius, main_kind(marks), mark_words(marks, timeline.lanes[lane])))
         label = versions(marks)
         before = there[number - 1][0] if number else float("-inf")

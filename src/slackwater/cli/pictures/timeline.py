@@ -66,7 +66,7 @@ def _timeline(
 ) -> Timeline:
     if _is_lake(path, database):
         with opened(path, database, token, ca_file, storage_option) as lake:
-            return timeline_of_lake(lake, path, window)
+            return timeline_of_lake(lake, _place(path), window)
     return timeline_of_table(Snapshot.load(path, storage_options=storage_options(storage_option)), window)
 
 
@@ -77,6 +77,14 @@ def _is_lake(path: str, database: str | None) -> bool:
         return True
     location = parse_location(path)
     return location.scheme == LOCAL and (Path("/") / location.key / DATABASE_FILE).is_file()
+
+
+def _place(path: str) -> str:
+    """Where a lake is, in whole."""
+    if path.lower().startswith(("http://", "https://")):
+        return path
+    location = parse_location(path)
+    return f"/{location.key}" if location.scheme == LOCAL else location.url
 
 
 def _drawn(timeline: Timeline, kind: str | None) -> str | bytes:
