@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import slackwater
+from slackwater.cli.main import app
 from tests.cli.commands import (
     PARTITIONED,
     STAMPED,
@@ -191,8 +193,8 @@ def test_the_version_is_said() -> None:
 )
 def test_a_shell_completes_what_is_typed(shell: str, environment: dict[str, str], typed: str, offered: str) -> None:
     asked = {name: text.format(typed, count=len(typed.split())) for name, text in environment.items()}
-    told = {**os.environ, "_SLACKWATER_COMPLETE": f"complete_{shell}", **asked}
-    answer = subprocess.run(PROGRAM, env=told, capture_output=True, text=True, check=False)
+    told = {"_SLACKWATER_COMPLETE": f"complete_{shell}", **asked}
+    answer = CliRunner().invoke(app, [], env=told, prog_name="slackwater")
     assert offered in answer.stdout
     assert "detail" not in answer.stdout
 

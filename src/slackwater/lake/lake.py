@@ -181,7 +181,12 @@ class LogLake(LakeTables):
         require("lake", "a lake")
         from slackwater.owner.served.client.client import HttpOwner
 
-        return cls(HttpOwner(url, token, timeout_s, allow_http=allow_http, ca_file=ca_file), None, storage_options)
+        owner = HttpOwner(url, token, timeout_s, allow_http=allow_http, ca_file=ca_file)
+        try:
+            return cls(owner, None, storage_options)
+        except BaseException:
+            owner.close()
+            raise
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For other processes, which open the same lake, through the same owner."""

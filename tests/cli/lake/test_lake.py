@@ -49,12 +49,15 @@ def test_commits_that_are_not_backfilled_are_shown_until_they_are(lake: str) -> 
     assert (Path(lake) / "b" / "_delta_log" / "_commits" / commit["fileName"]).is_file()
     assert commit["fileName"] in run("lake", "commits", lake, "b").stdout
     assert lines("lake", "backfill", lake) == ["a: backfilled to version 0", "b: backfilled to version 1"]
+    assert document("lake", "backfill", lake, "b") == [{"table": "b", "version": 1}]
+    assert run("lake", "backfill", lake, "--csv").stdout == "table,version\na,0\nb,1\n"
     assert document("lake", "commits", lake, "b") == {"latestVersion": 1, "commits": []}
 
 
 def test_repair_says_what_it_did(lake: str) -> None:
     assert lines("lake", "repair", lake) == ["b: versions 1 to 1 were backfilled"]
     assert lines("lake", "repair", lake, "b") == ["there was nothing to repair"]
+    assert document("lake", "repair", lake) == []
 
 
 def test_tables_come_and_go(lake: str) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.arguments import StorageOption, storage_options
+from slackwater.cli.arguments import AsJson, StorageOption, storage_options
 from slackwater.cli.lake.opening import DatabaseUrl, require_lake
+from slackwater.cli.render import print_json
 
 
 def recover_command(
@@ -41,6 +42,7 @@ def recover_command(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     storage_option: StorageOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Makes the owner's state, that is lost or older than the tables, anew from the tables.
 
@@ -52,7 +54,11 @@ def recover_command(
 
     choices = RecoveryChoices(tables or (), counts or (), counts_not or (), owner or (), accept_loss)
     options = storage_options(storage_option)
-    for line in LogLake.recover_state(path, database, options, choices, dry_run).lines:
+    lines = LogLake.recover_state(path, database, options, choices, dry_run).lines
+    if as_json:
+        print_json(list(lines))
+        return
+    for line in lines:
         typer.echo(line)
 
 

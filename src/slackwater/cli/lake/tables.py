@@ -76,11 +76,19 @@ def backfill(
     token: Token = None,
     ca_file: CaFile = None,
     storage_option: StorageOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Copies every commit that counts to the log that everybody reads."""
+    form = form_of(as_json, as_csv)
+    records: list[dict[str, Any]] = []
     with opened(path, database, token, ca_file, storage_option) as lake:
         for each in [name] if name is not None else [t.name for t in lake.tables()]:
-            typer.echo(f"{each}: backfilled to version {lake.backfill(each)}")
+            records.append({"table": each, "version": lake.backfill(each)})
+            if form is Form.HUMAN:
+                typer.echo(f"{each}: backfilled to version {records[-1]['version']}")
+    if form is not Form.HUMAN:
+        print_rows(form, records, ("table", "version"), lambda: None)
 
 
 def adopt(
@@ -166,10 +174,14 @@ def repair(
     token: Token = None,
     ca_file: CaFile = None,
     storage_option: StorageOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Finishes what was cut short, removes what nobody needs, reports what it cannot mend, and says all it did."""
     with opened(path, database, token, ca_file, storage_option) as lake:
         done = lake.repair(name)
+    if as_json:
+        print_json(done)
+        return
     for line in done or ["there was nothing to repair"]:
         typer.echo(line)
 
