@@ -14,6 +14,9 @@ from slackwater.cli.lake.serve import serve, token_app
 from slackwater.cli.pictures.layout import layout_command
 from slackwater.cli.pictures.timeline import timeline_command
 from slackwater.cli.render import print_error, show_warning
+from slackwater.cli.rows.diff import diff_command
+from slackwater.cli.rows.looks import count_command, head_command
+from slackwater.cli.rows.query import query_command
 from slackwater.cli.table.convert import convert_command, generate_command
 from slackwater.cli.table.describe import detail, files, schema
 from slackwater.cli.table.history import history
@@ -76,6 +79,10 @@ app.command(rich_help_panel=_OF_A_TABLE)(history)
 app.command(rich_help_panel=_OF_A_TABLE)(detail)
 app.command(rich_help_panel=_OF_A_TABLE)(files)
 app.command(rich_help_panel=_OF_A_TABLE)(schema)
+app.command(name="head", rich_help_panel=_OF_A_TABLE)(head_command)
+app.command(name="count", rich_help_panel=_OF_A_TABLE)(count_command)
+app.command(name="query", rich_help_panel=_OF_A_TABLE)(query_command)
+app.command(name="diff", rich_help_panel=_OF_A_TABLE)(diff_command)
 app.command(name="verify", rich_help_panel=_OF_A_TABLE)(verify_command)
 app.command(name="stream-state", rich_help_panel=_OF_A_TABLE)(stream_state_command)
 app.command(name="layout", rich_help_panel=_PICTURES)(layout_command)

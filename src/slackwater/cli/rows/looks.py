@@ -1,0 +1,78 @@
+"""The commands that show rows of one table: `slackwater head | count`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, Timestamp, Version, form_of, loaded
+from slackwater.cli.render import Form, print_csv, print_human, print_json
+from slackwater.cli.rows.values import show_rows
+from slackwater.scan.counting import count_rows
+
+_Where = Annotated[
+    str | None, typer.Option("--where", metavar="SQL", help='Only rows for which this is true, e.g. "month = 3".')
+]
+_Columns = Annotated[
+    list[str] | None,
+    typer.Option("--columns", metavar="NAMES", help="These columns, with commas between them; repeatable."),
+]
+
+
+def head_command(
+    path: TablePath,
+    number: Annotated[int, typer.Option("-n", "--number", min=0, metavar="N", help="So many rows.")] = 10,
+    where: _Where = None,
+    columns: _Columns = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    storage_option: StorageOption = None,
+) -> None:
+    """The first rows of the table, in the order of its files.
+
+    Instants are in UTC. Files are read until there are enough rows.
+    """
+    form = form_of(as_json, as_csv)
+    snapshot = loaded(path, version, timestamp, storage_option)
+    show_rows(snapshot.to_arrow(_names(columns, snapshot.schema.names), where, limit=number), form)
+
+
+def count_command(
+    path: TablePath,
+    where: _Where = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    storage_option: StorageOption = None,
+) -> None:
+    """How many rows the table has, with --where of which it is true.
+
+    Without --where the log's statistics say it, and no file is read where all files have some.
+    """
+    form = form_of(as_json, as_csv)
+    found = count_rows(loaded(path, version, timestamp, storage_option), where)
+    record = {"rows": found.rows, "by": "statistics" if found.by_statistics else "rows"}
+    if form is Form.JSON:
+        print_json(record)
+    elif form is Form.CSV:
+        print_csv([record], list(record))
+    else:
+        told = "by statistics, no file was read" if found.by_statistics else "the files were read"
+        print_human(Text(f"{found.rows}  ({told})"))
+
+
+def _names(given: Sequence[str] | None, known: Sequence[str]) -> list[str] | None:
+    """The columns of `--columns`; a name with a comma in it is one where there is such a column."""
+    if given is None:
+        return None
+    return [name for text in given for name in ([text] if text in known else _parts(text))]
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

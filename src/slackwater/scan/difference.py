@@ -1,0 +1,179 @@
+"""What differs between two versions of a table: columns, properties, files, and rows by key.
+
+Only rows of files that are in one of the versions alone are read: all others are in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.errors import InvalidArgument
+from slackwater.log.file_actions import file_keys
+from slackwater.protocol.schema.schema import StructType, walk_fields
+from slackwater.scan.rows import FILE_COLUMNS, RowRead
+from slackwater.scan.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something by its name, before and after; None where it is not there."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """Files that are in one version alone, and their sizes in bytes. A file with another vector is in both lists."""
+
+    added: int
+    added_bytes: int
+    removed: int
+    removed_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowDifference:
+    """Rows that are in one version alone by their key, and those of which another column differs.
+
+    Each of `changed` is a row before and after. The tables are whole, or as much of them as was asked for.
+    """
+
+    added: pa.Table
+    removed: pa.Table
+    changed_before: pa.Table
+    changed_after: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What leads from one version of a table to another. `rows` is None where no key was given."""
+
+    schema: list[Change]
+    properties: list[Change]
+    files: FileDifference
+    rows: RowDifference | None = field(default=None)
+
+
+def difference(before: Snapshot, after: Snapshot, key: Sequence[str] = ()) -> Difference:
+    """What differs between two versions; of rows, where a `key` names them.
+
+    Rows are compared in the columns that both versions have, by name. Memory O(rows of files that differ). Raises
+    InvalidArgument for a key that is no column of both, that is nested, or that two rows of one version have, and as
+    `Snapshot.to_arrow`.
+    """
+    gone, new = _other_files(before, after), _other_files(after, before)
+    files = FileDifference(new.num_rows, _bytes(new), gone.num_rows, _bytes(gone))
+    return Difference(
+        _changes(_columns(before.schema), _columns(after.schema)),
+        _changes(before.metadata.configuration, after.metadata.configuration),
+        files,
+        _rows(before, after, gone, new, key) if key else None,
+    )
+
+
+def _columns(schema: StructType) -> dict[str, str]:
+    return {
+        ".".join(path): str(found.type) + ("" if found.nullable else " NOT NULL") for path, found in walk_fields(schema)
+    }
+
+
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
+    names = [*before, *(name for name in after if name not in before)]
+    return [Change(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)]
+
+
+def _other_files(snapshot: Snapshot, other: Snapshot) -> pa.Table:
+    """The files of `snapshot` that `other` has not, or with another deletion vector."""
+    files = snapshot.files(None, FILE_COLUMNS)
+    keys, known = file_keys(files), file_keys(other.files(None, FILE_COLUMNS))
+    return files.filter(pc.invert(pc.is_in(keys, known)))
+
+
+def _bytes(files: pa.Table) -> int:
+    total: int | None = pc.sum(files["size"]).as_py()
+    return total or 0
+
+
+def _rows(before: Snapshot, after: Snapshot, gone: pa.Table, new: pa.Table, key: Sequence[str]) -> RowDifference:
+    shared = [name for name in after.schema.names if name in before.schema.names]
+    for name in key:
+        if name not in shared:
+            raise InvalidArgument(f"the key {name} is no column of both versions, which are {', '.join(shared)}")
+    olds, news = _read(before, gone, shared), _read(after, new, shared)
+    if any(pa.types.is_nested(news.schema.field(name).type) for name in key):
+        raise InvalidArgument(f"a key is of plain columns, and one of {', '.join(key)} is nested")
+    found = _matched(_in_types(olds, news.schema), news, key, (before.version, after.version))
+    only_old, only_new = found.filter(pc.is_null(found["new"])), found.filter(pc.is_null(found["old"]))
+    both = found.filter(pc.and_(pc.is_valid(found["old"]), pc.is_valid(found["new"])))
+    pairs = _in_types(olds, news.schema).take(both["old"]), news.take(both["new"])
+    differs = _differs(*pairs)
+    return RowDifference(
+        news.take(only_new["new"]), olds.take(only_old["old"]), pairs[0].filter(differs), pairs[1].filter(differs)
+    )
+
+
+def _read(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]) -> pa.Table:
+    read = RowRead.of(snapshot, columns, None)
+    return pa.Table.from_batches(read.batches(files, keeps_all=True), read.schema).combine_chunks()
+
+
+def _in_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in types of a later version, as far as they can be: a type that was widened holds them."""
+    for at, wanted in enumerate(schema):
+        if rows.schema.field(at).type != wanted.type and not pa.types.is_nested(wanted.type):
+            try:
+                rows = rows.set_column(at, wanted.name, rows.column(at).cast(wanted.type))
+            except pa.ArrowException:
+                continue
+    return rows
+
+
+def _matched(olds: pa.Table, news: pa.Table, key: Sequence[str], versions: tuple[int, int]) -> pa.Table:
+    """For each key the index of its row before (`old`) and after (`new`), null where there is none."""
+    keyed = pa.concat_tables([_keyed(olds, key, "old", "new"), _keyed(news, key, "new", "old")])
+    found = keyed.group_by(_places(key)).aggregate([("old", "count"), ("new", "count"), ("old", "min"), ("new", "min")])
+    for side, version in zip(("old", "new"), versions, strict=True):
+        twice = found.filter(pc.greater(found[f"{side}_count"], 1))
+        if twice.num_rows:
+            shown = ", ".join(f"{name} = {twice[at][0].as_py()}" for name, at in zip(key, _places(key), strict=True))
+            rows = twice[f"{side}_count"][0].as_py()
+            raise InvalidArgument(f"{', '.join(key)} is no key of version {version}: {rows} rows have {shown}")
+    return pa.table({"old": found["old_min"], "new": found["new_min"]})
+
+
+def _keyed(rows: pa.Table, key: Sequence[str], own: str, other: str) -> pa.Table:
+    count = rows.num_rows
+    numbers = {own: pa.array(range(count), pa.int64()), other: pa.nulls(count, pa.int64())}
+    columns: dict[str, Any] = {at: rows[name] for name, at in zip(key, _places(key), strict=True)}
+    return pa.table({**columns, "old": numbers["old"], "new": numbers["new"]})
+
+
+def _places(key: Sequence[str]) -> list[str]:
+    # A column of the table may be called as one of the others.
+    return [f"key {at}" for at in range(len(key))]
+
+
+def _differs(olds: pa.Table, news: pa.Table) -> pa.ChunkedArray:
+    found = pa.repeat(pa.scalar(False), olds.num_rows)
+    for name in news.column_names:
+        found = pc.or_(found, _unequal(olds[name].combine_chunks(), news[name].combine_chunks()))
+    return found
+
+
+def _unequal(old: pa.Array, new: pa.Array) -> pa.Array:
+    """For each place whether the two values differ; null is equal to null, NaN to NaN."""
+    if pa.types.is_nested(new.type) or old.type != new.type:
+        pairs = zip(old.to_pylist(), new.to_pylist(), strict=True)
+        return pa.array([a != b for a, b in pairs], pa.bool_())
+    differs = pc.fill_null(pc.not_equal(old, new), True)
+    same = pc.and_(pc.is_null(old), pc.is_null(new))
+    if pa.types.is_floating(new.type):
+        same = pc.or_(same, pc.and_(pc.fill_null(pc.is_nan(old), False), pc.fill_null(pc.is_nan(new), False)))
+    return pc.and_(differs, pc.invert(same))
