@@ -6,6 +6,7 @@ import email
 import email.message
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ pytest.importorskip("hatchling", reason="the wheel is built by hatchling: pip in
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "slackwater"
-_BESIDE = ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore")
+_BESIDE = ("pyproject.toml", "hatch_build.py", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore")
 
 
 def built(project: Path, into: Path) -> dict[str, Path]:
@@ -106,3 +107,24 @@ def test_what_only_this_repository_needs_is_no_extra(metadata: email.message.Mes
     assert extras == set(users.split())
     required = " ".join(metadata.get_all("Requires-Dist") or ())
     assert not any(name in required for name in ("pytest", "mypy", "ruff", "hypothesis", "moto", "psutil"))
+
+
+def test_the_readme_of_a_package_has_no_link_to_a_file_of_the_repository(metadata: email.message.Message) -> None:
+    text = str(metadata.get_payload(decode=True), "utf-8")
+    assert text.startswith("# Slackwater")
+    assert re.findall(r"\]\((?!https?:|#)", text) == []
+    assert "Five minutes to start, coming from delta-spark" in text
+
+
+def test_links_of_the_readme_are_whole_where_the_site_has_an_address() -> None:
+    from hatch_build import readme
+
+    text = readme((ROOT / "README.md").read_text(encoding="utf-8"), "https://docs.example.com/")
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert len(links) > 15
+    for link in links:
+        page = link.partition("https://docs.example.com/")[2]
+        assert (ROOT / "docs" / page.replace(".html", ".md")).is_file(), link
+    assert readme("[a](docs/b.md#c) ![p](docs/d.svg) [e](LICENSE) [f](#g)", "https://x") == (
+        "[a](https://x/b.html#c) ![p](https://x/d.svg) e [f](#g)"
+    )
