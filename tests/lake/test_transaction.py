@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -260,7 +261,7 @@ def test_reads_of_other_partitions_go_beside_writes(kit: Kit) -> None:
     assert tx.versions == {"days": 2}
 
 
-def test_run_repeats_the_work_in_a_fresh_transaction(kit: Kit) -> None:
+def test_run_repeats_the_work_in_a_fresh_transaction(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[int] = []
 
     def work(tx: LogTransaction) -> int:
@@ -270,8 +271,11 @@ def test_run_repeats_the_work_in_a_fresh_transaction(kit: Kit) -> None:
         add(tx, "a")
         return len(seen)
 
-    assert kit.lake.run(work) == 2
+    with caplog.at_level(logging.INFO, "slackwater.lake.rerun"):
+        assert kit.lake.run(work) == 2
     assert seen == [0, 1]
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "slackwater.lake.rerun"]
+    assert told.startswith("attempt 1 of 11 of a transaction was lost, it is run again: ")
 
 
 def test_run_gives_up_after_so_many_retries_and_at_once_for_other_errors(kit: Kit) -> None:

@@ -321,3 +321,18 @@ def test_a_directory_that_is_read_only_is_named(
     for change in (lambda: made.delete("id = 1"), lambda: made.update("id = 1", {"n": "7"}), merge.execute):
         _refused(change, "Permission denied", errors.StorageRefused)
     assert _files(made._table.location) == before
+
+
+def test_of_few_columns_only_those_of_the_table_are_suggested(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "few")
+    spark.sql("SELECT 1L AS id, 2 AS cola").write.format("delta").partitionBy("cola").save(path)
+    table = DeltaTable.forPath(spark, path)
+    suggested = r"following\? \[`cola`, `id`\]"
+    _refused(lambda: table.delete("colx = 1"), suggested)
+    _refused(lambda: table.update("colx = 1", {"id": "1"}), suggested)
+    _refused(lambda: table.update(None, {"id": "colx"}), suggested)
+    _refused(lambda: table.optimize().where("colx = 1").executeCompaction(), suggested)
+    writer = spark.sql("SELECT 1L AS id, 2 AS cola").write.format("delta").mode("overwrite")
+    _refused(lambda: writer.option("replaceWhere", "colx = 1").save(path), suggested)
+    by_name = f"delta.`{path}`"
+    _refused(lambda: spark.sql(f"DELETE FROM {by_name} WHERE colx = 1"), "Did you mean one of the following")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pwd
 import re
@@ -57,7 +58,7 @@ CHANGES: dict[str, tuple[Callable[[DeltaTable], object], list[tuple[int, int]]]]
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_of_rows_that_was_done_before_is_skipped(
-    spark: SparkSession, tmp_path: Path, conf: Setting, name: str
+    spark: SparkSession, tmp_path: Path, conf: Setting, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     change, expected = CHANGES[name]
     table = made(spark, tmp_path / "t")
@@ -67,7 +68,12 @@ def test_a_change_of_rows_that_was_done_before_is_skipped(
     assert rows(table.toDF()) == expected
     (txn,) = actions(tmp_path / "t", 1, "txn")
     assert (txn["appId"], txn["version"]) == ("job", 5)
-    again = change(table)
+    with caplog.at_level(logging.INFO, "slackwater.spark.change"):
+        again = change(table)
+    (told,) = caplog.messages
+    assert re.fullmatch(
+        r"file:///.*: this [A-Z]+ changes nothing, as of version 1: application 'job' .* 5 before", told
+    )
     conf(f"{DELTA}write.txnVersion", "4")
     change(table)
     assert (rows(table.toDF()), Snapshot.load(str(tmp_path / "t")).version) == (expected, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -437,3 +438,25 @@ def test_a_winner_of_another_engine_without_commit_info_is_followed() -> None:
     mine.add(add("mine"))
     put_commit(before.store, 1, add("theirs").to_json())
     assert mine.commit("WRITE").version == 2
+
+
+# What is told of a lost race.
+
+
+def test_a_race_that_is_lost_is_told_with_table_version_and_why(caplog: pytest.LogCaptureFixture) -> None:
+    before = append(table(), add("a")).snapshot
+    moves, conflicts = begin(before), begin(before)
+    moves.add([add("mine")])
+    conflicts.remove(removes(before, "a"))
+    append(before, add("theirs"), operation="STREAMING UPDATE")
+    with caplog.at_level(logging.INFO, "slackwater.transaction"):
+        assert moves.commit("WRITE").version == 3
+    where = before.store.root_url
+    assert caplog.messages == [f"{where}: version 2 is another's, STREAMING UPDATE: this WRITE goes behind it"]
+    caplog.clear()
+    delete(before, "a", operation="MERGE")
+    with caplog.at_level(logging.INFO, "slackwater.transaction"), pytest.raises(DeltaConcurrentModificationException):
+        conflicts.commit("UPDATE")
+    told = caplog.messages[-1]
+    assert told.startswith(f"{where}: this UPDATE is lost to version 4: ")
+    assert "removed" in told

@@ -5,6 +5,7 @@ Source: docs/transactions.md (a fresh timestamp for every attempt).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from slackwater.errors import CommitError, InvalidArgument
 from slackwater.lake.transaction import LogTransaction
 from slackwater.transaction.clock import Clock
 
+_log = logging.getLogger(__name__)
 RETRIES = 10
 """How often a transaction is run again, unless the caller says so."""
 
@@ -30,7 +32,7 @@ def run_again(begin: Callable[[int | None], Txn], work: Callable[[Txn], T], retr
         raise InvalidArgument(f"retries is a whole number from 0, found {retries!r}")
     seniority_ms: int | None = None
     wait_s = _FIRST_WAIT_S
-    for _ in range(retries):
+    for attempt in range(1, retries + 1):
         transaction = begin(seniority_ms)
         seniority_ms = transaction.seniority_ms
         try:
@@ -39,6 +41,7 @@ def run_again(begin: Callable[[int | None], Txn], work: Callable[[Txn], T], retr
         except CommitError as error:
             if not error.retryable:
                 raise
+            _log.info("attempt %d of %d of a transaction was lost, it is run again: %s", attempt, retries + 1, error)
             # Those that got in each other's way would meet again.
             clock.sleep(wait_s * clock.jitter())
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,22 @@ def test_a_write_that_was_done_before_is_skipped(spark: SparkSession, tmp_path: 
     assert rows(read(spark, path)) == [(7,)]
     (txn,) = actions(path, 1, "txn")
     assert (txn["appId"], txn["version"]) == ("job", 5)
+
+
+def test_a_write_that_writes_nothing_says_why(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "t"
+    save(spark.range(1), path, txnAppId="job", txnVersion=3)
+    with caplog.at_level(logging.INFO, "slackwater"):
+        save(spark.range(1), path, txnAppId="job", txnVersion=2)
+        save(spark.range(1), path, "ignore")
+    said = [message.partition(": ") for message in caplog.messages]
+    assert {where for where, _, _ in said} == {path.as_uri()}
+    assert [why for _, _, why in said] == [
+        "nothing is written, as of version 0: application 'job' has done its write 2 before",
+        "nothing is written, as of version 0: the table is there, and the mode is ignore",
+    ]
 
 
 def test_the_session_can_say_how_far_the_application_is(spark: SparkSession, tmp_path: Path, conf: Any) -> None:

@@ -5,7 +5,6 @@ Source: delta-spark's `UPDATE ... SET` and `MERGE`; delta-protocol.md "Identity 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeAlias
@@ -22,15 +21,13 @@ from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, M
 from slackwater.spark.session.modes import condition_of, plain_method
 from slackwater.spark.session.names import quoted
 from slackwater.spark.session.types import to_spark_type
-from slackwater.spark.write.row_checks import class_of
+from slackwater.spark.write.row_checks import class_of, said_by_spark
 from slackwater.spark.write.store_types import StoreAssignment, stored
 
 Expression: TypeAlias = Column | str
 """A Column, or SQL text."""
 
 _OTHER = "__slackwater_other"
-# Columns and aliases of ours among those that Spark suggests.
-_OURS = re.compile(r"`__slackwater_\w+`(\.|, )|, `__slackwater_\w+`|(?<=\[)`__slackwater_\w+`(?=\])")
 _NO_BOOLEAN = "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"
 _NO_UDF_IN_LAMBDA = "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF"
 _REFUSED = {
@@ -318,6 +315,6 @@ def _refusals_named(named: str) -> Iterator[None]:
         if isinstance(error, SlackwaterError):
             raise
         condition = (condition_of(error) or "").partition(".")[0]
-        says = _REFUSED.get(condition) or _OURS.sub("", str(error).strip().splitlines()[0])
+        says = _REFUSED.get(condition) or said_by_spark(error)
         kind = SqlSyntaxError if isinstance(error, ParseException) else InvalidArgument
         raise kind(f"{named}: {says}", **class_of(error)) from error

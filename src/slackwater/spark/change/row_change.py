@@ -5,6 +5,7 @@ Source: delta-protocol.md "Add File and Remove File", "Add CDC File", "Deletion 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -53,6 +54,7 @@ from slackwater.transaction.rows.row_deletion import RowDeletion
 INSERT, DELETE = "insert", "delete"
 UPDATE_PREIMAGE, UPDATE_POSTIMAGE = "update_preimage", "update_postimage"
 _CLOCK = Clock()
+_log = logging.getLogger(__name__)
 _ONLY_TARGET = "__slackwater_target"
 
 
@@ -268,6 +270,8 @@ class RowChange:
         """
         try:
             self.is_skipped = self._is_done(self.snapshot)
+            if self.is_skipped:
+                self._log_skipped(self.snapshot)
             result = None if self.is_skipped else self._run(work)
         finally:
             for frame in self.kept:
@@ -278,6 +282,12 @@ class RowChange:
 
     def _is_done(self, snapshot: Snapshot) -> bool:
         return self._application is not None and self._application.is_reached(snapshot)
+
+    def _log_skipped(self, snapshot: Snapshot) -> None:
+        if self._application is not None:
+            where, app = snapshot.table.root_url, self._application
+            why = f"application {app.app_id!r} has done its write {app.version} before"
+            _log.info("%s: this %s changes nothing, as of version %d: %s", where, self.operation, snapshot.version, why)
 
     def _run(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> CommitResult | None:
         try:
@@ -306,9 +316,11 @@ class RowChange:
             self._discard()
             lost = isinstance(error, DeltaConcurrentModificationException)
             # Where another did this very work, there is nothing left to be done.
-            self.is_skipped = lost and self._application is not None and self._is_done(self.snapshot.update())
+            newest = self.snapshot.update() if lost and self._application is not None else self.snapshot
+            self.is_skipped = lost and self._is_done(newest)
             if not self.is_skipped:
                 raise
+            self._log_skipped(newest)
             return None
 
     def _stage_table(self) -> None:

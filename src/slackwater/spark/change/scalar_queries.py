@@ -17,6 +17,7 @@ from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.predicate.sql_text import has_subquery
 from slackwater.spark.catalog.session_catalog import plain_sql
 from slackwater.spark.session.modes import condition_of
+from slackwater.spark.write.row_checks import said_by_spark
 from slackwater.sql.replacements import Replacement, replaced
 from slackwater.sql.tokens import closing, tokens_of
 
@@ -108,10 +109,6 @@ def _explained(error: PySparkException) -> str:
     if condition.startswith("UNRESOLVED_COLUMN"):
         return (
             "a sub-query in a value is asked by itself, once, and finds no column of the row: MERGE with a source that "
-            f"has what it gives: {_first_line(error)}"
+            f"has what it gives: {said_by_spark(error)}"
         )
-    return _first_line(error)
-
-
-def _first_line(error: PySparkException) -> str:
-    return str(error).strip().splitlines()[0]
+    return said_by_spark(error)

@@ -20,9 +20,8 @@ from slackwater.spark.session.modes import default_parallelism
 from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage.store import ObjectStore
 
-_PLACE, _START, _END, _DELETED, _SIZE = (
-    f"__slackwater_{part}" for part in ("place", "start", "end", "deleted", "size")
-)
+# Plans show these, and no column of a table is beside them.
+_PLACE, _START, _END, _DELETED, _SIZE = "place", "start_byte", "end_byte", "deleted_rows", "file_bytes"
 # As Spark's own defaults: spark.sql.files.maxPartitionBytes and openCostInBytes.
 _MOST_SPLIT_BYTES, _LEAST_SPLIT_BYTES = 128 * 1024**2, 4 * 1024**2
 

@@ -1,10 +1,15 @@
-"""Names as SQL text."""
+"""Names as SQL text, and in what Spark says of it."""
 
 from __future__ import annotations
 
 import re
 
+from slackwater.protocol.changes.column_names import OWN_PREFIX
+
 _PATH_NAME = re.compile(r"(?is)delta\.`(.+)`\Z")
+_PART = re.compile(r"`(?:[^`]|``)*`")
+_NAME = re.compile(rf"{_PART.pattern}(?:\.{_PART.pattern})*")
+_SUGGESTED = re.compile(rf"( Did you mean one of the following\? \[)({_NAME.pattern}(?:, {_NAME.pattern})*)(\]\.)")
 
 
 def quoted(name: str) -> str:
@@ -16,3 +21,20 @@ def table_path(name: str) -> str | None:
     """The path in a table name of the form ``delta.`/path` ``, None for any other name."""
     match = _PATH_NAME.match(name.strip())
     return match[1].replace("``", "`") if match else None
+
+
+def without_our_names(text: str) -> str:
+    """What Spark says of an unknown name, without suggestions of names that only this package has given."""
+    return _SUGGESTED.sub(_of_users, text)
+
+
+def _of_users(suggested: re.Match[str]) -> str:
+    given = [_PART.findall(name) for name in _NAME.findall(suggested[2])]
+    kept = [[part for part in parts if not part.startswith(f"`{OWN_PREFIX}")] for parts in given]
+    if len(given) == 1 and len(given[0]) > 2 and kept != given:
+        # Names of one place come joined by dots, as if they were parts of one.
+        names = kept[0]
+    else:
+        # A column of ours is left out; before a user's stands the name of a frame, which may be ours.
+        names = [".".join(left) for parts, left in zip(given, kept, strict=True) if left[-1:] == parts[-1:]]
+    return f"{suggested[1]}{', '.join(names)}{suggested[3]}" if names else ""

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from slackwater.errors import InvalidArgument, InvariantViolationException, SlackwaterError, SqlSyntaxError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructType
 from slackwater.spark.session.modes import condition_of
-from slackwater.spark.session.names import quoted
+from slackwater.spark.session.names import quoted, without_our_names
 
 _RAISED = "USER_RAISED_EXCEPTION"
 _MARK = "slackwater-row-check"
@@ -95,7 +95,12 @@ def expressions_named(what: str) -> Iterator[None]:
         if isinstance(error, SlackwaterError):
             raise
         kind = SqlSyntaxError if isinstance(error, ParseException) else InvalidArgument
-        raise kind(f"{what}: {str(error).strip().splitlines()[0]}", **class_of(error)) from error
+        raise kind(f"{what}: {said_by_spark(error)}", **class_of(error)) from error
+
+
+def said_by_spark(error: PySparkException) -> str:
+    """The first line of Spark's error, which suggests no name that only this package has given."""
+    return without_our_names(str(error).strip().splitlines()[0])
 
 
 def class_of(error: PySparkException) -> dict[str, str | None]:

@@ -5,6 +5,7 @@ Source: delta-spark's DataFrameWriter options and modes; docs/architecture.md "T
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -72,6 +73,7 @@ from slackwater.transaction.table.definition import (
 from slackwater.transaction.transaction import TableTransaction
 
 # A write whose generated identity values another writer took is done again, from its rows on.
+_log = logging.getLogger(__name__)
 _MOST_REWRITES = 20
 _CLOCK = Clock()
 # How much of the rows in the shuffle becomes one file.
@@ -178,6 +180,7 @@ def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: Sess
     for attempt in range(1, _MOST_REWRITES + 1):
         snapshot = newest_snapshot(table)
         if snapshot is not None and (request.mode == "ignore" or request.is_done(snapshot)):
+            _log_skipped(snapshot, request)
             return None
         if snapshot is not None and request.mode == "error":
             raise TableAlreadyExists(
@@ -192,13 +195,28 @@ def _saved(frame: DataFrame, table: Table, request: WriteOptions, settings: Sess
             newest = newest_snapshot(table)
             # Where another did this very write, there is nothing left to be done.
             if newest is not None and request.is_done(newest):
+                _log_skipped(newest, request)
                 return None
             moved = isinstance(error, MetadataChangedException) and _only_identity_moved(snapshot, newest)
             # A stream goes on in the table that another writer created first.
             moved = moved or (request.streamed and snapshot is None and newest is not None)
             if attempt == _MOST_REWRITES or not moved:
                 raise
+            _log.info("%s: the rows are written again: %s", table.root_url, error)
     raise AssertionError("the loop above returns or raises")
+
+
+def _log_skipped(snapshot: Snapshot, request: WriteOptions) -> None:
+    """Say why nothing is written; of a micro-batch its query says it."""
+    if request.micro_batch is not None:
+        return
+    known = request.application
+    why = (
+        f"application {known.app_id!r} has done its write {known.version} before"
+        if known is not None and request.is_done(snapshot)
+        else "the table is there, and the mode is ignore"
+    )
+    _log.info("%s: nothing is written, as of version %d: %s", snapshot.table.root_url, snapshot.version, why)
 
 
 def _assigned(frame: DataFrame, snapshot: Snapshot, request: WriteOptions) -> DataFrame:

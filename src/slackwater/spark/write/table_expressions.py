@@ -14,7 +14,7 @@ from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.protocol.schema.schema import DataType, StructType
 from slackwater.spark.session.modes import empty_frame
 from slackwater.spark.session.types import to_spark_schema, to_spark_type
-from slackwater.spark.write.row_checks import class_of, expressions_named
+from slackwater.spark.write.row_checks import class_of, expressions_named, said_by_spark
 
 
 def validate_constraint(spark: SparkSession, schema: StructType, sql: str, what: str) -> None:
@@ -53,8 +53,7 @@ def validate_default(spark: SparkSession, sql: str, data_type: DataType, what: s
     except PySparkException as error:
         if isinstance(error, SlackwaterError):
             raise
-        says = str(error).strip().splitlines()[0]
-        raise InvalidArgument(f"{what} has no value: {says}", **class_of(error)) from error
+        raise InvalidArgument(f"{what} has no value: {said_by_spark(error)}", **class_of(error)) from error
 
 
 def _require_one_value(spark: SparkSession, frame: DataFrame, value: Column) -> None:

@@ -10,7 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slackwater.errors import ConcurrentWriteException, ProtocolChangedException
+from slackwater.errors import (
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    ProtocolChangedException,
+)
 from slackwater.log.commits import ParsedCommit
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
@@ -96,7 +100,13 @@ class CommitRace:
             if winner.txn_id == self.transaction.txn_id:
                 self.before = before
                 return Committed(winner.commit)
-            check.check(winner, before)
+            try:
+                check.check(winner, before)
+            except DeltaConcurrentModificationException as error:
+                _log.info("%s: %s is lost to version %d: %s", self._where, self._what, winner.version, error)
+                raise
+            by = winner.commit.info.get("operation", "an operation without a name")
+            _log.info("%s: version %d is another's, %s: %s goes behind it", self._where, winner.version, by, self._what)
             before = before.after([winner.commit])
         self.before = before
         self.transaction.stage_row_deletions(check.take_rebased())
@@ -155,6 +165,10 @@ class CommitRace:
         problem = delete_vector_files(self.transaction.store, [path for path in paths if path not in needed])
         self.transaction.keep_vectors()
         return [] if problem is None else [problem]
+
+    @property
+    def _what(self) -> str:
+        return f"this {self._info.operation}"
 
     @property
     def _where(self) -> str:
