@@ -41,7 +41,10 @@ _ATTRIBUTES = (
     *("protocol", "metadata", "properties", "schema", "column_mapping_mode", "physical_paths", "timestamp_ms"),
     *("transactions", "domain_metadata"),
 )
-_COMMANDS = (("history",), ("history", "--json"), ("detail",), ("files",), ("files", "--json"), ("schema",))
+_COMMANDS = (
+    *(("history",), ("history", "--wide"), ("history", "--json"), ("detail",), ("files",), ("files", "--json")),
+    *(("schema",), ("schema", "--csv"), ("verify", "--footers"), ("verify", "--json")),
+)
 
 
 _Reader = tuple[str, Callable[[], object]]

@@ -391,6 +391,27 @@ def test_files_of_a_clone_are_looked_at_where_that_is_allowed(root: Path, tmp_pa
     assert _kinds(verify(Table.at(tmp_path / "clone", follows_outside=True))) == [FaultKind.DATA_FILE]
 
 
+def test_a_schema_that_cannot_be_read_is_named() -> None:
+    log = TableLog()
+    log.commit(0, protocol(), metadata(schemaString="{"))
+    (fault,) = _verify(log.path).faults
+    assert (fault.kind, fault.where) == (FaultKind.SCHEMA, "version 0")
+
+
+def test_a_checkpoint_that_names_a_file_twice_is_named() -> None:
+    log = TableLog().create(add("f0")).grow(1)
+    log.classic(1, protocol(), metadata(), add("f0"), add("f0"))
+    kinds = [FaultKind.CHECKPOINT, FaultKind.DATA_FILE, FaultKind.DATA_FILE]
+    assert _kinds(_verify(log.path)) == kinds
+    log.delete_commits(0, 1)
+    assert _kinds(_verify(log.path)) == [FaultKind.CHECKPOINT, FaultKind.GAP]
+
+
+def test_a_vector_that_is_no_descriptor_is_named() -> None:
+    log = TableLog().create(add("f0", deletionVector={"storageType": None, "pathOrInlineDv": "x"}))
+    assert _kinds(_verify(log.path)) == [FaultKind.DATA_FILE, FaultKind.VECTOR]
+
+
 def test_what_is_no_table_or_cannot_be_read_is_an_error(tmp_path: Path, root: Path) -> None:
     with pytest.raises(TableNotFound):
         _verify(tmp_path)

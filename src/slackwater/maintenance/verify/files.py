@@ -79,11 +79,13 @@ def look_at_vectors(table: Table, files: pa.Table, findings: Findings) -> None:
 
 def _may_be_opened(table: Table, node: Mapping[str, Any]) -> bool:
     """Whether a vector is in the table's directory, or files outside of it are looked at too."""
-    vector = DeletionVectorDescriptor.from_json(node)
-    if table.follows_outside or vector.storage_type == INLINE:
+    if table.follows_outside:
         return True
     try:
-        return not is_absolute(vector_place(table.store, vector, allow_outside_root=True))
+        vector = DeletionVectorDescriptor.from_json(node)
+        return vector.storage_type == INLINE or not is_absolute(
+            vector_place(table.store, vector, allow_outside_root=True)
+        )
     except SlackwaterError:
         # Why it cannot be used is said when it is loaded.
         return True

@@ -18,6 +18,7 @@ class FaultKind(enum.Enum):
     COMPACTION = "compaction"
     CHECKSUM = "checksum"
     HINT = "last checkpoint"
+    SCHEMA = "schema"
     DATA_FILE = "data file"
     VECTOR = "deletion vector"
     STATISTICS = "statistics"

@@ -6,7 +6,7 @@ tables".
 
 from __future__ import annotations
 
-from slackwater.errors import SlackwaterError, TableNotFound, VersionNotFound
+from slackwater.errors import CorruptCheckpoint, InvalidSchema, SlackwaterError, TableNotFound, VersionNotFound
 from slackwater.log.table import Table
 from slackwater.maintenance.verify.files import COLUMNS, data_places, look_at_data_files, look_at_vectors
 from slackwater.maintenance.verify.findings import FaultKind, Findings, Verification
@@ -50,10 +50,19 @@ def verify(table: Table, version: int | None = None, footers: bool = False) -> V
 
 
 def _look_at_files(table: Table, told: Told, footers: bool, findings: Findings) -> None:
-    files = told.files(COLUMNS)
+    try:
+        files = told.files(COLUMNS)
+    except CorruptCheckpoint as error:
+        findings.fault(FaultKind.CHECKPOINT, f"version {told.version}", f"files were not looked at: {error}")
+        return
     places = data_places(table, files, findings)
     are_there = look_at_data_files(table, files, places, findings)
     look_at_vectors(table, files, findings)
+    try:
+        told.configuration.schema  # noqa: B018  (it is parsed when it is asked for)
+    except InvalidSchema as error:
+        findings.fault(FaultKind.SCHEMA, f"version {told.version}", str(error))
+        return
     if footers:
         readable = [place if is_there else None for place, is_there in zip(places, are_there, strict=True)]
         look_at_statistics(table, told.configuration, files, readable, findings)

@@ -159,7 +159,7 @@ class LogWalk:
             try:
                 found = Told.by_checkpoint(files, self._store)
                 says = None if told is None else difference(found, told)
-                found.totals()
+                found.files(["path", "size"])
             except UnsupportedFeature:
                 raise
             except SlackwaterError as error:
