@@ -64,6 +64,11 @@ class PostgresServer:
         """The directory of all its files, which its user may write to."""
         return self._home
 
+    @property
+    def programs(self) -> Path:
+        """The directory of its programs, and of those of clients of its version."""
+        return self._binaries
+
     def url(self, database: str = "postgres") -> str:
         """The URL of a database, for SQLAlchemy and for psycopg."""
         return f"postgresql://owner@/{database}?host={self._home}"

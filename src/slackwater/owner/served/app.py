@@ -43,7 +43,7 @@ def create_app(owner: CommitOwner, tokens: Tokens | None, settings: ServedSettin
     for people at `/docs`, and the console at `/`.
     """
     chosen = settings or ServedSettings()
-    metrics = Metrics(owner.tables)
+    metrics = Metrics(owner.tables, owner.activity)
     openers = Openers(None if tokens is None else tokens.database)
     service = Service(owner, Workers(chosen), metrics, chosen.public_metrics, openers)
     # Those pages of FastAPI would load scripts from elsewhere.

@@ -10,6 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from slackwater.errors import SlackwaterError
+from slackwater.owner.api.activity import Activity
 from slackwater.owner.api.commits import ManagedTable
 from slackwater.owner.served.observation import Observation
 
@@ -21,10 +22,10 @@ _log = logging.getLogger(__name__)
 
 
 class Metrics:
-    """Requests by route, method and status, their time, commits, conflicts, and commits to be backfilled by table."""
+    """Requests by route, method and status, their time, commits, conflicts; what waits for backfill, who is at work."""
 
-    def __init__(self, tables: Callable[[], Sequence[ManagedTable]]) -> None:
-        """`tables` is asked at each scrape."""
+    def __init__(self, tables: Callable[[], Sequence[ManagedTable]], activity: Callable[[], Activity]) -> None:
+        """`tables` and `activity` are asked at each scrape."""
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "slackwater_requests",
@@ -43,7 +44,7 @@ class Metrics:
         self._conflicts = Counter(
             "slackwater_commit_conflicts", "Commits whose version was another's.", registry=self._registry
         )
-        self._registry.register(_Backlog(tables))
+        self._registry.register(_State(tables, activity))
 
     def observe(self, seen: Observation) -> None:
         """Count a request."""
@@ -60,28 +61,54 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class _Backlog(Collector):
+class _State(Collector):
     """What the owner says at the moment of a scrape."""
 
-    def __init__(self, tables: Callable[[], Sequence[ManagedTable]]) -> None:
+    def __init__(self, tables: Callable[[], Sequence[ManagedTable]], activity: Callable[[], Activity]) -> None:
         self._tables = tables
+        self._activity = activity
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         up = GaugeMetricFamily("slackwater_owner_up", "Whether the owner and its database answer.")
         backlog = GaugeMetricFamily(
             "slackwater_unbackfilled_commits", "Ratified commits that are not in _delta_log yet.", labels=("table",)
         )
+        problems = GaugeMetricFamily(
+            "slackwater_table_problem",
+            "1 where the table takes no commits since something is wrong.",
+            labels=("table",),
+        )
+        found, work = None, None
         try:
             found = self._tables()
+            work = self._activity()
         except SlackwaterError:
-            _log.exception("the owner does not say its tables")
-            found = None
-        up.add_metric((), 0.0 if found is None else 1.0)
+            _log.exception("the owner does not say its tables, or who is at work")
+        up.add_metric((), 0.0 if found is None or work is None else 1.0)
         for table in found or ():
             backlog.add_metric((table.name,), float(max(0, table.ratified_version - table.backfilled_version)))
+            problems.add_metric((table.name,), 1.0 if table.problem else 0.0)
         yield up
         yield backlog
+        yield problems
+        if work is not None:
+            yield from _of_work(work)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Nothing, so that registering does not ask the owner."""
         return iter(())
+
+
+def _of_work(work: Activity) -> Iterator[GaugeMetricFamily]:
+    since_ms = [each.since_ms for each in work.transactions if each.since_ms is not None]
+    oldest_s = max(0, work.now_ms - min(since_ms, default=work.now_ms)) / 1000
+    waiting = {lock.transaction for lock in work.locks if lock.wanted}
+    load = work.read_timestamps
+    for name, what, value in (
+        ("slackwater_open_transactions", "Transactions that have not ended.", len(work.transactions)),
+        ("slackwater_oldest_transaction_seconds", "For how long the oldest of them is known.", oldest_s),
+        ("slackwater_waiting_transactions", "Transactions that wait for locks of others.", len(waiting)),
+        ("slackwater_read_timestamp_slots", "Slots of the read timestamp table.", load.slots),
+        ("slackwater_read_timestamp_slots_used", "Slots of the read timestamp table that have an entry.", load.used),
+    ):
+        yield GaugeMetricFamily(name, what, value=float(value))

@@ -89,7 +89,8 @@ class HttpOwner:
         clock: ClientClock | None = None,
     ) -> None:
         """`timeout_s` bounds each call, backfills, releases, repairs and cuts of the past ten times it; for how long
-        locks are waited for comes to it. `ca_file` holds certificates.
+        locks are waited for comes to it. `ca_file` holds
+        certificates that are trusted, in place of those of SSL_CERT_FILE and SSL_CERT_DIR, or of the system.
 
         A `client` that is given stays the caller's to close. Raises InvalidArgument for a URL that is not http or
         https, holds a user or a query, or would carry the token in the clear to another machine without `allow_http`.
@@ -334,15 +335,22 @@ class HttpOwner:
         return self._own
 
     def _pool(self) -> httpx.Client:
-        verify: ssl.SSLContext | bool = True
-        if self._ca_file is not None:
-            try:
-                verify = ssl.create_default_context(cafile=self._ca_file)
-            except OSError as error:
-                raise InvalidArgument(f"the certificates in {self._ca_file} cannot be read: {error}") from error
+        verify = _trusted(self._ca_file)
         # A proxy of the environment has no business between processes of one machine.
         trust_env = not is_loopback(httpx.URL(self._url).host)
         return httpx.Client(verify=verify, limits=_LIMITS, follow_redirects=False, trust_env=trust_env)
+
+
+def _trusted(ca_file: str | None) -> ssl.SSLContext | bool:
+    """Whose certificates are trusted: `ca_file`, else SSL_CERT_FILE and SSL_CERT_DIR, else those that httpx knows."""
+    directory = None if ca_file else os.environ.get("SSL_CERT_DIR") or None
+    named = ca_file or os.environ.get("SSL_CERT_FILE") or None
+    if named is None and directory is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=named, capath=directory)
+    except OSError as error:
+        raise InvalidArgument(f"the certificates in {named or directory} cannot be read: {error}") from error
 
 
 def _replayable(request: CommitRequest | TransactionRequest) -> Callable[[bool], Mapping[str, Any]]:

@@ -101,6 +101,10 @@ class Exchange:
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
             unavailable = CommitOwnerUnavailable(f"the commit owner at {self._endpoint} cannot be reached: {error}")
             if _is_untrusted(error):
+                unavailable = CommitOwnerUnavailable(
+                    f"{unavailable}; its certificate is of nobody that is trusted here, or for another name: give "
+                    "ca_file (--ca-file), or name the file of certificates by SSL_CERT_FILE"
+                )
                 raise self._given_up(question, in_doubt, unavailable) from error
             return _NoAnswer(unavailable, is_doubtful=False)
         except httpx.RequestError as error:
