@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.cli.rows import query
+from slackwater.cli.rows.columns_read import columns_read
 from slackwater.cli.rows.values import plain, records_of
 from slackwater.scan.difference import difference
 from slackwater.scan.snapshot import Snapshot
@@ -119,7 +120,7 @@ def test_a_query_needs_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 )  # fmt: skip
 def test_only_the_columns_that_a_query_names_are_read(sql: str, read: dict[str, list[str]]) -> None:
     schemas = {"t": Snapshot.load(PARTITIONED).schema, "u": Snapshot.load(WITH_DELETED_ROWS).schema}
-    assert query._columns_read(sql, schemas) == read
+    assert columns_read(sql, schemas) == read
 
 
 def test_a_query_over_two_tables_and_one_that_is_wrong() -> None:

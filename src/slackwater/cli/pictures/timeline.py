@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,12 +11,11 @@ from slackwater.cli.arguments import AsJson, Limit, StorageOption, moment_ms, st
 from slackwater.cli.lake.opening import CaFile, DatabaseUrl, Token, opened
 from slackwater.cli.pictures.output import OutFile, kind_of_file, write
 from slackwater.cli.render import print_json
-from slackwater.pictures.drawing import raster, standalone
-from slackwater.pictures.timeline import Timeline, Window, timeline_of_lake, timeline_of_table
-from slackwater.pictures.timeline_page import timeline_page
-from slackwater.pictures.timeline_picture import draw_timeline
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.location import LOCAL, parse_location
+
+if TYPE_CHECKING:
+    from slackwater.pictures.timeline import Timeline, Window
 
 _FILES = ("html", "svg", "png")
 
@@ -45,6 +44,9 @@ def timeline_command(
     Of a lake its tables are lanes, and a transaction over several of them is a line across these. A page (.html) has a
     slider for the state as of an instant. .svg and .png are pictures alone.
     """
+    # Lakes are loaded for those who want a picture.
+    from slackwater.pictures.timeline import Window
+
     if out is None and not as_json:
         raise typer.BadParameter("say where the picture is to be: --out timeline.html, or --json", param_hint="--out")
     kind = None if out is None else kind_of_file(out, _FILES)
@@ -64,6 +66,8 @@ def _timeline(
     ca_file: str | None,
     storage_option: list[str] | None,
 ) -> Timeline:
+    from slackwater.pictures.timeline import timeline_of_lake, timeline_of_table
+
     if _is_lake(path, database):
         with opened(path, database, token, ca_file, storage_option) as lake:
             return timeline_of_lake(lake, _place(path), window)
@@ -88,6 +92,10 @@ def _place(path: str) -> str:
 
 
 def _drawn(timeline: Timeline, kind: str | None) -> str | bytes:
+    from slackwater.pictures.drawing import raster, standalone
+    from slackwater.pictures.timeline_page import timeline_page
+    from slackwater.pictures.timeline_picture import draw_timeline
+
     if kind == "html":
         return timeline_page(timeline)
     picture = draw_timeline(timeline).picture

@@ -1,0 +1,55 @@
+"""Which columns of which tables a query reads, so that no others are read from files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import Scope, traverse_scope
+
+from slackwater.protocol.schema.schema import StructType
+
+
+def columns_read(sql: str, schemas: Mapping[str, StructType]) -> dict[str, list[str]]:
+    """The columns of each table that `sql` may read; all where that cannot be told."""
+    everything = {name: list(schema.names) for name, schema in schemas.items()}
+    try:
+        named = _columns_named(sql, schemas)
+    except (SqlglotError, RecursionError, KeyError, ValueError):
+        return everything
+    # A table without a column would be one without rows.
+    return {name: _in_order(schema, named.get(name.lower(), set())) for name, schema in schemas.items()}
+
+
+def _columns_named(sql: str, schemas: Mapping[str, StructType]) -> dict[str, set[str]]:
+    known: dict[str, Any] = {
+        name.lower(): {column.lower(): "UNKNOWN" for column in schema.names} for name, schema in schemas.items()
+    }
+    tree = qualify(sqlglot.parse_one(sql, dialect="duckdb"), dialect="duckdb", schema=known)
+    if not isinstance(tree, exp.Query):
+        raise ValueError(sql)  # noqa: TRY004  (the text is at fault)
+    found: dict[str, set[str]] = {}
+    for scope in traverse_scope(tree):
+        for column in scope.columns:
+            source = _source(scope, column.table)
+            if isinstance(source, exp.Table):
+                found.setdefault(source.name.lower(), set()).add(column.name.lower())
+    return found
+
+
+def _source(scope: Scope, name: str) -> Any:
+    """What a column is of, in a sub-query perhaps a table of the query around it. Raises ValueError."""
+    around: Scope | None = scope
+    while around is not None:
+        if name in around.sources:
+            return around.sources[name]
+        around = around.parent
+    raise ValueError(name)
+
+
+def _in_order(schema: StructType, names: Sequence[str] | set[str]) -> list[str]:
+    return [name for name in schema.names if name.lower() in names] or list(schema.names[:1])
