@@ -86,7 +86,7 @@ def test_names_and_texts_that_are_markup_are_words(tmp_path: Path) -> None:
 def test_what_is_called_a_secret_is_not_shown(tmp_path: Path) -> None:
     given = {"my.password": "hunter2", "home": "https://me:hunter2@host/x", "note": "token=hunter2"}
     snapshot = _table(tmp_path, _field("id"), properties=given, description="see https://me:hunter2@host")
-    for made in (_html(snapshot), _html(snapshot.properties)):
+    for made in (_html(snapshot), _html(snapshot.properties), repr(snapshot.properties)):
         assert "hunter2" not in made
         assert "my.password" in made
 

@@ -11,7 +11,7 @@ from slackwater.markup.figures import counted, iso, one_line, shortened, utc_tex
 from slackwater.markup.redaction import setting_without_secrets, without_secrets
 from slackwater.markup.theme import SCOPE, css
 
-Kind = Literal["accent", "good", "warn", "bad", "muted", "line"]
+Kind = Literal["accent", "good", "warn", "bad", "muted", "line", "mark"]
 
 _BAR_HEIGHT = 8
 _LINE_HEIGHT = 24

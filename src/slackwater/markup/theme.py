@@ -56,6 +56,9 @@ READABLE = tuple(
     + [(kind, f"{kind}-soft") for kind in ("accent", "good", "warn", "bad")]
 )
 
+FILLS = ("accent", "good", "warn", "bad", "muted", "line", "mark")
+"""The colours that parts of bars may have."""
+
 _LIGHT_SIGNALS = (
     '[data-jp-theme-light="true"]',
     ".vscode-light",
@@ -146,9 +149,10 @@ _RULES = (
     ("p", "margin:6px 0;"),
     (".sw-note", "font-size:12px;color:var(--sw-muted);margin:8px 0 0;"),
     ("svg", "vertical-align:middle;max-width:100%;overflow:visible;"),
+    (".sw-progress", "display:flex;flex-wrap:wrap;align-items:center;gap:2px 10px;font-size:13px;padding:2px 0;"),
     (".sw-track", "fill:var(--sw-track);"),
     (".sw-mark", "fill:var(--sw-mark);"),
-    *((f".sw-fill-{kind}", f"fill:var(--sw-{kind});") for kind in ("accent", "good", "warn", "bad", "muted", "line")),
+    *((f".sw-fill-{kind}", f"fill:var(--sw-{kind});") for kind in FILLS),
 )
 
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import io
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from slackwater import DeltaTable
+from slackwater import DeltaTable, Lake
 from slackwater.spark.change import delete, update
 from slackwater.spark.change.merge import merge
 from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.notebook import running_cell
 from slackwater.spark.session.progress import CONF, VARIABLE, JobTasks, Progress, ProgressLine, Tasks
+from tests.markup.well_formed import attributes, words
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
@@ -131,6 +134,16 @@ def test_where_nothing_is_shown_the_session_is_asked_once_and_no_thread_runs(mon
     assert stderr.getvalue() == ""
 
 
+def test_what_goes_on_beside_the_prompt_is_not_shown_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Stderr(True))
+    found: list[bool] = []
+    for session in (FakeSession(), FakeSession(progress="true")):
+        thread = threading.Thread(target=lambda asked=session: found.append(is_shown(asked)))
+        thread.start()
+        thread.join()
+    assert found == [False, True]
+
+
 def test_a_session_that_has_ended_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Stderr(True))
     session: Any = object()
@@ -154,6 +167,7 @@ def test_the_line_says_the_stage_the_files_the_rows_the_tasks_and_the_time() -> 
             progress.refresh()
         assert context.tags == []
     assert "MERGE" in terminal.text
+    assert f"MERGE\x1b[0m  \x1b[36m{'─' * 16}\x1b[0m  finding matches" in terminal.text
     assert "finding matches · 1,200 files · 1 row · tasks 34/2,000 · 1:05" in terminal.text
 
 
@@ -345,3 +359,129 @@ def test_changes_tell_how_their_rows_go(
         table.update("id = 7", {"id": "8"})
         table.merge(spark.range(1), "false").whenMatchedDelete().execute()
         assert told[-3:] == [("DELETE", by_arrow), ("UPDATE", by_arrow), ("MERGE", by_arrow)]
+
+
+class FakeCell:
+    """What a notebook would show below the cell."""
+
+    def __init__(self) -> None:
+        self.shown: list[Mapping[str, str]] = []
+
+    def show(self, shown: Mapping[str, str]) -> None:
+        self.shown.append(shown)
+
+
+class Halfway(JobTasks):
+    def look(self) -> Tasks:
+        return Tasks(3, 4)
+
+
+def test_in_a_notebook_one_display_is_drawn_anew_and_ends_as_the_summary() -> None:
+    cell, terminal = FakeCell(), Terminal()
+    line = ProgressLine(
+        "<MERGE>", terminal.console, Halfway(FakeContext(), "t"), cell=cell, clock=lambda: terminal.now_s
+    )
+    with line as progress:
+        assert isinstance(progress, ProgressLine)
+        with progress.stage("a < b", files=2):
+            assert cell.shown == []
+            terminal.now_s = 2
+            progress.refresh()
+        progress.done(files=2, rows=1204)
+    assert terminal.text == ""
+    drawn, gone, summary = cell.shown[0], cell.shown[-2], cell.shown[-1]
+    assert drawn["text/plain"] == "<MERGE>: a < b, 2 files, tasks 3/4, 2.0 s"
+    assert words(drawn["text/html"]) == "<MERGE> 75% done a < b · 2 files · tasks 3/4 · 2.0 s"
+    widths = [value for name, key, value in attributes(drawn["text/html"]) if (name, key) == ("rect", "width")]
+    assert widths == ["160", "120"]
+    assert gone["text/html"] == ""
+    assert words(summary["text/html"]) == "<MERGE> 2 files · 1,204 rows · 2.0 s"
+
+
+def test_short_work_shows_nothing_in_a_notebook_and_work_that_fails_leaves_nothing() -> None:
+    cell, terminal = FakeCell(), Terminal()
+
+    def line() -> ProgressLine:
+        return ProgressLine("WRITE", terminal.console, cell=cell, clock=lambda: terminal.now_s)
+
+    with line() as progress, progress.stage("writing rows"):
+        pass
+    assert cell.shown == []
+
+    def fails() -> None:
+        with line() as progress, progress.stage("writing rows"):
+            terminal.now_s += 5
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert [shown["text/html"] for shown in cell.shown[-1:]] in ([], [""])
+
+
+def test_a_cell_that_cannot_be_drawn_to_does_not_end_the_work() -> None:
+    class Gone(FakeCell):
+        def show(self, shown: Mapping[str, str]) -> None:
+            raise RuntimeError("the kernel is being shut down")
+
+    terminal = Terminal()
+    with ProgressLine("WRITE", terminal.console, cell=Gone(), clock=lambda: terminal.now_s) as progress:
+        assert isinstance(progress, ProgressLine)
+        terminal.now_s = 5
+        with progress.stage("writing rows"):
+            progress.refresh()
+        progress.done()
+
+
+def test_a_notebook_is_known_by_its_kernel_and_ipython_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    assert running_cell() is None
+    assert "IPython" not in sys.modules
+    for kernel, expected in ((None, False), (object(), True)):
+        shell = SimpleNamespace(kernel=kernel)
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda found=shell: found))
+        assert (running_cell() is not None) is expected
+        monkeypatch.setattr(sys, "stderr", Stderr(False))
+        assert is_shown(FakeSession(showConsoleProgress="true")) is expected
+        assert not is_shown(FakeSession(progress="false"))
+
+
+def test_what_the_settings_say_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Stderr(True))
+    for said, expected in (("", True), ("false", False)):
+        session: Any = FakeSession(progress="true")
+        assert isinstance(Progress.of(session, "WRITE", said=said), ProgressLine) is expected
+        assert CONF not in session.asked
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("enabled")
+def test_long_work_of_every_kind_is_told(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def of(session: SparkSession, operation: str, *given: Any, **more: Any) -> Progress:
+        told.append(operation)
+        return Progress()
+
+    monkeypatch.setattr(Progress, "of", staticmethod(of))
+    path = str(tmp_path / "t")
+    spark.range(3).write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, path)
+    table.delete("id = 1")
+    table.checkpoint()
+    table.compactLog()
+    table.cleanUpLog()
+    table.optimize().executeCompaction()
+    with Lake.open(tmp_path / "lake", spark=spark) as lake:
+        lake.create_table("a", "id BIGINT")
+        lake.backfill("a")
+        lake.repair()
+    assert told == [
+        "WRITE",
+        "DELETE",
+        "CHECKPOINT",
+        "LOG COMPACTION",
+        "LOG CLEANUP",
+        "OPTIMIZE",
+        "BACKFILL",
+        "REPAIR",
+    ]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from slackwater.errors import CorruptTable, InvalidArgument, UnsupportedFeature
 from slackwater.markup.figures import counted
 from slackwater.markup.pieces import card, settings
+from slackwater.markup.redaction import setting_without_secrets
 from slackwater.protocol.properties.intervals import parse_interval_ms
 from slackwater.protocol.properties.registry import (
     APPEND_ONLY,
@@ -144,7 +145,8 @@ class TableProperties(Mapping[str, str]):
         return len(self._configuration)
 
     def __repr__(self) -> str:
-        return f"TableProperties({self._configuration!r})"
+        shown = {key: setting_without_secrets(key, value) for key, value in self._configuration.items()}
+        return f"TableProperties({shown!r})"
 
     def _repr_html_(self) -> str:
         return str(card("TableProperties", counted(len(self), "entry", "entries"), settings(self._configuration)))

@@ -26,6 +26,7 @@ from slackwater.spark.services.restore import RESTORE_RESULT, ignores_missing_fi
 from slackwater.spark.session import stores
 from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.table import DeltaTable
 from slackwater.storage.hadoop_settings import merged_options
@@ -244,9 +245,10 @@ class Lake(LogLake):
         settings = SessionSettings.of(session)
         said = settings.user_metadata if user_metadata is None else user_metadata
         who = user_name or settings.user_name
-        done = super().restore(
-            as_of, tables, ignore_missing_files=ignored, user_metadata=said, user_name=who, retries=retries
-        )
+        with Progress.during(session, "RESTORE", "comparing versions", settings.progress):
+            done = super().restore(
+                as_of, tables, ignore_missing_files=ignored, user_metadata=said, user_name=who, retries=retries
+            )
         rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
         return given_rows(session, rows, LAKE_RESTORE_RESULT)
 
@@ -267,9 +269,20 @@ class Lake(LogLake):
         settings = SessionSettings.of(session)
         said = settings.user_metadata if user_metadata is None else user_metadata
         who = user_name or settings.user_name
-        done = super().clone(as_of, to, tables, user_metadata=said, user_name=who)
+        with Progress.during(session, "CLONE", "listing files", settings.progress):
+            done = super().clone(as_of, to, tables, user_metadata=said, user_name=who)
         rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
         return given_rows(session, rows, LAKE_CLONE_RESULT)
+
+    def backfill(self, name: str) -> int:
+        """As `LogLake.backfill`; where it lasts, it shows that it goes on."""
+        with Progress.during(self._known_session(), "BACKFILL", f"putting commits of {name} into its log"):
+            return super().backfill(name)
+
+    def repair(self, name: str | None = None) -> list[str]:
+        """As `LogLake.repair`; where it lasts, it shows that it goes on."""
+        with Progress.during(self._known_session(), "REPAIR", f"looking at {name or 'all tables'}"):
+            return super().repair(name)
 
     def attach(self, spark: SparkSession | None = None, name: str = "lake") -> Self:
         """Let `name` stand for this lake in the session's SQL and names: `lake.flights`, `USE lake`; itself.
@@ -310,8 +323,11 @@ class Lake(LogLake):
         known = {} if session is None else stores.storage_options(session, str(location))
         return merged_options(known, self._storage_options)
 
+    def _known_session(self) -> SparkSession | None:
+        return self._spark or SparkSession.getActiveSession()
+
     def _session(self) -> SparkSession:
-        session = self._spark or SparkSession.getActiveSession()
+        session = self._known_session()
         if session is None:
             raise InvalidArgument("there is no active Spark session: give the lake one, with spark=")
         return session

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from slackwater.errors import InvalidArgument, SettingIgnoredWarning
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.modes import all_settings
+from slackwater.spark.session.progress import CONF
 
 DELTA = "spark.databricks.delta."
 _PROPERTY_DEFAULTS = f"{DELTA}properties.defaults."
@@ -116,6 +117,7 @@ class SessionSettings:
 
     `table_properties`: of tables that are created, by their full keys. `user_metadata` and
     `user_name`: of every commit, None for the user of this process.
+    `progress`: whether long work shows how far it is, as it was set, '' where it was not.
     `optimize_min_bytes` and `optimize_max_bytes` are sizes of files; None where nothing is said.
     """
 
@@ -142,6 +144,7 @@ class SessionSettings:
     auto_compact_min_files: int
     optimizes_write: bool | None
     optimize_write_bin_bytes: int
+    progress: str
     _app_id: str | None
     _app_version: str | None
 
@@ -178,6 +181,7 @@ class SessionSettings:
             _positive(found, _AUTO_FILES) or 50,
             None if _OPTIMIZE_WRITE not in found else _flag(found, _OPTIMIZE_WRITE, default=False),
             (_positive(found, _OPTIMIZE_WRITE_BIN) or 512) << 20,
+            found.get(CONF, ""),
             found.get(_APP_ID),
             found.get(_APP_VERSION),
         )

@@ -1,11 +1,13 @@
-"""The progress line of long work on a terminal: which stage it is in, how far that is, how long it has taken.
+"""The progress line of long work: which stage it is in, how far that is and what is left, how long it has taken.
 
-One transient line on stderr, redrawn by a thread while the driver waits for Spark. Where Spark draws its own bar on
-the same terminal (`spark.ui.showConsoleProgress`, on by default in classic sessions), two redrawn lines would erase
-each other: then a stage that lasts is named once, on a line of its own, and Spark's bar moves below it.
+One transient line on stderr, or below the cell of a notebook, redrawn by a thread while the driver waits for Spark.
+Where Spark draws its own bar on the same terminal (`spark.ui.showConsoleProgress`, on by default in classic sessions),
+two redrawn lines would erase each other: then a stage that lasts is named once, on a line of its own, and Spark's bar
+moves below it.
 
-Shown only where stderr is a terminal. The Spark conf `spark.slackwater.progress` = true|false decides otherwise, and
-so does, where that is not set, the environment variable SLACKWATER_PROGRESS = 1|0.
+Shown only where stderr is a terminal, and in notebooks, for the work of the main thread. The Spark conf
+`spark.slackwater.progress` = true|false decides otherwise, and so does, where that is not set, the environment variable
+SLACKWATER_PROGRESS = 1|0.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pyspark.sql import SparkSession
 
+from slackwater.markup.figures import counted, span
 from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.notebook import Cell, NotebookLine, running_cell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,6 +43,7 @@ _REFRESH_S = 0.25
 # Work that is done sooner needs no words: below, Spark shows nothing either.
 _LASTING_S = 0.5
 _SUMMARY_S = 1.0
+_BAR = 16
 _SPINNER, _PLAIN_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "-\\|/"
 
 # A terminal has one progress line.
@@ -58,19 +63,32 @@ class Progress:
         operation: str,
         console: Console | None = None,
         by_arrow: Callable[[], bool] = lambda: False,
+        said: str | None = None,
     ) -> Progress:
         """The progress of `operation`, such as "MERGE": a line where one is wanted, else nothing at all.
 
         `console` stands in for stderr. Where `by_arrow` answers that executors read and write the rows in Python, the
-        line says so. A second line at the same time is not shown.
+        line says so. A second line at the same time is not shown. `said`: what the session's setting is, where that is
+        known, '' for nothing; None: the session is asked.
         """
-        if not _is_wanted(spark, console):
+        cell = None if console is not None else running_cell()
+        if not _is_wanted(spark, console, cell, said):
             return Progress()
         try:
             name = f"{operation} by Arrow" if by_arrow() else operation
-            return ProgressLine(name, console or _stderr(), *_views(spark))
+            tasks, beside_bar = _views(spark, cell is not None)
+            return ProgressLine(name, console or _stderr(), tasks, beside_bar, cell)
         except Exception:  # noqa: BLE001  whatever a terminal or another version of Rich does, the work goes on
             return Progress()
+
+    @staticmethod
+    @contextmanager
+    def during(spark: SparkSession | None, operation: str, stage: str, said: str | None = None) -> Iterator[None]:
+        """The block is all of `operation`, in one stage; without a session nothing is shown. `said` as in `of`."""
+        with Progress() if spark is None else Progress.of(spark, operation, said=said) as progress:
+            with progress.stage(stage):
+                yield
+            progress.done()
 
     def __enter__(self) -> Progress:
         return self
@@ -113,6 +131,7 @@ class ProgressLine(Progress):
         console: Console,
         tasks: JobTasks | None = None,
         beside_bar: bool = False,
+        cell: Cell | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -130,8 +149,11 @@ class ProgressLine(Progress):
         self._seen: Tasks | None = None
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._live: Live | None = None
-        if not beside_bar:
+        self._live: Live | NotebookLine | None = None
+        self._cell_line: NotebookLine | None = None
+        if cell is not None:
+            self._live = self._cell_line = NotebookLine(cell, self._told, lambda: clock() - self._began)
+        elif not beside_bar:
             # Others' output stays theirs: with a redirection, what another thread prints would go to stderr.
             self._live = Live(
                 console=console,
@@ -182,17 +204,26 @@ class ProgressLine(Progress):
         """What the line says now."""
         from rich.text import Text
 
-        now, stage = self._clock(), self._stage
-        parts = [] if stage is None else [stage.name, *_counts(stage.files, self._rows)]
-        if self._seen is not None and self._seen.total:
-            parts.append(f"tasks {self._seen.finished:,}/{self._seen.total:,}")
+        operation, parts, share = self._told()
         utf8 = self._console.encoding.lower().startswith("utf")
         spinner = _SPINNER if utf8 else _PLAIN_SPINNER
-        frame = spinner[int((now - self._began) / _REFRESH_S) % len(spinner)]
+        frame = spinner[int((self._clock() - self._began) / _REFRESH_S) % len(spinner)]
         separator = " · " if utf8 else ", "
         text = Text(f"{frame} ", no_wrap=True, overflow="ellipsis" if utf8 else "crop")
-        text.append(self._operation, style="bold")
-        return text.append("  " + separator.join([*parts, _duration(now - self._began)]))
+        text.append(operation, style="bold")
+        if share is not None:
+            text.append("  ").append(_bar(share, utf8), style="cyan")
+        return text.append("  " + separator.join(parts))
+
+    def _told(self) -> tuple[str, list[str], float | None]:
+        """The operation, what it is at, and how much of that is done: of what runs now, where that is known."""
+        stage, seen = self._stage, self._seen
+        parts = [] if stage is None else [stage.name, *_counts(stage.files, self._rows)]
+        share = None
+        if seen is not None and seen.total:
+            share = seen.finished / seen.total
+            parts.append(f"tasks {seen.finished:,}/{seen.total:,}")
+        return self._operation, [*parts, span(self._clock() - self._began)], share
 
     def refresh(self) -> None:
         """Draw the line anew; beside Spark's bar, name the stage if it lasts and has not been named."""
@@ -247,7 +278,11 @@ class ProgressLine(Progress):
         if self._summary is None or took < _SUMMARY_S:
             return
         with suppress(Exception):
-            words = ", ".join([*_counts(*self._summary), _duration(took)])
+            parts = [*_counts(*self._summary), span(took)]
+            if self._cell_line is not None:
+                self._cell_line.summarise(self._operation, parts)
+                return
+            words = ", ".join(parts)
             self._console.print(f"{self._operation}: {words}", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -321,13 +356,16 @@ class _Quietly:
             self._broken = True
 
 
-def _is_wanted(spark: SparkSession, console: Console | None) -> bool:
+def _is_wanted(spark: SparkSession, console: Console | None, cell: Cell | None, said: str | None) -> bool:
     try:
-        chosen = _SWITCH.get((spark.conf.get(CONF, None) or "").lower())
+        setting = spark.conf.get(CONF, None) if said is None else said
+        chosen = _SWITCH.get((setting or "").lower())
         if chosen is None:
             chosen = _SWITCH.get(os.environ.get(VARIABLE, "").lower())
         if chosen is None:
-            chosen = sys.stderr.isatty() if console is None else console.is_terminal
+            seen = cell is not None or sys.stderr.isatty() if console is None else console.is_terminal
+            # What goes on beside the prompt, as the batches of streams do, would write over what is typed there.
+            chosen = seen and threading.current_thread() is threading.main_thread()
     except Exception:  # noqa: BLE001  a stopped session, or no stderr: the work itself says what is wrong
         return False
     return chosen
@@ -341,23 +379,25 @@ def _stderr() -> Console:
     return Console(file=stream, force_terminal=True, force_jupyter=False)
 
 
-def _views(spark: SparkSession) -> tuple[JobTasks | None, bool]:
+def _views(spark: SparkSession, in_notebook: bool = False) -> tuple[JobTasks | None, bool]:
     """What the tasks are known by, and whether Spark draws a bar of its own on this terminal."""
     own_bar = spark.conf.get(_SPARKS_OWN_BAR, "false") == "true"
     if is_connect(spark):
         # A server elsewhere draws on its own terminal; one that this process has started shares ours.
-        return None, own_bar and "SPARK_LOCAL_REMOTE" in os.environ
+        return None, own_bar and "SPARK_LOCAL_REMOTE" in os.environ and not in_notebook
+    if in_notebook:
+        # Spark's bar is on the terminal that the notebook's server was started on.
+        own_bar = False
     return None if own_bar else JobTasks(spark.sparkContext, f"slackwater-{uuid.uuid4()}"), own_bar
 
 
+def _bar(share: float, utf8: bool) -> str:
+    """How much of it is done, in the letters that the terminal has."""
+    done = round(min(max(share, 0.0), 1.0) * _BAR)
+    full, empty = ("━", "─") if utf8 else ("#", ".")
+    return full * done + empty * (_BAR - done)
+
+
 def _counts(files: int | None, rows: int | None) -> list[str]:
-    counted = (("file", files), ("row", rows))
-    return [f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counted if count is not None]
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+    named = (("file", files), ("row", rows))
+    return [counted(count, noun) for noun, count in named if count is not None]

@@ -34,6 +34,7 @@ from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.session.names import table_path
 from slackwater.spark.session.options import Options
+from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.table.alter import TableAlterations
 from slackwater.spark.table.arguments import require_type
@@ -375,7 +376,8 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the newest version now, rather than when `delta.checkpointInterval` asks for it."""
-        checkpoint_newest(self._snapshot_for_upkeep("a checkpoint"), Clock().now_ms())
+        with Progress.during(self._spark, "CHECKPOINT", "writing the newest version"):
+            checkpoint_newest(self._snapshot_for_upkeep("a checkpoint"), Clock().now_ms())
 
     def compactLog(self, startVersion: int | None = None, endVersion: int | None = None) -> None:
         """Write one file for the commits from `startVersion` to `endVersion`, both included, which stay.
@@ -384,7 +386,8 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
         Raises InvalidArgument where that is fewer than two versions, or the log lacks a commit.
         """
-        compact(self._snapshot_for_upkeep("log compaction"), startVersion, endVersion)
+        with Progress.during(self._spark, "LOG COMPACTION", "joining commits"):
+            compact(self._snapshot_for_upkeep("log compaction"), startVersion, endVersion)
 
     def truncateHistory(self) -> int:
         """Delete all of the log before the newest version, whatever its age, and tell so; how many files went.
@@ -397,11 +400,13 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """
         self._snapshot_for_upkeep("the end of a history")
         settings = SessionSettings.of(self._spark)
-        return len(truncate_history(self._table, settings.user_metadata, user_name=settings.user_name))
+        with Progress.during(self._spark, "TRUNCATE HISTORY", "deleting files of the log", settings.progress):
+            return len(truncate_history(self._table, settings.user_metadata, user_name=settings.user_name))
 
     def cleanUpLog(self) -> int:
         """Delete what of the log is older than `delta.logRetentionDuration`, now; how many files went."""
-        return len(clean_up(self._snapshot_for_upkeep("a cleanup of the log"), Clock().now_ms()).deleted)
+        with Progress.during(self._spark, "LOG CLEANUP", "deleting files of the log"):
+            return len(clean_up(self._snapshot_for_upkeep("a cleanup of the log"), Clock().now_ms()).deleted)
 
     def _framed(self, frame: DataFrame) -> DataFrame:
         """`frame`, known by the table's alias where it has one."""

@@ -44,6 +44,7 @@ from slackwater.spark.services.auto import with_auto_compaction
 from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.modes import with_settings
 from slackwater.spark.session.names import quoted
+from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
 from slackwater.spark.write.described import described
@@ -121,7 +122,9 @@ def _done(frame: DataFrame, table: Table, request: WriteOptions, settings: Sessi
             f"{table.root_url}: the data has no columns, so there is nothing to write: give it at least one",
             error_class="DELTA_EMPTY_DATA",
         )
-    result = with_auto_compaction(frame.sparkSession, _saved(frame, table, request, settings))
+    with Progress.during(frame.sparkSession, "WRITE", "writing rows", settings.progress):
+        saved = _saved(frame, table, request, settings)
+    result = with_auto_compaction(frame.sparkSession, saved)
     if request.given.get("txnVersion") is None:
         settings.application_was_used(frame.sparkSession)
     return result
@@ -145,7 +148,8 @@ def save_as_definition(
     settings = SessionSettings.of(frame.sparkSession)
     asked = write_options(settings, "overwrite", options or {}, partition_by, cluster_by)
     request = replace(asked, own_properties=dict(properties or {}), operation=operation, description=description)
-    return _fill(frame, begin(_definition(frame, request, settings)), request, settings)
+    with Progress.during(frame.sparkSession, operation, "writing rows", settings.progress):
+        return _fill(frame, begin(_definition(frame, request, settings)), request, settings)
 
 
 def begin_definition(table: Table, existing: Snapshot | None, definition: TableDefinition) -> TableTransaction:
