@@ -37,6 +37,7 @@ from slackwater.log.segment import list_log
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import cloned_table, commit_clone, require_empty
 from slackwater.maintenance.drop import delete_all
+from slackwater.markup.elements import Markup
 from slackwater.markup.pieces import card_or_reason
 from slackwater.owner.api.activity import Activity
 from slackwater.owner.api.commit_owner import CommitOwner
@@ -211,7 +212,11 @@ class LogLake(LakeTables):
 
     def _repr_html_(self) -> str:
         kind, place = type(self).__name__.removeprefix("Log"), place_of(self._root, self._owner)
-        return card_or_reason(kind, place, lambda: lake_card(kind, self._root, self._owner, is_attached(self._owner)))
+        return card_or_reason(kind, place, self._card)
+
+    def _card(self) -> Markup:
+        kind = type(self).__name__.removeprefix("Log")
+        return lake_card(kind, self._root, self._owner, is_attached(self._owner))
 
     def tables(self) -> list[ManagedTable]:
         """The tables, by name."""

@@ -28,6 +28,7 @@ from slackwater.lake.lakes_seen import LakesSeen
 from slackwater.lake.several_owners import commit_together
 from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
+from slackwater.markup.elements import Markup
 from slackwater.markup.pieces import card_or_reason
 from slackwater.owner.api.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
 from slackwater.owner.api.transactions import (
@@ -108,7 +109,10 @@ class LogTransaction:
         return repr(self._seen())
 
     def _repr_html_(self) -> str:
-        return card_or_reason(type(self).__name__, self._txn_id, lambda: transaction_card(self._seen()))
+        return card_or_reason(type(self).__name__, self._txn_id, self._card)
+
+    def _card(self) -> Markup:
+        return transaction_card(self._seen())
 
     def _seen(self) -> TransactionState:
         """What it tells of itself; nobody is asked."""

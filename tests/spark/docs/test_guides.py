@@ -86,6 +86,11 @@ def of_clones(names: Names, root: Path) -> None:
     assert rows(names["lake"].table("stock").toDF()) == [("A1", 3)]
 
 
+def of_notebooks(names: Names, root: Path) -> None:
+    assert "committed" in names["tx"]._repr_html_()
+    assert "<td>A1</td>" in (root / "stock.html").read_text()
+
+
 def of_pipelines(names: Names, root: Path) -> None:
     """It says itself what it made."""
 
@@ -100,6 +105,7 @@ GUIDES: dict[str, Callable[[Names, Path], None]] = {
     "docs/guides/idempotent-pipelines.md": of_pipelines,
     "docs/guides/concurrent-writers.md": of_writers,
     "docs/guides/testing-with-clones.md": of_clones,
+    "docs/guides/notebooks.md": of_notebooks,
 }
 
 

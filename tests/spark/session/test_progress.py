@@ -467,8 +467,8 @@ def test_long_work_of_every_kind_is_told(spark: SparkSession, tmp_path: Path, mo
     spark.range(3).write.format("delta").save(path)
     table = DeltaTable.forPath(spark, path)
     table.delete("id = 1")
-    table.checkpoint()
     table.compactLog()
+    table.checkpoint()
     table.cleanUpLog()
     table.optimize().executeCompaction()
     with Lake.open(tmp_path / "lake", spark=spark) as lake:
@@ -478,8 +478,8 @@ def test_long_work_of_every_kind_is_told(spark: SparkSession, tmp_path: Path, mo
     assert told == [
         "WRITE",
         "DELETE",
-        "CHECKPOINT",
         "LOG COMPACTION",
+        "CHECKPOINT",
         "LOG CLEANUP",
         "OPTIMIZE",
         "BACKFILL",
