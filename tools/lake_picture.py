@@ -1,4 +1,4 @@
-"""The picture of docs/guides/look.md: `slackwater timeline` of a small lake, on a clock that the script moves."""
+"""The pictures of docs/guides/look.md: a small lake on a clock that the script moves, and versions of rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from slackwater.lake.transaction import LogTransaction
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.pictures.drawing import standalone
+from slackwater.pictures.row_history import RowHistory, RowVersion, picture_of
 from slackwater.pictures.timeline import Timeline, timeline_of_lake
 from slackwater.pictures.timeline_picture import draw_timeline
 from slackwater.protocol.actions.files import AddFile
@@ -43,6 +44,28 @@ _DAY: tuple[tuple[int, tuple[str, ...], str, int], ...] = (
 def lake_svg() -> str:
     """The picture of the day."""
     return standalone(draw_timeline(day_of_a_lake()).picture)
+
+
+def rows_svg() -> str:
+    """The picture of some rows' versions, as `system_time().draw("sku")` draws them."""
+    day: tuple[tuple[str, int, int | None, int, str, str | None], ...] = (
+        ("A1", 0, 120, 10, "north", "update"),
+        ("A1", 120, 300, 7, "north", "update"),
+        ("A1", 300, None, 7, "south", None),
+        ("B2", 60, 240, 3, "east", "delete"),
+        ("B2", 360, None, 5, "east", None),
+        ("C3", 90, 420, 4, "east", "update"),
+        ("C3", 420, None, 2, "east", None),
+    )
+    versions = [
+        RowVersion((sku,), _at(start), None if end is None else _at(end), {"qty": qty, "shelf": shelf}, ended_by)
+        for sku, start, end, qty, shelf, ended_by in day
+    ]
+    return standalone(picture_of(RowHistory("stock", versions)))
+
+
+def _at(minute: int) -> int:
+    return START_MS + minute * _MINUTE_MS
 
 
 def day_of_a_lake() -> Timeline:

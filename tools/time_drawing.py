@@ -11,6 +11,8 @@ from slackwater.pictures.drawing import RULES, circle, line, path, picture, rect
 WIDTH = 860.0
 _LEFT, _UNIT = 92.0, 68.0
 _PLAYS_S = 14
+_AHEAD = 0.32
+"""How much is seen of what is still to come."""
 _TIMES = range(11)
 _LANE, _LANES = 74.0, ("T1", "T2")
 _TOP = 62.0
@@ -73,6 +75,7 @@ def schedule_svg(schedule: Schedule) -> str:
         parts.append(_lane(schedule, name, _TOP + _LANE * (number + 0.5)))
     parts += _order(schedule, order)
     parts += _slices(schedule, order + 58)
+    parts.append(line(_x(0), _TOP - 8, _x(0), bottom + 4, "sw-now"))
     parts.append(text(20, height - 16, _subscript(schedule.note), "sw-t"))
     return standalone(picture(WIDTH, height, schedule.title, *parts), (*RULES, *_played()))
 
@@ -82,19 +85,33 @@ def _x(time: float) -> float:
 
 
 def _played() -> list[tuple[str, str]]:
-    """Each step comes as its time comes; all are there for who wants no motion, and on paper."""
-    rules = []
-    for tenth in range(0, 111, 5):
-        begin = 4 + tenth / 110 * 66
-        rules.append((f".sw-at-{tenth}", f"animation:sw-at-{tenth} {_PLAYS_S}s linear infinite;"))
-        rules.append(
-            (
-                f"@keyframes sw-at-{tenth}",
-                f"0%,{begin:.1f}%{{opacity:.07;}}{begin + 2:.1f}%,97%{{opacity:1;}}100%{{opacity:.07;}}",
-            )
-        )
+    """A line passes over the axis, and each step comes out as it is passed; none is ever hidden.
+
+    Who wants no motion, and paper, have all of them at once, without the line.
+    """
+    end = _x(10.6) - _x(0)
+    begin, last = _share(0), _share(10.6)
+    rules = [
+        (".sw-now", f"stroke:var(--sw-text);stroke-width:1.5;opacity:0;animation:sw-now {_PLAYS_S}s linear infinite;"),
+        (
+            "@keyframes sw-now",
+            f"0%,{begin:.1f}%{{opacity:1;transform:translateX(0);}}{last:.1f}%{{opacity:1;transform:translateX({end:.0f}px);}}"
+            f"{last + 1:.1f}%,100%{{opacity:0;transform:translateX({end:.0f}px);}}",
+        ),
+    ]
+    for half in range(23):
+        passed = _share(half / 2)
+        name = f"sw-at-{half * 5}"
+        rules.append((f".{name}", f"animation:{name} {_PLAYS_S}s linear infinite;"))
+        frames = f"0%,{passed:.1f}%{{opacity:{_AHEAD};}}{passed + 1:.1f}%,99%{{opacity:1;}}100%{{opacity:{_AHEAD};}}"
+        rules.append((f"@keyframes {name}", frames))
     rules.append(("@media print,(prefers-reduced-motion:reduce)", "*{animation:none !important;}"))
     return rules
+
+
+def _share(time: float) -> float:
+    """When the line passes a time, in percent of the whole play; the rest of it stands still."""
+    return 2 + time / 10.6 * 62
 
 
 def _at(time: float, *shapes: Markup) -> Markup:

@@ -151,6 +151,7 @@ def test_a_transaction_over_two_tables_is_one_line_across_their_lanes(lake: LogL
     assert lines[0].findtext(f"{SVG}title", "").startswith("one transaction over orders, stock")
     circles = {(float(c.attrib["cx"]), float(c.attrib["cy"])) for c in shapes(document, "circle")}
     ends = {(float(lines[0].attrib["x1"]), float(lines[0].attrib[y])) for y in ("y1", "y2")}
+    assert len(ends) == 2
     assert ends <= circles
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from slackwater.errors import InvalidArgument
 from slackwater.markup.elements import Markup, element, fragment, style_sheet
 from slackwater.markup.pieces import svg
-from slackwater.markup.theme import DARK, LIGHT
+from slackwater.markup.theme import DARK, LIGHT, scoped
 
 _FONT = 'system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",Arial,sans-serif'
 _VARIABLE = re.compile(r"var\(--sw-([a-z-]+)\)")
@@ -27,6 +27,9 @@ RULES: tuple[tuple[str, str], ...] = (
     (".sw-t-name", "font-size:13px;font-weight:600;fill:var(--sw-text);"),
     (".sw-t-title", "font-size:18px;font-weight:700;fill:var(--sw-text);"),
     (".sw-lane", "fill:var(--sw-surface);"),
+    (".sw-soft", "fill:var(--sw-accent-soft);"),
+    (".sw-softer", "fill:var(--sw-track);"),
+    (".sw-t-bar", "font-size:11px;pointer-events:none;"),
     (".sw-grid", "stroke:var(--sw-line);stroke-width:1;"),
     (".sw-base", "stroke:var(--sw-muted);stroke-width:1;"),
     (".sw-ground", "fill:var(--sw-ground);"),
@@ -41,6 +44,11 @@ RULES: tuple[tuple[str, str], ...] = (
     ),
 )
 """What the shapes look like: a selector and its declarations, in the custom properties of the theme."""
+
+
+def rules_of(rules: Sequence[tuple[str, str]]) -> Markup:
+    """The rules as a style sheet beside a picture in a card, below the class of the theme."""
+    return style_sheet(scoped(tuple(rules)))
 
 
 def standalone(picture: Markup, rules: Sequence[tuple[str, str]] = RULES) -> str:

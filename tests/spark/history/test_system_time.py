@@ -362,6 +362,22 @@ def test_the_changes_of_a_key_are_told_in_order_of_time(shelf: Shelf, vectors: s
     assert table.changes({"id": None}).collect() == []
 
 
+def test_the_versions_of_a_key_are_drawn_as_they_are_told(shelf: Shelf) -> None:
+    shelf.create()
+    shelf.write(range(3), "id")
+    shelf.table.update("id = 1", {"k": "10"})
+    shelf.table.delete("id = 1")
+    table = shelf.lake.table("t").system_time()
+    drawn = table.draw({"ID": 1})
+    _, written, updated, deleted = [round(time.timestamp() * 1000) for time in shelf.times()]
+    assert [(v.key, v.start_ms, v.end_ms, v.values, v.ended_by) for v in drawn.versions] == [
+        (("1",), written, updated, {"k": 1, "p": 1}, "update"),
+        (("1",), updated, deleted, {"k": 10, "p": 1}, "delete"),
+    ]
+    assert [v.end_ms for v in table.draw("id").versions] == [None, updated, deleted, None]
+    assert "k 10" in drawn._repr_html_()
+
+
 def test_a_key_that_is_a_time_without_a_zone_is_not_in_that_of_this_machine(spark: SparkSession, shelf: Shelf) -> None:
     shelf.create("id TIMESTAMP, n TIMESTAMP_NTZ")
     text = "2026-02-02 10:00:00"

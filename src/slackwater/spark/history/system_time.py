@@ -22,6 +22,7 @@ from slackwater.markup.elements import Markup, element
 from slackwater.markup.pieces import badge, card, card_or_reason, code, facts, table
 from slackwater.markup.redaction import without_secrets
 from slackwater.owner.api.timestamp_range import at_ms
+from slackwater.pictures.row_history import MOST_KEYS, MOST_VERSIONS, RowHistory, RowVersion
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.file_lifetimes import FOREVER_MS, FileLifetime, file_lifetimes
 from slackwater.scan.row_coverage import Coverage, not_covered, require_enabled
@@ -33,6 +34,7 @@ from slackwater.spark.session.names import quoted
 
 SYSTEM_START, SYSTEM_END = "system_start", "system_end"
 STARTED_BY, ENDED_BY = "started_by", "ended_by"
+_START_MS, _END_MS = "__slackwater_start_ms", "__slackwater_end_ms"
 
 _NEVER_MS, _FIRST_MS, _LAST_MS = -1, 0, FOREVER_MS - 1
 
@@ -88,6 +90,7 @@ class SystemTime:
             "as_of(t)": "the rows that were current at an instant",
             "from_to(a, b), between(a, b)": "the versions that were current in a period",
             "changes(key)": "the versions of the rows with a key, in order of time",
+            "draw(key)": "the same as bars on an axis of time",
         }
         return card(
             "SystemTime",
@@ -172,6 +175,41 @@ class SystemTime:
             F.when(F.col(END) != FOREVER_MS, went).alias(ENDED_BY),
         )
         return self._shown(snapshot, told, STARTED_BY, ENDED_BY).orderBy(*columns, SYSTEM_START)
+
+    def draw(self, key: str | Sequence[str] | Mapping[str, Any]) -> RowHistory:
+        """The versions of `changes(key)` as bars on an axis of time, which notebooks show and `save("x.html")` writes.
+
+        `key` as in `changes`. Each key is a lane; 40 keys and 2000 versions at most, the first in order. Raises as
+        `changes`.
+
+        >>> lake.table("stock").update("sku = 'A1'", {"qty": "7"})
+        >>> drawn = lake.table("stock").system_time().draw({"sku": "A1"})
+        >>> [version.values for version in drawn.versions]
+        [{'qty': 10}, {'qty': 7}]
+        """
+        names = _names_of(key)
+        frame = self.changes(key)
+        columns = [_column_named(name, self._latest()) for name in names]
+        millis = [F.unix_millis(SYSTEM_START).alias(_START_MS), F.unix_millis(SYSTEM_END).alias(_END_MS)]
+        found = [row.asDict() for row in frame.select("*", *millis).limit(MOST_VERSIONS + 1).collect()]
+        told = {SYSTEM_START, SYSTEM_END, STARTED_BY, ENDED_BY, _START_MS, _END_MS, *columns}
+        keys = list(dict.fromkeys(tuple(str(row[name]) for name in columns) for row in found))
+        versions = [
+            RowVersion(
+                tuple(str(row[name]) for name in columns),
+                row[_START_MS],
+                row[_END_MS],
+                {name: value for name, value in row.items() if name not in told},
+                row[ENDED_BY],
+            )
+            for row in found[:MOST_VERSIONS]
+        ]
+        shown = frozenset(keys[:MOST_KEYS])
+        return RowHistory(
+            self._place,
+            [version for version in versions if version.key in shown],
+            len(found) > MOST_VERSIONS or len(keys) > MOST_KEYS,
+        )
 
     def _instant(self, timestamp: Instant) -> int:
         zone = session_zone(self._spark)
