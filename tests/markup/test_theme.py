@@ -40,6 +40,15 @@ def test_no_rule_reaches_outside_the_class() -> None:
     assert [selector for selector in selectors if ".slackwater" not in selector] == []
 
 
+def test_rules_of_notebooks_for_lists_and_tables_are_undone() -> None:
+    """Jupyter floats names, gives what they mean a width, stripes the rows of tables and aligns cells to the right."""
+    rules = dict(re.findall(r"^\.slackwater\.slackwater ([^{]+)\{([^}]*)\}$", css(), re.MULTILINE))
+    for name in (".sw-fact dt", ".sw-fact dd", ".sw-pairs dt", ".sw-pairs dd"):
+        assert {"float:none", "width:auto"} <= set(rules[name].split(";"))
+    assert "text-align:left" in rules["td"].split(";")
+    assert any("nth-child(odd)" in name and "background:none" in told for name, told in rules.items())
+
+
 def test_every_class_that_pieces_use_has_a_rule() -> None:
     made = [
         card("table", "t", badges=[badge("a", "good"), badge("b")], note="n"),

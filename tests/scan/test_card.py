@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -12,6 +14,7 @@ import pytest
 import slackwater
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.scan.card import known_rows, known_size, snapshot_card
+from slackwater.storage.local_store import LocalObjectStore
 from tests.markup.well_formed import parsed, words
 
 EVIL = "a'<b>\"&amp;\u202e`.c"
@@ -167,3 +170,44 @@ def test_the_last_commits_stand_below(tmp_path: Path) -> None:
 def _rows_after(made: object) -> list[object]:
     last = next(d for d in parsed(made).iter("details") if (d.findtext("summary") or "") == "last commits")
     return list(last.iter("tr"))[1:]
+
+
+class Reads:
+    """What is read of local stores from now on."""
+
+    METHODS = ("list_from", "read", "read_many", "read_range", "read_ranges", "open_file", "head")
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.paths: list[str] = []
+        for name in self.METHODS:
+            monkeypatch.setattr(LocalObjectStore, name, self._noted(getattr(LocalObjectStore, name)))
+
+    def _noted(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(store: LocalObjectStore, *given: Any, **more: Any) -> Any:
+            self.paths.append(str(given[0]))
+            return method(store, *given, **more)
+
+        return noted
+
+
+def test_what_a_card_reads_is_what_the_guide_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = {"delta.enableInCommitTimestamps": "true", "delta.checkpointInterval": "4"}
+    _table(tmp_path, _field("id"), properties=times)
+    found = Reads(monkeypatch)
+    for number in range(1, 6):
+        _append(tmp_path, f"f{number}", 3)
+        snapshot = slackwater.Snapshot.load(tmp_path)
+        assert any("_delta_log" in path for path in found.paths)
+        found.paths.clear()
+        shown = words(_html(snapshot))
+        assert f"files {number}" in shown
+        assert "committed" in shown
+        wanted = {
+            # All is known: the commits were read.
+            **dict.fromkeys((1, 2, 3), 0),
+            # A checkpoint stands for all: the checksum is read, and the commit for its time, once it is listed.
+            4: 3,
+            5: 1,
+        }
+        assert len(found.paths) <= wanted[number], found.paths
+        assert not [path for path in found.paths if path.endswith(".parquet")]

@@ -112,14 +112,17 @@ _RULES = (
     (".sw-facts", "display:flex;flex-wrap:wrap;gap:8px 28px;margin:10px 0 2px;padding:0;"),
     (".sw-fact", "margin:0;"),
     (".sw-fact dt", "font-size:12px;font-weight:400;color:var(--sw-muted);margin:0;padding:0;float:none;width:auto;"),
-    (".sw-fact dd", "font-size:15px;font-weight:600;margin:0;padding:0;"),
+    (
+        ".sw-fact dd",
+        "font-size:15px;font-weight:600;margin:0;padding:0;float:none;width:auto;overflow-wrap:normal;",
+    ),
     (".sw-fact dd .sw-muted", "font-size:13px;font-weight:400;"),
     (".sw-pairs", "display:grid;grid-template-columns:max-content minmax(0,1fr);gap:2px 16px;margin:6px 0;padding:0;"),
     (
         ".sw-pairs dt",
         "font-weight:400;color:var(--sw-muted);margin:0;padding:0;float:none;width:auto;overflow-wrap:anywhere;",
     ),
-    (".sw-pairs dd", "margin:0;padding:0;"),
+    (".sw-pairs dd", "margin:0;padding:0;float:none;width:auto;"),
     (".sw-scroll", "overflow-x:auto;"),
     (
         "table",
