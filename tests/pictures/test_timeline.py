@@ -244,6 +244,12 @@ def test_what_stands_in_a_log_is_text_in_a_picture_and_a_page() -> None:
     assert any(bad in words for words in words_of(document))
 
 
+def test_a_page_that_is_sent_to_others_has_no_password(lake: LogLake) -> None:
+    page = timeline_page(timeline_of_lake(lake, "https://ann:s3cret@lakes.example/one"))
+    assert "lakes.example/one" in page
+    assert "s3cret" not in page
+
+
 def test_a_page_loads_nothing(lake: LogLake) -> None:
     page = timeline_page(timeline_of_lake(lake, "/lakes/one"))
     without = page.replace('xmlns="http://www.w3.org/2000/svg"', "")

@@ -13,6 +13,7 @@ from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.maintenance.layout.cubes import clustering_paths
 from slackwater.maintenance.layout.expected import ExpectedOptimize, expected_optimize
 from slackwater.markup.figures import short_bytes
+from slackwater.markup.redaction import without_secrets
 from slackwater.pictures.overlap import Overlap, overlap_of
 from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
@@ -129,7 +130,7 @@ def layout_of(snapshot: Snapshot, by: Sequence[str] | None = None) -> Layout:
     columns, has_more = _overlaps(snapshot, StatsColumns(
         files, snapshot.schema, snapshot.metadata.partition_columns, snapshot.physical_paths
     ), rows, by)  # fmt: skip
-    place = snapshot.store.root_url
+    place = without_secrets(snapshot.store.root_url)
     return Layout(
         title=snapshot.metadata.name or place.rstrip("/").rsplit("/", 1)[-1],
         place=place,

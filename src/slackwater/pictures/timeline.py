@@ -15,6 +15,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.lake.history import LakeCommit, lake_transactions, table_transactions
 from slackwater.lake.lake import LogLake
 from slackwater.log.commit_changes import CommitChanges
+from slackwater.markup.redaction import without_secrets
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.scan.snapshot import Snapshot
 
@@ -110,7 +111,7 @@ class Timeline:
 
 def timeline_of_table(snapshot: Snapshot, window: Window = Window()) -> Timeline:
     """The commits up to `snapshot` that the log still holds. Raises InvalidArgument, CorruptLog, StorageError."""
-    place = snapshot.store.root_url
+    place = without_secrets(snapshot.store.root_url)
     name = snapshot.metadata.name or place.rstrip("/").rsplit("/", 1)[-1]
     deeds, has_more = _within(table_transactions(snapshot, name), window, [name])
     return Timeline(name, place, False, [name], deeds, has_more)
@@ -120,6 +121,7 @@ def timeline_of_lake(lake: LogLake, place: str, window: Window = Window()) -> Ti
     """The transactions of all tables of `lake`, which is at `place`, up to now. Raises as `timeline_of_table`."""
     tables = lake.owner.cut().tables
     lanes = sorted(table.name for table in tables)
+    place = without_secrets(place)
     deeds, has_more = _within(lake_transactions(tables, lake.table_of), window, lanes)
     return Timeline(place.rstrip("/").rsplit("/", 1)[-1] or place, place, True, lanes, deeds, has_more)
 
