@@ -95,7 +95,7 @@ def _stream_table(
 ) -> dict[str, str]:
     """The table at `source` as a stream, to its end."""
     frame = session.readStream.format("delta").options(**options).load(source)
-    writer = frame.writeStream.format("delta").option("checkpointLocation", checkpoint)
+    writer = frame.writeStream.format("delta").option("checkpointLocation", checkpoint).option("mergeSchema", "true")
     writer.trigger(availableNow=True).start(path).awaitTermination()
     return {}
 

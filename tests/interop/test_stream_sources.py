@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
 def _ours(spark: SparkSession, source: str, path: str, checkpoint: Path, **options: str) -> None:
     stream = spark.readStream.format("delta").options(**options).load(source)
-    finished(writer(stream, checkpoint).start(path))
+    finished(writer(stream, checkpoint, mergeSchema="true").start(path))
 
 
 def _stream(engine: str, ours: SparkSession, theirs: DeltaSpark, *places: Any, **options: str) -> None:
@@ -94,6 +95,27 @@ def test_a_change_feed_is_followed_in_turns(
         expected = ours.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(source)
         found = ours.read.format("delta").load(path)
         assert sorted(map(tuple, found.collect())) == sorted(map(tuple, expected.collect()))
+
+
+def test_changes_of_schema_are_followed_in_turns(ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    source, path, checkpoint = str(tmp_path / "s"), str(tmp_path / "t"), tmp_path / "check"
+    options = {"schemaTrackingLocation": str(checkpoint / "schemas"), "allowSourceColumnRename": "always"}
+    names = ["v", "w", "x", "y"]
+    mapped = {"delta.columnMapping.mode": "name"}
+    ours.sql("SELECT 0 AS id, 'a' AS v").write.format("delta").options(**mapped).save(source)
+    ours.sql("SELECT 0 AS id, 'a' AS v").limit(0).write.format("delta").options(**mapped).save(path)
+    _stream("delta-spark", ours, delta_spark, source, path, checkpoint, **options)
+    for number, (before, after) in enumerate(pairwise(names), 1):
+        # Either writes the new schema down for the other, and reads what the other has written down.
+        ends, goes_on = ("ours", "delta-spark") if number % 2 else ("delta-spark", "ours")
+        slackwater.DeltaTable.forPath(ours, source).renameColumn(before, after)
+        ours.sql(f"SELECT {number} AS id, 'a' AS {after}").write.format("delta").mode("append").save(source)
+        with pytest.raises(Exception, match=r"(?i)start the (query|stream)"):
+            _stream(ends, ours, delta_spark, source, path, checkpoint, **options)
+        _stream(goes_on, ours, delta_spark, source, path, checkpoint, **options)
+    rows = ours.read.format("delta").load(path).collect()
+    found = [{name: value for name, value in row.asDict().items() if value is not None} for row in rows]
+    assert sorted(found, key=lambda row: row["id"]) == [{"id": at, name: "a"} for at, name in enumerate(names)]
 
 
 def test_an_offset_of_ours_that_says_where_a_stream_began_is_read_by_delta_spark(

@@ -22,6 +22,8 @@ from slackwater.spark.read.load import load
 from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.row_way import ROWS
 from slackwater.spark.session.sessions import take_back_catalog
+from slackwater.storage.open import open_store
+from slackwater.streams.schema_log import SchemaLog
 from tests.spark.written import actions, read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
@@ -499,6 +501,31 @@ def _optimize_write_bin(spark: SparkSession, path: Path, conf: Setting) -> None:
     assert Snapshot.load(path).files().num_rows > 1
 
 
+def _unblocks(change: str, *names: str) -> Callable[[SparkSession, Path, Setting], None]:
+    """Streams are let go on behind a change of schema by any of the settings, and not by the version of another."""
+
+    def looked_at(spark: SparkSession, path: Path, conf: Setting) -> None:
+        spark.sql(
+            f"CREATE TABLE delta.`{path}` (a INT, b INT) USING delta TBLPROPERTIES "
+            "('delta.columnMapping.mode' = 'name')"
+        )
+        log = SchemaLog.of(open_store(path / "schemas"), Snapshot.load(path).metadata.id)
+        log.append(0, Snapshot.load(path).configuration)
+        spark.sql(change.format(f"delta.`{path}`"))
+        log.append(1, Snapshot.load(path).configuration)
+        stream = spark.readStream.format("delta").option("schemaTrackingLocation", str(path / "schemas"))
+        for name in names:
+            conf(name, "2")
+            with pytest.raises(errors.OperationNotAllowed, match="allowSourceColumn"):
+                stream.load(str(path))
+            conf(name, "1")
+            assert stream.load(str(path)).isStreaming
+            spark.conf.unset(name)
+
+    return looked_at
+
+
+BOTH = f"{DELTA}streaming.allowSourceColumnRenameAndDrop"
 OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     f"{DELTA}properties.defaults.<name>": _property_defaults,
     f"{DELTA}schema.autoMerge.enabled": _auto_merge,
@@ -524,6 +551,16 @@ OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     f"{DELTA}autoCompact.minNumFiles": _auto_files,
     f"{DELTA}optimizeWrite.enabled": _optimize_write,
     f"{DELTA}optimizeWrite.binSize": _optimize_write_bin,
+    f"{DELTA}streaming.allowSourceColumnRename": _unblocks(
+        "ALTER TABLE {} RENAME COLUMN a TO c", f"{DELTA}streaming.allowSourceColumnRename"
+    ),
+    f"{DELTA}streaming.allowSourceColumnDrop": _unblocks(
+        "ALTER TABLE {} DROP COLUMN a", f"{DELTA}streaming.allowSourceColumnDrop", BOTH
+    ),
+    BOTH: _unblocks("ALTER TABLE {} RENAME COLUMN a TO c", BOTH),
+    f"{DELTA}streaming.allowSourceColumnTypeChange": _unblocks(
+        "CREATE OR REPLACE TABLE {} (a BIGINT, b INT) USING delta", f"{DELTA}streaming.allowSourceColumnTypeChange"
+    ),
     "spark.sql.sources.partitionOverwriteMode": _dynamic,
     "spark.sql.session.timeZone": _zone,
     "spark.sql.sources.default": _default_source,

@@ -121,10 +121,6 @@ def test_sources_stand_in_their_places_though_the_file_has_them_in_no_order(tmp_
     [
         ('{"sourceVersion":9,"reservoirId":"x"}', "version 9"),
         ('{"sourceVersion":1,"reservoirId":"x"}', "no offset of a Delta table"),
-        (
-            '{"sourceVersion":3,"reservoirId":"x","reservoirVersion":1,"index":-20,"isStartingVersion":false}',
-            "amid a change of schema",
-        ),
     ],
 )
 def test_an_offset_of_a_table_that_cannot_be_used_says_why(offset: str, problem: str) -> None:

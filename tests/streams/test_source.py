@@ -115,10 +115,6 @@ def test_an_offset_is_the_one_that_delta_spark_writes() -> None:
         ({"sourceVersion": 9}, UnsupportedFeature),
         ({}, CorruptTable),
         ({"sourceVersion": 1, "reservoirId": "x", "reservoirVersion": "1", "index": 0}, CorruptTable),
-        (
-            {"sourceVersion": 3, "reservoirId": "x", "reservoirVersion": 1, "index": -20, "isStartingVersion": False},
-            UnsupportedFeature,
-        ),
     ],
 )
 def test_an_offset_that_cannot_be_followed_is_refused(node: dict[str, object], kind: type[SlackwaterError]) -> None:

@@ -7,6 +7,7 @@ import datetime as dt
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -160,6 +161,12 @@ class LogSnapshot:
         """The same version, of the same table as `table` reaches it."""
         found = copy.copy(self)
         found._table = table
+        return found
+
+    def read_as(self, configuration: TableConfiguration) -> Self:
+        """The same version, of a table that has this protocol, schema and properties: of an older version, say."""
+        found = copy.copy(self)
+        found._state = replace(self._state, configuration=configuration)
         return found
 
     @property

@@ -14,9 +14,11 @@ from slackwater.errors import CorruptTable, UnsupportedFeature
 
 BASE_INDEX = -1
 """The index before the first file of a version."""
+SCHEMA_CHANGE, BEHIND_SCHEMA_CHANGE = -20, -19
+"""The indexes of a version that changes the schema, before its files: to be followed, and when that was done."""
+SCHEMA_CHANGES = (SCHEMA_CHANGE, BEHIND_SCHEMA_CHANGE)
 _BASE_INDEX_3 = -100
 _WITHOUT_SCHEMA_CHANGES, _WITH_SCHEMA_CHANGES = 1, 3
-_METADATA_INDEXES = range(-20, -18)
 _STARTED = "startingVersion"
 
 
@@ -35,10 +37,15 @@ class SourceOffset:
     is_initial: bool = False
     started: int | None = None
 
+    @property
+    def is_amid_schema_change(self) -> bool:
+        """Whether it is before the files of a version that changes the schema."""
+        return self.index in SCHEMA_CHANGES
+
     def to_json(self) -> dict[str, Any]:
         """The offset as a checkpoint holds it."""
         node: dict[str, Any] = {
-            "sourceVersion": _WITHOUT_SCHEMA_CHANGES,
+            "sourceVersion": _WITH_SCHEMA_CHANGES if self.is_amid_schema_change else _WITHOUT_SCHEMA_CHANGES,
             "reservoirId": self.table_id,
             "reservoirVersion": self.version,
             "index": self.index,
@@ -50,7 +57,7 @@ class SourceOffset:
     def from_json(cls, node: Mapping[str, Any]) -> SourceOffset:
         """The offset that a checkpoint holds, of this package or of delta-spark.
 
-        Raises CorruptTable for what is none, UnsupportedFeature for one of a newer engine, or amid a change of schema.
+        Raises CorruptTable for what is none, UnsupportedFeature for one of a newer engine.
         """
         kind = node.get("sourceVersion")
         if not isinstance(kind, int):
@@ -65,11 +72,6 @@ class SourceOffset:
         initial, started = node.get("isStartingVersion"), node.get(_STARTED)
         if not (isinstance(table_id, str) and _is_whole(version) and _is_whole(index) and isinstance(initial, bool)):
             raise _malformed(node)
-        if index in _METADATA_INDEXES:
-            raise UnsupportedFeature(
-                f"the checkpoint's source offset is amid a change of schema, which needs schemaTrackingLocation: let "
-                f"delta-spark carry on to the next version, or begin with a new checkpoint: {dict(node)}"
-            )
         index = BASE_INDEX if index == _BASE_INDEX_3 else index
         return cls(table_id, version, index, initial, started if _is_whole(started) else None)  # type: ignore[arg-type]
 

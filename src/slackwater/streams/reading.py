@@ -27,6 +27,7 @@ from slackwater.storage.gate import file_places
 from slackwater.streams.file_tasks import StreamTask, tasks_of
 from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.options import StreamOptions
+from slackwater.streams.schema_log import SchemaLog
 from slackwater.streams.source import BatchFiles, TableSource
 
 
@@ -37,7 +38,7 @@ class StreamRead:
     `configuration` and `version`: what its rows are read with. `wanted`: the columns of the rows, whose constants
     `constants` explains: the name of a partition column, of a field of `add`, or of the change feed, by the constant's
     name. Files that `predicate` rules out are not read. `zone`: of partition values without one. `width`: how many
-    tasks run at once.
+    tasks run at once. `schema_log`: where the stream keeps what it reads with.
     """
 
     table: Table
@@ -49,6 +50,7 @@ class StreamRead:
     predicate: Predicate | None = None
     zone: str = "UTC"
     width: int = 1
+    schema_log: SchemaLog | None = None
 
     def source(self) -> TableSource:
         """The table, as a running stream asks it."""
@@ -56,7 +58,7 @@ class StreamRead:
         columns = ["path", "partitionValues", "size", "deletionVector", *tracking]
         if self.predicate is not None:
             columns.append("stats")
-        return TableSource(self.table, self.configuration, self.version, self.options, columns)
+        return TableSource(self.table, self.configuration, self.version, self.options, columns, self.schema_log)
 
 
 def plan_tasks(read: StreamRead, source: TableSource, start: SourceOffset, end: SourceOffset) -> list[StreamTask]:

@@ -5,10 +5,13 @@ Source: delta-spark's SchemaUtils.isReadCompatible and DeltaSourceBase.
 
 from __future__ import annotations
 
-from slackwater.errors import UnsupportedFeature
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.errors import OperationNotAllowed, UnsupportedFeature
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME
-from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
+from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
 from slackwater.protocol.schema.type_widening import can_change_in_place, is_type_widening
 
 _ADVICE = (
@@ -33,8 +36,8 @@ def require_readable(
     ):
         raise UnsupportedFeature(
             f"{where}: version {version} of the table has columns that were renamed or dropped ({', '.join(lost)}), "
-            "which a stream that reads it cannot follow: begin with a new checkpoint at a version after that "
-            "(startingVersion)",
+            "which a stream that reads it follows only with the option schemaTrackingLocation, a directory in its "
+            "checkpoint: set that, or begin with a new checkpoint at a version after that (startingVersion)",
             error_class="DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
         )
     if not _same_partitions(changed, read) or not _reads(changed.schema, read.schema):
@@ -43,6 +46,89 @@ def require_readable(
             f"the stream's: {read.schema}\nthe version's: {changed.schema}",
             error_class="DELTA_SCHEMA_CHANGED_WITH_VERSION",
         )
+
+
+def differs(read: TableConfiguration, changed: TableConfiguration) -> bool:
+    """Whether a stream that tracks schemas, and reads with `read`, is to go on with `changed` instead.
+
+    Source: delta-spark's DeltaSourceMetadataEvolutionSupport: schema, partitioning, protocol, properties of Delta.
+    """
+    return (
+        read.protocol != changed.protocol
+        or read.schema != changed.schema
+        or not _same_partitions(read, changed)
+        or _of_delta(read) != _of_delta(changed)
+    )
+
+
+def _of_delta(table: TableConfiguration) -> dict[str, str]:
+    return {key: value for key, value in table.metadata.configuration.items() if key.lower().startswith("delta.")}
+
+
+@dataclass(frozen=True)
+class Unblocked:
+    """The changes that a stream may go on behind: each `always`, or the version that made it."""
+
+    renamed: str | None = None
+    dropped: str | None = None
+    retyped: str | None = None
+
+
+def require_unblocked(
+    older: TableConfiguration, newer: TableConfiguration, version: int, allowed: Unblocked, where: str
+) -> None:
+    """Let pass a change of schema by `version` that only adds columns, or that the user has looked at.
+
+    Raises OperationNotAllowed for columns that were renamed, dropped or given another type, with the options that let
+    the stream go on: what it writes to may need the same change first.
+    """
+    renamed, dropped, retyped = _changes(older, newer)
+    blocking = [
+        (what, columns, option)
+        for what, columns, option, given in (
+            ("renamed", renamed, "allowSourceColumnRename", allowed.renamed),
+            ("dropped", dropped, "allowSourceColumnDrop", allowed.dropped),
+            ("given another type", retyped, "allowSourceColumnTypeChange", allowed.retyped),
+        )
+        if columns and (given or "").strip().lower() not in ("always", str(version))
+    ]
+    if not blocking:
+        return
+    said = "; ".join(f"{what}: {', '.join(columns)}" for what, columns, _ in blocking)
+    options = ", ".join(f"{option} = {version}" for _, _, option in blocking)
+    raise OperationNotAllowed(
+        f"{where}: by version {version} columns of the table were {said}: change what the stream writes to, where that "
+        f"is meant, and start it with the option {options} (or always)",
+        error_class="DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION",
+    )
+
+
+def _changes(older: TableConfiguration, newer: TableConfiguration) -> tuple[list[str], list[str], list[str]]:
+    """The columns of the top level and of structs that were renamed, that are gone, and that have another type."""
+    is_mapped = NONE not in (older.column_mapping_mode, newer.column_mapping_mode)
+    renamed: list[str] = []
+    dropped: list[str] = []
+    retyped: list[str] = []
+
+    def key(column: StructField) -> Any:
+        return column.metadata.get(PHYSICAL_NAME) if is_mapped else column.name
+
+    def compare(before: StructType, after: StructType, path: str) -> None:
+        now = {key(column): column for column in after}
+        for column in before:
+            name, found = f"{path}{column.name}", now.get(key(column))
+            if found is None:
+                dropped.append(name)
+                continue
+            if found.name != column.name:
+                renamed.append(f"{name} to {path}{found.name}")
+            if isinstance(column.type, StructType) and isinstance(found.type, StructType):
+                compare(column.type, found.type, f"{name}.")
+            elif column.type != found.type:
+                retyped.append(name)
+
+    compare(older.schema, newer.schema, "")
+    return renamed, dropped, retyped
 
 
 def _same_partitions(left: TableConfiguration, right: TableConfiguration) -> bool:

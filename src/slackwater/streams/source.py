@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.errors import CorruptTable, VersionNotFound
+from slackwater.errors import CorruptTable, OperationNotAllowed, VersionNotFound
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.history import commit_actions
 from slackwater.log.segment import LogListing
@@ -24,9 +24,10 @@ from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_readable
 from slackwater.scan.file_changes import FileChange, require_feed
 from slackwater.scan.snapshot import Snapshot
-from slackwater.streams.offsets import BASE_INDEX, SourceOffset
+from slackwater.streams.offsets import BASE_INDEX, BEHIND_SCHEMA_CHANGE, SCHEMA_CHANGE, SourceOffset
 from slackwater.streams.options import LATEST, StreamOptions
-from slackwater.streams.schema_changes import require_readable
+from slackwater.streams.schema_changes import differs, require_readable
+from slackwater.streams.schema_log import SchemaLog
 from slackwater.streams.version_files import VersionFiles, appended_files, changed_files, snapshot_files
 
 _KEPT_VERSIONS = 64
@@ -45,8 +46,9 @@ class BatchFiles:
 class TableSource:
     """What a running stream asks of the table that it reads. Not safe for threads.
 
-    `configuration`, of `version`, is what its rows are read with; commits that do not fit it are refused. `columns` of
-    ADD_SCHEMA are what is needed of files.
+    `configuration`, of `version`, is what its rows are read with; commits that do not fit it are refused, and with a
+    `schema_log` followed: the stream ends before them, and goes on with their schema when it is started again.
+    `columns` of ADD_SCHEMA are what is needed of files.
     """
 
     def __init__(
@@ -56,8 +58,11 @@ class TableSource:
         version: int,
         options: StreamOptions,
         columns: Sequence[str] = tuple(ADD_SCHEMA.names),
+        schema_log: SchemaLog | None = None,
     ) -> None:
         self._table = table
+        self._schema_log = schema_log
+        self._is_tracked = schema_log is None
         self._configuration = configuration
         self._version = version
         self._options = options
@@ -79,6 +84,7 @@ class TableSource:
         """Where a stream without a checkpoint begins. Raises VersionNotFound, TimestampOutOfRange."""
         if self._first is None:
             self._first = self._begin()
+        self._track(self._first)
         return self._first
 
     def newest(self) -> SourceOffset:
@@ -96,6 +102,7 @@ class TableSource:
         stream's options do not let pass, and every error of reading.
         """
         self._require_same_table(start)
+        self._track(start)
         budget = _Budget(max_files, max_bytes)
         found = self._advance(start, budget)
         if start == self._first and self._options.starting_version == LATEST and found != start:
@@ -107,6 +114,7 @@ class TableSource:
         """The files after `start` up to `end`, by their versions. Raises as `latest`."""
         self._require_same_table(start)
         self._require_same_table(end)
+        self._track(start)
         start = self._as_logged(start, end)
         found: list[BatchFiles] = []
         if start.is_initial:
@@ -116,18 +124,50 @@ class TableSource:
             if is_part:
                 return _with_files(found)
             start = SourceOffset(start.table_id, start.version + 1)
-        last = end.version - 1 if end.index == BASE_INDEX else end.version
+        last = end.version - 1 if end.index <= BASE_INDEX else end.version
         if start.version > last:
             return _with_files(found)
         listing = self._table.list_log(start.version)
         for version in range(start.version, last + 1):
             self._require_kept(listing, version)
             commit = self._commit(version, listing)
-            after = start.index if version == start.version else BASE_INDEX
+            after = max(start.index, BASE_INDEX) if version == start.version else BASE_INDEX
             if commit is not None:
                 is_part = version == end.version
                 found.append(self._batch(commit, after, end.index if is_part else len(commit) - 1))
         return _with_files(found)
+
+    def committed(self, end: SourceOffset) -> None:
+        """Told of each micro-batch that is done with: one before a change of schema lets the stream follow that.
+
+        Raises OperationNotAllowed, where the schema that the next run reads with has been written down.
+        """
+        if self._schema_log is None or not end.is_amid_schema_change or end.version <= self._version:
+            return
+        self._evolve(end.version)
+
+    def _track(self, start: SourceOffset) -> None:
+        """Write down what a stream without an entry in its schema log reads with, which must be what it began with."""
+        if self._is_tracked or self._schema_log is None:
+            return
+        if self._schema_log.newest() is None:
+            version = min(start.version, self._newest())
+            if differs(self._configuration, Snapshot.open(self._table, version).configuration):
+                self._evolve(version)
+            self._schema_log.append(version, self._configuration)
+            self._version = version
+        self._is_tracked = True
+
+    def _evolve(self, version: int) -> None:
+        changed = Snapshot.open(self._table, version).configuration
+        if self._schema_log is not None:
+            self._schema_log.append(version, changed)
+        raise OperationNotAllowed(
+            f"{self._table.root_url}: version {version} of the table has another schema, protocol or configuration "
+            "than the stream reads with, and it is written down at schemaTrackingLocation: start the query again, "
+            f"which then reads with it\nthe new schema: {changed.schema}",
+            error_class="DELTA_STREAMING_METADATA_EVOLUTION",
+        )
 
     def _begin(self) -> SourceOffset:
         options = self._options
@@ -162,6 +202,12 @@ class TableSource:
 
     def _advance(self, start: SourceOffset, budget: _Budget) -> SourceOffset:
         at = replace(start, started=None)
+        if at.index == SCHEMA_CHANGE:
+            return replace(at, index=BEHIND_SCHEMA_CHANGE)
+        if at.index == BEHIND_SCHEMA_CHANGE:
+            if self._schema_log is not None and at.version > self._version:
+                return at
+            at = replace(at, index=BASE_INDEX)
         if at.is_initial:
             initial = self._initial(at.version)
             index = budget.take(initial, at.index)
@@ -174,6 +220,8 @@ class TableSource:
         listing, newest = self._look(at.version)
         for version in range(at.version, newest + 1):
             self._require_kept(listing, version)
+            if at.index == BASE_INDEX and self._changes_schema(version, listing):
+                return replace(at, index=SCHEMA_CHANGE)
             commit = self._commit(version, listing)
             if commit is not None:
                 index = budget.take(commit, at.index)
@@ -225,6 +273,20 @@ class TableSource:
                 self._times[version] = snapshot.timestamp_ms
             self._began_with = snapshot_files(snapshot, self._options, self._columns)
         return self._began_with
+
+    def _changes_schema(self, version: int, listing: LogListing) -> bool:
+        """Whether the stream is to follow a commit that changes what its rows are read with."""
+        if self._schema_log is None or version <= self._version or version not in listing.commits:
+            return False
+        where = f"{self._table.root_url}/{listing.commits[version].path}"
+        changed = self._configuration
+        for action in commit_actions(self._table.store, listing.commits[version]):
+            if action.get("protocol") is not None:
+                changed = changed.changed(Protocol.from_json(action["protocol"], where))
+            if action.get("metaData") is not None:
+                changed = changed.changed(metadata=Metadata.from_json(action["metaData"], where))
+        self._require_id(changed.metadata.id)
+        return differs(self._configuration, changed)
 
     def _commit(self, version: int, listing: LogListing) -> VersionFiles | None:
         """The files of a commit, kept for the call that plans them; None where it is gone, and may be."""

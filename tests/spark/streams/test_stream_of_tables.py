@@ -246,7 +246,7 @@ BAD: list[tuple[dict[str, Any], type[SlackwaterError], str, str]] = [
     ({"excludeRegex": "("}, InvalidArgument, "excludeRegex", "DELTA_REGEX_OPT_SYNTAX_ERROR"),
     ({"versionAsOf": 0}, InvalidArgument, "versionAsOf", "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"),
     ({"readChangeFeed": "true"}, ChangeFeedNotEnabled, "not enabled", "DELTA_MISSING_CHANGE_DATA"),
-    ({"schemaTrackingLocation": "x"}, UnsupportedFeature, "schemaTrackingLocation", ""),
+    ({"withEventTimeOrder": "true"}, UnsupportedFeature, "withEventTimeOrder", ""),
 ]
 
 

@@ -39,8 +39,17 @@ _OPTIMIZE_WRITE, _OPTIMIZE_WRITE_BIN = f"{DELTA}optimizeWrite.enabled", f"{DELTA
 _CUBE_MIN = f"{DELTA}optimize.clustering.mergeStrategy.minCubeSize.threshold"
 _CUBE_TARGET = f"{DELTA}optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize"
 _OPTIMIZE_DELETED = f"{DELTA}optimize.maxDeletedRowsRatio"
+_STREAMING = f"{DELTA}streaming."
+MAY_RENAME, MAY_DROP = f"{_STREAMING}allowSourceColumnRename", f"{_STREAMING}allowSourceColumnDrop"
+MAY_RENAME_AND_DROP = f"{_STREAMING}allowSourceColumnRenameAndDrop"
+MAY_RETYPE = f"{_STREAMING}allowSourceColumnTypeChange"
+"""What streams may go on behind that track the schemas they read with: `always`, or the version of the change."""
 _OBEYED = frozenset(
     {
+        MAY_RENAME,
+        MAY_DROP,
+        MAY_RENAME_AND_DROP,
+        MAY_RETYPE,
         _OPTIMIZE_MIN,
         _OPTIMIZE_MAX,
         _OPTIMIZE_DELETED,

@@ -6,6 +6,7 @@ Source: delta-spark's DeltaOptions and DeltaDataSource.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +15,7 @@ from slackwater.errors import InvalidArgument, OperationNotAllowed, UnsupportedF
 from slackwater.log.history import to_ms
 from slackwater.log.table import Table
 from slackwater.protocol.actions.time_zones import time_zone
+from slackwater.protocol.features.table_features import validate_readable
 from slackwater.protocol.properties.sizes import size_in_bytes
 from slackwater.scan.file_changes import require_feed
 from slackwater.scan.snapshot import Snapshot
@@ -29,7 +31,7 @@ from slackwater.spark.requests import (
     table_to_load,
     wrap,
 )
-from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.defaults import MAY_DROP, MAY_RENAME, MAY_RENAME_AND_DROP, MAY_RETYPE, session_zone
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.row_way import require_python_workers
 from slackwater.spark.session.sessions import answers_for
@@ -37,10 +39,12 @@ from slackwater.spark.session.stores import table_at
 from slackwater.spark.sql.tables import named_table
 from slackwater.spark.streams.scan import StreamScan
 from slackwater.streams.options import LATEST, StreamOptions
+from slackwater.streams.schema_changes import Unblocked, require_unblocked
+from slackwater.streams.schema_log import SchemaLog
 from slackwater.streams.source import require_not_after
 
 _NOT_FOR_STREAMS = ("versionAsOf", "timestampAsOf", "endingVersion", "endingTimestamp")
-_UNSUPPORTED = ("schemaTrackingLocation", "schemaLocation", "withEventTimeOrder")
+_SCHEMA_LOG = ("schemaTrackingLocation", "schemaLocation")
 
 
 def extend_stream_reader(reader: type) -> None:
@@ -88,8 +92,10 @@ def stream_of(
     Options (any case, names and defaults of delta-spark): `startingVersion` (a version, or `latest`) or
     `startingTimestamp`, inclusive, for a stream without a checkpoint; `maxFilesPerTrigger` (1000),
     `maxBytesPerTrigger` (`10g`); `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`; `readChangeFeed`;
-    `excludeRegex`; `failOnDataLoss`; and `rowTracking`, `allowPathsOutsideRoot` of this package. Raises TableNotFound,
-    InvalidArgument, VersionNotFound for a version to come, ChangeFeedNotEnabled, UnsupportedFeature.
+    `excludeRegex`; `failOnDataLoss`; `schemaTrackingLocation`, with `streamingSourceTrackingId`,
+    `allowSourceColumnRename`, `allowSourceColumnDrop`, `allowSourceColumnTypeChange`; and `rowTracking`,
+    `allowPathsOutsideRoot` of this package. Raises TableNotFound, InvalidArgument, VersionNotFound for a version to
+    come, ChangeFeedNotEnabled, UnsupportedFeature, OperationNotAllowed behind a change of schema that has to be judged.
     """
     given = Options(options or {})
     if table.branch is not None:
@@ -112,7 +118,44 @@ def stream_of(
             "systems: read the table at once, by spark.read"
         )
     require_python_workers(spark, table.store, "executors read streams in Python, and theirs")
-    return narrowing_frame(StreamScan(spark, snapshot, scan_options, stream=stream, source_name=name))
+    scan = StreamScan(spark, snapshot, scan_options, stream=stream, source_name=name)
+    return narrowing_frame(_tracked(scan, given))
+
+
+def _tracked(scan: StreamScan, given: Options) -> StreamScan:
+    """The stream with the schema that it was reading with, where it tracks its schemas.
+
+    Raises OperationNotAllowed behind a change that has to be looked at, CorruptLog, CorruptTable.
+    """
+    location = next((found for key in _SCHEMA_LOG if (found := given.get(key)) is not None), None)
+    if location is None:
+        return scan
+    spark, snapshot = scan.spark, scan.snapshot
+    store = table_at(spark, location, given).store
+    log = SchemaLog.of(store, snapshot.metadata.id, given.get("streamingSourceTrackingId"))
+    scan = replace(scan, schema_log=log)
+    newest = log.newest()
+    if newest is None:
+        return scan
+    validate_readable(newest.configuration.protocol, store.root_url)
+    before = log.before(newest)
+    if before is not None:
+        allowed = _unblocked(spark, given)
+        where = snapshot.table.root_url
+        require_unblocked(before.configuration, newest.configuration, newest.version, allowed, where)
+    return replace(scan, snapshot=snapshot.read_as(newest.configuration), schema_version=newest.version)
+
+
+def _unblocked(spark: SparkSession, given: Options) -> Unblocked:
+    def said(option: str, *settings: str) -> str | None:
+        confs = (spark.conf.get(name, None) for name in settings)
+        return given.get(option) or next((found for found in confs if found is not None), None)
+
+    return Unblocked(
+        said("allowSourceColumnRename", MAY_RENAME, MAY_RENAME_AND_DROP),
+        said("allowSourceColumnDrop", MAY_DROP, MAY_RENAME_AND_DROP),
+        said("allowSourceColumnTypeChange", MAY_RETYPE),
+    )
 
 
 def _require_supported(given: Options, table: Table) -> None:
@@ -122,9 +165,9 @@ def _require_supported(given: Options, table: Table) -> None:
             "leave it out; startingVersion and startingTimestamp say where to begin",
             error_class="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
         )
-    if missing := [key for key in _UNSUPPORTED if given.get(key) is not None]:
+    if given.get("withEventTimeOrder") is not None:
         raise UnsupportedFeature(
-            f"{table.location}: streams do not know the option {', '.join(missing)} yet: leave it out"
+            f"{table.location}: streams do not know the option withEventTimeOrder, nor does delta-spark: leave it out"
         )
 
 

@@ -28,6 +28,7 @@ from slackwater.spark.session.types import NotNull, to_spark_type
 from slackwater.spark.streams.data_source import register_stream
 from slackwater.streams.options import StreamOptions
 from slackwater.streams.reading import StreamRead
+from slackwater.streams.schema_log import SchemaLog
 
 # Not empty_table, which imports pandas: every session would wait for it.
 _NO_FILES = pa.Table.from_batches([], ADD_SCHEMA)
@@ -35,11 +36,16 @@ _NO_FILES = pa.Table.from_batches([], ADD_SCHEMA)
 
 @dataclass(frozen=True)
 class StreamScan(TableScan):
-    """A stream that reads the table of `snapshot` with its schema."""
+    """A stream that reads the table of `snapshot` with its schema, which is of `schema_version`, the newest by default.
+
+    `schema_log`: where it keeps the schemas that it reads with.
+    """
 
     stream: StreamOptions = field(default_factory=StreamOptions)
     predicate_of_files: Predicate | None = None
     source_name: str | None = None
+    schema_version: int | None = None
+    schema_log: SchemaLog | None = None
 
     @property
     def by_arrow(self) -> bool:
@@ -107,13 +113,14 @@ class _StreamRows:
         read = StreamRead(
             snapshot.table,
             snapshot.configuration,
-            snapshot.version,
+            snapshot.version if scan.schema_version is None else scan.schema_version,
             scan.stream,
             wanted,
             {name: source for name, (source, _) in constants.items()},
             scan.predicate_of_files,
             scan.zone,
             default_parallelism(scan.spark),
+            scan.schema_log,
         )
         reader = scan.spark.readStream.format(register_stream(scan.spark, read)).schema(schema)
         frame = (reader if scan.source_name is None else reader.name(scan.source_name)).load()

@@ -60,6 +60,9 @@ class _Planning(DataSourceStreamReader):
         tasks = plan_tasks(self._read, self._source, SourceOffset.from_json(start), SourceOffset.from_json(end))
         return [InputPartition(pickle.dumps(task)) for task in tasks]
 
+    def commit(self, end: dict[str, Any]) -> None:
+        self._source.committed(SourceOffset.from_json(end))
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return TaskReader(self._rows).read(partition)
 

@@ -1,0 +1,147 @@
+"""The schemas that a stream has read a table with, in order: so that it goes on where columns are renamed or dropped.
+
+A file for each, named by its number, at the option schemaTrackingLocation, as delta-spark's source has them.
+Source: delta-spark's DeltaSourceMetadataTrackingLog, PersistedMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from slackwater.errors import CorruptLog, CorruptTable, ObjectExists, OperationNotAllowed
+from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.schema.schema import StructType, parse_schema, schema_to_json
+from slackwater.storage.store import ObjectStore
+
+_HEADER = b"v1\n"
+
+
+@dataclass(frozen=True)
+class TrackedSchema:
+    """What the table was at `version`, as a stream reads it from there on; `number` is the entry's place in the log.
+
+    `before` is the number of the entry that this one follows, where that is not the last one but it. `source`: where
+    delta-spark keeps what it knows of the source, '' where it did not begin the log.
+    """
+
+    number: int
+    version: int
+    configuration: TableConfiguration
+    before: int | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class SchemaLog:
+    """The log of one source: in the directory `directory` of `store`, of the table with `table_id`."""
+
+    store: ObjectStore
+    directory: str
+    table_id: str
+
+    @staticmethod
+    def of(store: ObjectStore, table_id: str, tracking_id: str | None = None) -> SchemaLog:
+        """The log at a schemaTrackingLocation, whose `store` this is.
+
+        `tracking_id` tells apart two sources of one query that read the same table.
+        """
+        own = "" if tracking_id is None else f"_{tracking_id}"
+        return SchemaLog(store, f"_schema_log_{table_id}{own}", table_id)
+
+    def newest(self) -> TrackedSchema | None:
+        """The schema that the stream reads with; None where it has not begun. Raises CorruptLog, CorruptTable."""
+        numbers = self._numbers()
+        return self._entry(numbers[-1]) if numbers else None
+
+    def before(self, entry: TrackedSchema) -> TrackedSchema | None:
+        """The schema that the stream read with before `entry`; None for the first one."""
+        number = entry.number - 1 if entry.before is None else entry.before
+        return self._entry(number) if number in self._numbers() else None
+
+    def append(self, version: int, configuration: TableConfiguration) -> TrackedSchema:
+        """Let the stream read with `configuration` from `version` on.
+
+        Raises OperationNotAllowed where another stream has put its entry there: nothing is written then.
+        """
+        numbers = self._numbers()
+        if numbers:
+            entry = TrackedSchema(numbers[-1] + 1, version, configuration, source=self._entry(numbers[-1]).source)
+        else:
+            entry = TrackedSchema(0, version, configuration)
+        try:
+            self.store.put_if_absent(self._path(entry.number), _HEADER + orjson.dumps(_to_json(entry)))
+        except ObjectExists as error:
+            raise OperationNotAllowed(
+                f"{self.store.root_url}: another stream tracks its schemas at the same schemaTrackingLocation: give "
+                "each one of its own, and two sources of a query on one table each a streamingSourceTrackingId",
+                error_class="DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT",
+            ) from error
+        return entry
+
+    def _numbers(self) -> list[int]:
+        names = (meta.path.rpartition("/")[2] for meta in self.store.list_from(self.directory))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def _path(self, number: int) -> str:
+        return f"{self.directory}/{number}"
+
+    def _entry(self, number: int) -> TrackedSchema:
+        where = f"{self.store.root_url}/{self._path(number)}"
+        header, _, text = self.store.read(self._path(number)).partition(b"\n")
+        try:
+            node = orjson.loads(text)
+            if header + b"\n" != _HEADER or not isinstance(node, dict):
+                raise ValueError(header)
+            entry = _from_json(node, number, where)
+        except (ValueError, KeyError, TypeError, CorruptLog) as error:
+            raise CorruptLog(
+                f"{where} is no schema of a stream's source ({error}): choose another schemaTrackingLocation",
+                error_class="DELTA_STREAMING_SCHEMA_LOG_DESERIALIZE_FAILED",
+            ) from error
+        if entry.configuration.metadata.id != self.table_id:
+            raise CorruptTable(
+                f"{where} is of the table with the id {entry.configuration.metadata.id}, and the stream reads the one "
+                f"with the id {self.table_id}: choose another schemaTrackingLocation",
+                error_class="DELTA_STREAMING_SCHEMA_LOG_INCOMPATIBLE_DELTA_TABLE_ID",
+            )
+        return entry
+
+
+def _to_json(entry: TrackedSchema) -> dict[str, Any]:
+    metadata = entry.configuration.metadata
+    fields = tuple(f for f in entry.configuration.schema if f.name in metadata.partition_columns)
+    by_name = {field.name: field for field in fields}
+    partitions = StructType(tuple(by_name[name] for name in metadata.partition_columns))
+    return {
+        "tableId": metadata.id,
+        "deltaCommitVersion": entry.version,
+        "dataSchemaJson": metadata.schema_string,
+        "partitionSchemaJson": schema_to_json(partitions),
+        "sourceMetadataPath": entry.source,
+        "tableConfigurations": dict(metadata.configuration),
+        "protocolJson": orjson.dumps(entry.configuration.protocol.to_json()).decode(),
+    }
+
+
+def _from_json(node: Mapping[str, Any], number: int, where: str) -> TrackedSchema:
+    protocol = orjson.loads(node["protocolJson"])["protocol"]
+    metadata = Metadata(
+        str(node["tableId"]),
+        node["dataSchemaJson"],
+        tuple(parse_schema(node["partitionSchemaJson"]).names),
+        {str(key): str(value) for key, value in (node.get("tableConfigurations") or {}).items()},
+    )
+    configuration = TableConfiguration(Protocol.from_json(protocol, where), metadata)
+    before = node.get("previousMetadataSeqNum")
+    return TrackedSchema(
+        number,
+        int(node["deltaCommitVersion"]),
+        configuration,
+        None if before is None else int(before),
+        str(node.get("sourceMetadataPath") or ""),
+    )
