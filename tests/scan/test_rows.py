@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +22,7 @@ from slackwater import AddFile, Snapshot, Transaction
 from slackwater.data_files import reading
 from slackwater.errors import CorruptTable, DataFileNotFound, InvalidArgument
 from slackwater.protocol.actions import z85
-from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor, serialize_bitmap
+from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor, serialize_bitmap, write_file
 from slackwater.protocol.actions.partition_values import serialize_partition_value
 from slackwater.protocol.schema.schema import (
     BINARY,
@@ -45,6 +46,7 @@ from slackwater.protocol.schema.schema import (
     to_arrow_type,
 )
 from slackwater.scan import rows as scan_rows
+from slackwater.storage.open import open_store
 
 
 def _table(
@@ -299,6 +301,7 @@ def test_what_is_wrong_with_a_file_is_raised_when_it_is_read(numbers: Snapshot, 
         ({"columns": ["n", "N"]}, "column n is asked for twice"),
         ({"columns": "n"}, r"columns are a list of names, found the text 'n': write \['n'\]"),
         ({"where": "m = 1"}, "no column m: there is no 'm'"),
+        ({"columns": ["tt"]}, "no column tt: there is no 'tt', only .*: did you mean t\\?"),
         ({"where": "n ="}, "condition"),
         ({"where": "n % 2 = 0"}, "rows are not filtered by n % 2 = 0 without Spark"),
         ({"where": "n = 1 OR upper(t) = 'A'"}, "rows are not filtered by UPPER"),
@@ -349,3 +352,33 @@ def test_rows_need_neither_spark_nor_another_library(numbers: Snapshot) -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "3 []\n"
+
+
+def test_rows_of_a_remote_store_are_those_of_a_disk(tmp_path: Path) -> None:
+    fields = [StructField("n", LONG), StructField("p", LONG)]
+    files = [pa.table({"n": range(at, at + 10)}) for at in range(0, 60, 10)]
+    root = tmp_path / "t"
+    values: list[dict[str, str | None]] = [{"p": str(at)} for at in range(6)]
+    _table(root, fields, files, values, ["p"], properties={"delta.enableDeletionVectors": "true"})
+    tx = Transaction(root)
+    for at in range(6):
+        # Vectors in files of their own.
+        data, [(offset, size)] = write_file([serialize_bitmap(BitMap64([at]))])
+        path = root / f"deletion_vector_{uuid.UUID(int=at)}.bin"
+        path.write_bytes(data)
+        vector = DeletionVectorDescriptor("u", z85.encode_uuid(uuid.UUID(int=at)), offset, size, 1)
+        told = '{"numRecords":10,"tightBounds":false}'
+        size_bytes = (root / f"part-{at}.parquet").stat().st_size
+        tx.remove(f"part-{at}.parquet")
+        tx.add(AddFile(f"part-{at}.parquet", values[at], size_bytes, at, stats=told, deletion_vector=vector))
+    tx.commit("DELETE")
+    remote = f"memory://{uuid.uuid4().hex}/t"
+    store = open_store(remote)
+    for file in root.rglob("*"):
+        if file.is_file():
+            store.put_if_absent(str(file.relative_to(root)), file.read_bytes())
+    here, there = Snapshot.load(root), Snapshot.load(remote)
+    assert here.to_arrow().num_rows == 54
+    for asked in ({}, {"where": "n > 25 AND p < 4"}, {"columns": ["p"], "where": "n = 31"}, {"limit": 7}):
+        assert there.to_arrow(**asked) == here.to_arrow(**asked)
+        assert there.to_batches(**asked).read_all().num_rows == here.to_arrow(**asked).num_rows

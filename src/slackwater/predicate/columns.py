@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,8 +36,10 @@ def resolve_column(schema: StructType, names: Sequence[str]) -> ResolvedColumn:
         field = struct.get(name)
         if field is None:
             parent = f" in {'.'.join(path)}" if path else ""
+            meant = closest(name, struct.names)
+            question = "" if meant is None else f": did you mean {meant}?"
             raise InvalidArgument(
-                f"no column {'.'.join(names)}: there is no {name!r}{parent}, only {list(struct.names)}",
+                f"no column {'.'.join(names)}: there is no {name!r}{parent}, only {list(struct.names)}{question}",
                 error_class="DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
             )
         path.append(field.name)
@@ -52,6 +55,13 @@ def resolve_column(schema: StructType, names: Sequence[str]) -> ResolvedColumn:
             return ResolvedColumn((*path, *rest), None, False)
         struct = field.type
     raise InvalidArgument("a column needs a name")
+
+
+def closest(name: str, known: Sequence[str]) -> str | None:
+    """The one of `known` that was meant by a mistyped `name`, whatever the case; None where none is like it."""
+    folded = {each.lower(): each for each in known}
+    found = difflib.get_close_matches(name.lower(), folded, n=1)
+    return folded[found[0]] if found else None
 
 
 def _is_comparable(field: StructField) -> bool:

@@ -6,7 +6,8 @@ Source: delta-protocol.md "Deletion Vectors", "Reader Requirements for Deletion 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyroaring import BitMap64
@@ -24,6 +25,7 @@ from slackwater.storage.store import ObjectStore
 
 # Vectors of one file that lie close together are fetched by one request.
 _MAX_GAP_BYTES = 64 * 1024
+_REQUESTS_AT_ONCE = 16
 
 
 def load_deletion_vectors(
@@ -42,10 +44,23 @@ def load_deletion_vectors(
             bitmaps[number] = parse_inline(descriptor)
         else:
             by_file[vector_place(store, descriptor, allow_outside_root)].append(number)
-    for path, numbers in by_file.items():
-        for number, bitmap in _read_file(store, path, {n: descriptors[n] for n in numbers}):
-            bitmaps[number] = bitmap
+    files = {path: {number: descriptors[number] for number in numbers} for path, numbers in by_file.items()}
+    for number, bitmap in _read_files(store, files):
+        bitmaps[number] = bitmap
     return [bitmap for bitmap in bitmaps if bitmap is not None]
+
+
+def _read_files(
+    store: ObjectStore, files: Mapping[str, Mapping[int, DeletionVectorDescriptor]]
+) -> Iterator[tuple[int, BitMap64]]:
+    if len(files) < 2 or store.local_root is not None:
+        for path, descriptors in files.items():
+            yield from _read_file(store, path, descriptors)
+        return
+    # Each file is a request to a remote store.
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        for found in pool.map(lambda file: _read_file(store, *file), files.items()):
+            yield from found
 
 
 def _read_file(
