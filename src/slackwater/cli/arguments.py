@@ -28,6 +28,9 @@ Timestamp = Annotated[
         "--timestamp", metavar="T", help="The version at this moment: 2026-11-21T10:00:00Z; UTC where it names no zone."
     ),
 ]
+Outside = Annotated[
+    bool, typer.Option("--allow-paths-outside-root", help="Read files of a clone too, which is trusted.")
+]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most so many.")]
 
 
@@ -51,8 +54,19 @@ def moment_ms(timestamp: str | None, option: str = "--timestamp") -> int | None:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-def loaded(path: str, version: int | None, timestamp: str | None, storage_option: list[str] | None) -> Snapshot:
-    """The table at `path` as the options say. Raises typer.BadParameter, and as `Snapshot.load`."""
+def loaded(
+    path: str,
+    version: int | None,
+    timestamp: str | None,
+    storage_option: list[str] | None,
+    outside: bool = False,
+) -> Snapshot:
+    """The table at `path` as the options say, with files `outside` of its directory.
+
+    Raises typer.BadParameter, and as `Snapshot.load`.
+    """
     if version is not None and timestamp is not None:
         raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")
-    return Snapshot.load(path, version, moment_ms(timestamp), storage_options(storage_option))
+    return Snapshot.load(
+        path, version, moment_ms(timestamp), storage_options(storage_option), allow_paths_outside_root=outside
+    )

@@ -218,3 +218,15 @@ def test_keys_of_several_columns_and_null_keys_match(tmp_path: Path) -> None:
     found: Any = document("diff", root, "0", "1", "--key", "old,new")
     assert (found["rows"]["added"], found["rows"]["removed"], found["rows"]["changed"]) == (0, 0, 1)
     assert found["rows"]["examples"]["changed"][0]["after"] == {"old": None, "new": 1, "v": 5}
+
+
+def test_rows_of_a_clone_are_read_where_it_is_trusted(tmp_path: Path) -> None:
+    clone = str(tmp_path / "clone")
+    assert run("clone", PARTITIONED, clone).exit_code == 0
+    for asked in (("head", clone), ("count", clone, "--where", "number > 0"), ("diff", clone, "0", "0")):
+        assert run(*asked, "--allow-paths-outside-root").exit_code == 0, asked
+    assert "allow_paths_outside_root=True in Python" in error("head", clone)
+    assert Snapshot.load(clone, allow_paths_outside_root=True).to_arrow().num_rows == 6
+    pytest.importorskip("duckdb")
+    told = ("query", "SELECT count(*) AS n FROM t", "--table", f"t={clone}", "--allow-paths-outside-root")
+    assert document(*told) == [{"n": 6}]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import typer
 from rich.text import Text
 
-from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, form_of, storage_options
+from slackwater.cli.arguments import AsCsv, AsJson, Outside, StorageOption, TablePath, form_of, storage_options
 from slackwater.cli.render import Form, print_csv, print_human, print_json, table
 from slackwater.cli.rows.values import records_of, show_rows
 from slackwater.markup.figures import counted
@@ -30,6 +30,7 @@ def diff_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
+    allow_paths_outside_root: Outside = False,
 ) -> None:
     """What leads from version V1 to V2: schema, properties, files; with --key rows added, removed and changed.
 
@@ -37,7 +38,11 @@ def diff_command(
     """
     form = form_of(as_json, as_csv)
     options = storage_options(storage_option)
-    sides = [Snapshot.load(path, version, storage_options=options) for version in (before, after)]
+    outside = allow_paths_outside_root
+    sides = [
+        Snapshot.load(path, version, storage_options=options, allow_paths_outside_root=outside)
+        for version in (before, after)
+    ]
     keys = [part.strip() for text in key or () for part in text.split(",") if part.strip()]
     found = difference(sides[0], sides[1], keys)
     if form is Form.JSON:

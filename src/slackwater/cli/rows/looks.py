@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, Timestamp, Version, form_of, loaded
+from slackwater.cli.arguments import (
+    AsCsv,
+    AsJson,
+    Outside,
+    StorageOption,
+    TablePath,
+    Timestamp,
+    Version,
+    form_of,
+    loaded,
+)
 from slackwater.cli.render import Form, print_csv, print_human, print_json
 from slackwater.cli.rows.values import show_rows
 from slackwater.scan.counting import count_rows
@@ -32,13 +42,14 @@ def head_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
+    allow_paths_outside_root: Outside = False,
 ) -> None:
     """The first rows of the table, in the order of its files.
 
     Instants are in UTC. Files are read until there are enough rows.
     """
     form = form_of(as_json, as_csv)
-    snapshot = loaded(path, version, timestamp, storage_option)
+    snapshot = loaded(path, version, timestamp, storage_option, allow_paths_outside_root)
     show_rows(snapshot.to_arrow(_names(columns, snapshot.schema.names), where, limit=number), form)
 
 
@@ -50,13 +61,14 @@ def count_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
+    allow_paths_outside_root: Outside = False,
 ) -> None:
     """How many rows the table has, with --where of which it is true.
 
     Without --where the log's statistics say it, and no file is read where all files have some.
     """
     form = form_of(as_json, as_csv)
-    found = count_rows(loaded(path, version, timestamp, storage_option), where)
+    found = count_rows(loaded(path, version, timestamp, storage_option, allow_paths_outside_root), where)
     record = {"rows": found.rows, "by": "statistics" if found.by_statistics else "rows"}
     if form is Form.JSON:
         print_json(record)

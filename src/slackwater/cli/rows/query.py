@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
+from slackwater.cli.arguments import AsCsv, AsJson, Outside, StorageOption, form_of, storage_options
 from slackwater.cli.key_values import key_values
 from slackwater.cli.render import print_note
 from slackwater.cli.rows.values import show_rows
@@ -30,6 +30,7 @@ def query_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
+    allow_paths_outside_root: Outside = False,
 ) -> None:
     """The rows that a query over one or several tables gives, by DuckDB or Polars where one is installed.
 
@@ -42,7 +43,8 @@ def query_command(
     engine = _engine()
     options = storage_options(storage_option)
     snapshots = {
-        name: Snapshot.load(path, storage_options=options) for name, path in key_values(table, "--table").items()
+        name: Snapshot.load(path, storage_options=options, allow_paths_outside_root=allow_paths_outside_root)
+        for name, path in key_values(table, "--table").items()
     }
     columns = columns_read(sql, {name: snapshot.schema for name, snapshot in snapshots.items()})
     print_note(f"asked {_ENGINES[engine]} {version_of(engine)}; {'; '.join(_told(snapshots, columns))}")
