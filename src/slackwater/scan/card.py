@@ -1,7 +1,7 @@
 """The card of a version of a table: what it holds, its columns, what it asks of clients, and its last commits.
 
-Nothing is read for it but the checksum of the version where that spares a checkpoint, the time of the commit where the
-snapshot does not know it, and the commits that are shown. No Spark job runs.
+Nothing is read for it but the checksum of the version, its commit for the time where the snapshot does not know that,
+and the commits that are shown. No Spark job runs.
 """
 
 from __future__ import annotations
