@@ -179,3 +179,15 @@ def test_the_tables_own_codec_serves_where_the_write_names_none(spark: SparkSess
     save(spark.range(1), path, compression="zstd")
     codecs = {pq.ParquetFile(f).metadata.row_group(0).column(0).compression for f in data_files(path)}
     assert codecs == {"GZIP", "ZSTD"}
+
+
+def test_a_mistyped_option_is_told_before_anything_is_read_or_written(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with pytest.raises(errors.InvalidArgument, match="unknown option mergeShema: did you mean mergeSchema"):
+        save(spark.range(1), path, mergeShema="true")
+    assert not path.exists()
+    save(spark.range(1), path, "append", header="true")
+    with pytest.raises(errors.InvalidArgument, match="unknown option versionAs: did you mean versionAsOf"):
+        spark.read.format("delta").option("versionAs", 0).load(str(path))
+    with pytest.raises(errors.InvalidArgument, match="unknown option startingVersions: did you mean startingVersion"):
+        spark.readStream.format("delta").option("startingVersions", 0).load(str(path))

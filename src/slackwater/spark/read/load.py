@@ -30,7 +30,7 @@ def load(spark: SparkSession, path: str, options: Mapping[str, Any] | None = Non
     (`strict=false` says the same); `readChangeFeed` with `startingVersion|startingTimestamp` and
     `endingVersion|endingTimestamp`; `rowTracking` adds `_row_id` and `_row_commit_version`; `replay` = `spark` replays
     the log as a Spark job, `driver` never does, else its size decides; `allowPathsOutsideRoot` follows absolute paths
-    in the log that leave the table's root. Unknown ones are ignored.
+    in the log that leave the table's root. Unknown ones are ignored, unless they look much like one of these.
     Times without a zone are in the session's. The frame stays at the version that it is made of; `refresh` gives a
     newer one. Raises TableNotFound and every other error of reading, and OperationNotAllowed for a table of the lake
     whose transaction is open here.

@@ -84,7 +84,8 @@ class ScanOptions:
 
     @staticmethod
     def of(options: Options) -> ScanOptions:
-        """What a reader's options ask for."""
+        """What a reader's options ask for. Raises InvalidArgument for a value that is none, and a mistyped name."""
+        options.require_meant()
         outside = options.flag("allowPathsOutsideRoot")
         rows = options.get("rows")
         return ScanOptions(options.flag("rowTracking"), outside, options.get("replay"), rows, says_not_null=True)

@@ -9,6 +9,7 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from slackwater.errors import InvalidArgument
@@ -19,6 +20,19 @@ _AT_VERSION = re.compile(r"(?s)(.+)@v(\d+)\Z")
 _AT_TIMESTAMP = re.compile(r"(?s)(.+)@(\d{17})\Z")
 _TRAVEL = ("versionAsOf", "timestampAsOf", "readChangeFeed", "readChangeData")
 _STORAGE_PREFIXES = ("aws_", "azure_", "google_", "allow_")
+# Of readers and writers, streams among them, here and in delta-spark: what looks much like one of them is one mistyped.
+_NAMES = (
+    "versionAsOf timestampAsOf allowAfterLastCommit strict readChangeFeed readChangeData startingVersion "
+    "startingTimestamp endingVersion endingTimestamp rowTracking allowPathsOutsideRoot replay rows mergeSchema "
+    "overwriteSchema replaceWhere partitionOverwriteMode txnAppId txnVersion userMetadata userName dataChange "
+    "optimizeWrite maxRecordsPerFile compression path checkpointLocation queryName maxFilesPerTrigger "
+    "maxBytesPerTrigger ignoreDeletes ignoreChanges ignoreFileDeletion skipChangeCommits excludeRegex "
+    "failOnDataLoss schemaTrackingLocation schemaLocation withEventTimeOrder"
+).split()
+_KNOWN = {name.lower(): name for name in _NAMES}
+# What looks more like another.
+_OTHERWISE = {"version": "versionasof"}
+_ALIKE = 0.8
 
 
 class Options(Mapping[str, str]):
@@ -67,6 +81,17 @@ class Options(Mapping[str, str]):
                 error_class="DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE" if key == "versionAsOf" else "DELTA_ILLEGAL_OPTION",
             )
         return int(text)
+
+    def require_meant(self) -> None:
+        """Raise InvalidArgument for a name that looks much like one that is known; others are nobody's here."""
+        for name in self:
+            lowered = name.lower()
+            if lowered in _KNOWN or "." in name or lowered.startswith(_STORAGE_PREFIXES):
+                continue
+            for meant in get_close_matches(_OTHERWISE.get(lowered, lowered), _KNOWN, 1, _ALIKE):
+                raise InvalidArgument(
+                    f"unknown option {name}: did you mean {_KNOWN[meant]}?", error_class="DELTA_ILLEGAL_OPTION"
+                )
 
     def require_no_travel(self, what: str) -> None:
         """Raise InvalidArgument for options that name another version than that of `what`, which has one already."""

@@ -102,6 +102,7 @@ def write_options(
     Raises InvalidArgument for an unknown mode, a value that is none, or options that exclude each other.
     """
     given = Options(options)
+    given.require_meant()
     canonical = _MODES.get(mode.lower())
     if canonical is None:
         raise InvalidArgument(
