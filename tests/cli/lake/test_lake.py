@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slackwater.cli.main import app
+from slackwater.errors import CommitOwnerUnavailable
 from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.scan.snapshot import Snapshot
@@ -89,6 +90,24 @@ def test_looking_for_a_lake_makes_none(command: tuple[str, ...], tmp_path: Path)
     message = error("lake", name, str(tmp_path / "no-lake"), *more, "--database", database)
     assert f"is not a lake: there is no {tmp_path}/o.db" in message
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "timeout_s"), [(("tables",), 10), (("locks",), 10), (("repair",), 60), (("drop", "a", "--yes"), 60)]
+)
+def test_who_looks_waits_less_for_a_server_than_who_changes_something(
+    command: tuple[str, ...], timeout_s: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def connect(url: str, token: str | None, options: object, timeout_s: float, ca_file: str | None) -> None:
+        waited.append(timeout_s)
+        raise CommitOwnerUnavailable(f"{url} is not there")
+
+    monkeypatch.setattr(LogLake, "connect", connect)
+    name, *more = command
+    assert error("lake", name, "https://nowhere.example", *more) == "error: https://nowhere.example is not there"
+    assert waited == [timeout_s]
 
 
 def test_a_lake_is_made_once(tmp_path: Path) -> None:

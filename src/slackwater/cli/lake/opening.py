@@ -50,20 +50,31 @@ CaFile = Annotated[
 ]
 
 
+_LOOK_S = 10.0
+WORK_S = 60.0
+"""For how long the answers of a served owner are waited for by commands that change a lake, as `LogLake.connect`."""
+
+
 @contextmanager
 def opened(
-    path: str, database: str | None, token: str | None, ca_file: str | None, storage_option: list[str] | None
+    path: str,
+    database: str | None,
+    token: str | None,
+    ca_file: str | None,
+    storage_option: list[str] | None,
+    timeout_s: float = _LOOK_S,
 ) -> Iterator[LogLake]:
     """The lake at `path`, a directory, a URL, or the address of its served owner.
 
-    Raises TableNotFound where there is none, and as `LogLake.open` and `LogLake.connect`.
+    `timeout_s` as in `LogLake.connect`: who looks does not want to wait long for a server that is not there. Raises
+    TableNotFound where there is no lake, and as `LogLake.open` and `LogLake.connect`.
     """
     from slackwater.lake.lake import LogLake
     from slackwater.owner.embedded import EmbeddedOwner
 
     options = storage_options(storage_option)
     if path.lower().startswith(("http://", "https://")):
-        with LogLake.connect(path, token, options, ca_file=ca_file) as lake:
+        with LogLake.connect(path, token, options, timeout_s, ca_file=ca_file) as lake:
             yield lake
         return
     require_lake(path, database)

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, form_of
-from slackwater.cli.lake.opening import AnyTableName, CaFile, DatabaseUrl, LakePath, TableName, Token, moment, opened
+from slackwater.cli.lake.opening import (
+    WORK_S,
+    AnyTableName,
+    CaFile,
+    DatabaseUrl,
+    LakePath,
+    TableName,
+    Token,
+    moment,
+    opened,
+)
 from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
 from slackwater.cli.watch import Watch, watched
 from slackwater.markup.figures import format_bytes
@@ -82,7 +92,7 @@ def backfill(
     """Copies every commit that counts to the log that everybody reads."""
     form = form_of(as_json, as_csv)
     records: list[dict[str, Any]] = []
-    with opened(path, database, token, ca_file, storage_option) as lake:
+    with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         for each in [name] if name is not None else [t.name for t in lake.tables()]:
             records.append({"table": each, "version": lake.backfill(each)})
             if form is Form.HUMAN:
@@ -101,7 +111,7 @@ def adopt(
     storage_option: StorageOption = None,
 ) -> None:
     """Takes over a table of the file system: it is written through the lake from then on."""
-    with opened(path, database, token, ca_file, storage_option) as lake:
+    with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         lake.adopt(name, location)
 
 
@@ -114,7 +124,7 @@ def release(
     storage_option: StorageOption = None,
 ) -> None:
     """Hands a table back to the file system."""
-    with opened(path, database, token, ca_file, storage_option) as lake:
+    with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         lake.release(name)
 
 
@@ -131,7 +141,7 @@ def rename(
 
     It is handed back and taken over: two commits. At moments before it has both names.
     """
-    with opened(path, database, token, ca_file, storage_option) as lake:
+    with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         lake.rename_table(name, to)
     print_note(f"{name} is {to} now")
 
@@ -157,7 +167,7 @@ def drop(
 
     With --keep-files it is a table of the file system from then on, as after `release`.
     """
-    with opened(path, database, token, ca_file, storage_option) as lake:
+    with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         location = lake.owner.table(name).location
         if not (yes or keep_files):
             if not _somebody_answers():
@@ -177,7 +187,7 @@ def repair(
     as_json: AsJson = False,
 ) -> None:
     """Finishes what was cut short, removes what nobody needs, reports what it cannot mend, and says all it did."""
-    with opened(path, database, token, ca_file, storage_option) as lake:
+    with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         done = lake.repair(name)
     if as_json:
         print_json(done)
