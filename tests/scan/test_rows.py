@@ -354,7 +354,8 @@ def test_rows_need_neither_spark_nor_another_library(numbers: Snapshot) -> None:
     assert said.stdout == "3 []\n"
 
 
-def test_rows_of_a_remote_store_are_those_of_a_disk(tmp_path: Path) -> None:
+def test_rows_of_a_remote_store_are_those_of_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan_rows, "_FILES_AT_ONCE", 4)
     fields = [StructField("n", LONG), StructField("p", LONG)]
     files = [pa.table({"n": range(at, at + 10)}) for at in range(0, 60, 10)]
     root = tmp_path / "t"

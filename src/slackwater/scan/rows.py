@@ -43,6 +43,7 @@ FILE_COLUMNS = ("path", "partitionValues", "size", "deletionVector")
 
 # A remote store answers many requests in the time of one; a disk is as fast as the processor decodes.
 _REMOTE_READERS = 16
+_FILES_AT_ONCE = 256
 # Rows that are all wanted in memory may as well be there a little earlier.
 _MOST_AHEAD_OF_ALL_BYTES = 2 << 30
 
@@ -132,6 +133,11 @@ class RowRead:
         return frozenset(c.name for c in self.snapshot.schema if c.name in partitions or c.type == VOID)
 
     def _splits(self, files: pa.Table) -> Iterator[Split]:
+        # Who wants few rows must not wait for the vectors of all files.
+        for start in range(0, files.num_rows, _FILES_AT_ONCE):
+            yield from self._splits_of(files.slice(start, _FILES_AT_ONCE))
+
+    def _splits_of(self, files: pa.Table) -> Iterator[Split]:
         snapshot = self.snapshot
         store, outside = snapshot.store, snapshot.table.follows_outside
         vectors = files["deletionVector"].to_pylist()
