@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import os
+import pty
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +236,25 @@ def test_rows_of_a_clone_are_read_where_it_is_trusted(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")
     told = ("query", "SELECT count(*) AS n FROM t", "--table", f"t={clone}", "--allow-paths-outside-root")
     assert document(*told) == [{"n": 6}]
+
+
+def test_rows_that_are_too_wide_for_a_terminal_stand_one_below_the_other(tmp_path: Path) -> None:
+    deltalake.write_deltalake(tmp_path / "t", pa.table({f"column{at}": [at] for at in range(12)}))
+    shown = _in_a_terminal(60, "head", str(tmp_path / "t"))
+    assert shown[0].split() == ["row", "1", "value"]
+    assert shown[12].split() == ["column11", "11"]
+    assert _in_a_terminal(200, "head", str(tmp_path / "t"))[1].split() == [str(at) for at in range(12)]
+
+
+def _in_a_terminal(columns: int, *arguments: str) -> list[str]:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns)}
+    with subprocess.Popen([sys.executable, "-m", "slackwater", *arguments], stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 65536):
+                said += part
+    os.close(ours)
+    assert process.returncode == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", said.decode()).splitlines()
