@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -174,3 +176,36 @@ def test_the_lines_about_transactions_and_time(spark: SparkSession, names: Names
     run_document("docs/time-travel.md", names, {"2026-11-21T10:00:00Z": moment})
     assert [row.qty for row in names["stock"].changes({"sku": "A1"}).collect()] == [10, 9]
     assert rows(names["past"].table("stock").toDF()) == [("A1", 10, 1)]
+
+
+@pytest.mark.modes
+def test_the_lines_about_clusters(
+    spark: SparkSession, names: Names, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """In both modes; the cluster is that of the tests, in `make cluster` one of several processes."""
+    if request.config.getoption("--connect"):
+        package = tmp_path / "sent.zip"
+        with zipfile.ZipFile(package, "w") as written:
+            written.writestr("sent_by_a_guide.py", "ANSWER = 42")
+        run_document(
+            "docs/guides/clusters.md",
+            names,
+            {"sc://server:15002": "local[2]", "slackwater.zip": str(package)},
+            "connect",
+        )
+
+        def what_was_sent(batches: Any) -> Any:
+            import pyarrow as pa
+            from sent_by_a_guide import ANSWER
+
+            for _ in batches:
+                yield pa.RecordBatch.from_pydict({"x": pa.array([ANSWER], pa.int32())})
+
+        assert [row.x for row in spark.range(0, 1, 1, 1).mapInArrow(what_was_sent, "x INT").collect()] == [42]
+    else:
+        master = spark.sparkContext.master
+        places = {"spark://master:7077": master, "/opt/venv/bin/python": sys.executable}
+        run_document("docs/guides/clusters.md", names, places, "classic")
+        for setting in ("spark.pyspark.python", "spark.scheduler.minRegisteredResourcesRatio"):
+            spark.conf.unset(setting)
+        assert names["spark"].sparkContext.master == master
