@@ -59,4 +59,4 @@ def test_the_commands_of_the_readme(spark: SparkSession, root: str) -> None:
     for line in lines:
         answer = CliRunner().invoke(app, shlex.split(line.replace("/data/flights", f"'{root}/flights'"))[1:])
         assert (answer.exit_code, answer.output != "") == (0, True), answer.output
-    assert len(lines) == 5
+    assert len(lines) == 6
