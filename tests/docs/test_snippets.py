@@ -24,6 +24,17 @@ PICKED = {
 }
 """Documents whose blocks several tests pick, by texts that they have: each block is picked by one."""
 
+COMMANDS = {
+    "docs/guides/convert.md": "tests/spark/services/test_convert_guide.py",
+    "docs/guides/look.md": "tests/cli/test_look_guide.py",
+    "docs/guides/maintenance.md": "tests/spark/services/test_guide.py",
+    "docs/guides/run-an-owner.md": "tests/cli/test_run_an_owner.py",
+    "docs/guides/streaming.md": "tests/spark/streams/test_watching_guide.py",
+    "docs/guides/terminal.md": "tests/cli/test_guide.py",
+    "docs/recovery.md": "tests/lake/test_restored_database.py",
+}
+"""Which module of tests runs the lines for a shell."""
+
 NOT_RUN: dict[str, int] = {}
 """How many blocks say that they are not run."""
 
@@ -95,3 +106,12 @@ def test_a_test_runs_every_block_of_a_document(document: str) -> None:
 def test_what_is_not_run_says_why_and_is_counted() -> None:
     counted = {d: sum(block.reason is not None for block in marked_blocks(d)) for d in WITH_PYTHON}
     assert {document: number for document, number in counted.items() if number} == NOT_RUN
+
+
+def test_the_lines_for_a_shell_are_run_by_the_tests_that_are_named() -> None:
+    shells = {d: [*marked_blocks(d, "console"), *marked_blocks(d, "sh")] for d in DOCUMENTS}
+    with_lines = sorted(d for d, found in shells.items() if any(block.reason is None for block in found))
+    assert with_lines == sorted(COMMANDS)
+    for document, module in COMMANDS.items():
+        text = (ROOT / module).read_text(encoding="utf-8")
+        assert Path(document).name in text, f"{module} does not run the lines of {document}"
