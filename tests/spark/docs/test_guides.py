@@ -206,6 +206,4 @@ def test_the_lines_about_clusters(
         master = spark.sparkContext.master
         places = {"spark://master:7077": master, "/opt/venv/bin/python": sys.executable}
         run_document("docs/guides/clusters.md", names, places, "classic")
-        for setting in ("spark.pyspark.python", "spark.scheduler.minRegisteredResourcesRatio"):
-            spark.conf.unset(setting)
         assert names["spark"].sparkContext.master == master
