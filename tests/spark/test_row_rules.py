@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import errors
+from slackwater.spark.write import row_checks
 from tests.spark.written import actions, collected, column, listing, read, rows, save, table_log
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -38,6 +39,18 @@ def test_a_row_that_breaks_a_check_fails_the_write_and_is_shown(spark: SparkSess
     _refused(spark, path, "select 2L id, 'long' t", "both", "length(t) < id", '"id":2', '"t":"long"')
     _refused(spark, path, "select 20L id, 'x' t", "small", '{"id":20}', mode="overwrite")
     assert rows(read(spark, path)) == [(9, "x")]
+
+
+def test_where_spark_does_not_tell_of_broken_rows_they_are_refused_all_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = table_log(tmp_path / "t", [LONG, TEXT], {"delta.constraints.c": "id < 10"}, ["checkConstraints"])
+    asked: list[str] = []
+    monkeypatch.setattr(row_checks, "observed", lambda _, name: asked.append(name))
+    _refused(spark, path, "select 11L id, 'x' t", "id < 10", '{"id":11}')
+    save(spark.sql("select 9L id, 'x' t"), path)
+    assert rows(read(spark, path)) == [(9, "x")]
+    assert len(asked) == 2
 
 
 def test_null_does_not_satisfy_a_check(spark: SparkSession, tmp_path: Path) -> None:

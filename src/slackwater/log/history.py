@@ -97,9 +97,8 @@ class CommitHistory:
         if timestamp_ms > last_ms:
             raise TimestampOutOfRange(
                 f"{self._store.root_url}: {format_ms(timestamp_ms)} is after the last commit, version {last} of "
-                f"{format_ms(last_ms)}, so the answer would change with the next commit; ask for a time up to that, or "
-                "leave the time out to read the newest version (the option allowAfterLastCommit takes it for the "
-                "newest version) (DELTA_TIMESTAMP_GREATER_THAN_COMMIT)",
+                f"{format_ms(last_ms)}: ask for a time up to that, leave it out for the newest version, or set the "
+                "option allowAfterLastCommit (DELTA_TIMESTAMP_GREATER_THAN_COMMIT)",
                 error_class="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
             )
 

@@ -127,9 +127,8 @@ def _retention_ms(snapshot: Snapshot, request: VacuumRequest) -> int:
     asked_ms = round(hours * _HOUR_MS)
     if asked_ms < default_ms and request.checks_retention:
         raise InvalidArgument(
-            f"{snapshot.store.root_url}: are you sure to vacuum files that were needed {hours} hours ago? That is "
-            f"less than the table's {DELETED_FILE_RETENTION} of {default_ms / _HOUR_MS:g} hours: readers and writers "
-            "at work may fail, and time travel back to then will. If you are sure, set "
+            f"{snapshot.store.root_url}: {hours} hours are less than {DELETED_FILE_RETENTION}, "
+            f"{default_ms / _HOUR_MS:g} hours: readers and writers at work may fail; if you are sure, set "
             "spark.databricks.delta.retentionDurationCheck.enabled to false (in the terminal --no-retention-check)",
             error_class="DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT",
         )

@@ -369,7 +369,8 @@ def database_url(root: str | os.PathLike[str], database: str | None = None) -> s
         return database
     if location.scheme != LOCAL:
         raise InvalidArgument(
-            f"{location.url}: a lake in an object store needs a database of its own: database='postgresql://…'"
+            f"{location.url}: a lake in an object store needs a database of its own: database='postgresql://…'; a "
+            "served one is reached by connect"
         )
     return f"sqlite:////{location.key}/{DATABASE_FILE}"
 

@@ -6,6 +6,7 @@ Source: delta-protocol.md "Table Features for New and Existing Tables", "Support
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
 
 from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions.actions import Protocol
@@ -173,12 +174,18 @@ def validate_feature_combination(table: TableConfiguration) -> None:
     validate_iceberg_compat(table)
 
 
+def _closest(name: str) -> str:
+    names = [f.name for f in FEATURES]
+    return max(names, key=lambda known: SequenceMatcher(None, known.lower(), name.lower()).ratio())
+
+
 def _known(name: str) -> TableFeature:
     folded = {spelling.lower(): spelling for f in FEATURES for spelling in (f.name, *f.aliases)}
     feature = known_feature(folded.get(name.lower(), name))
     if feature is None:
         raise InvalidArgument(
-            f"{name!r} is no table feature that is known here; known are {', '.join(f.name for f in FEATURES)}",
+            f"{name!r} is no table feature that is known here: did you mean {_closest(name)}? "
+            "docs/protocol-coverage.md lists all",
             error_class="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG",
         )
     return feature

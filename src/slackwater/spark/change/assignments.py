@@ -316,5 +316,7 @@ def _refusals_named(named: str) -> Iterator[None]:
             raise
         condition = (condition_of(error) or "").partition(".")[0]
         says = _REFUSED.get(condition) or said_by_spark(error)
+        if condition == "UNRESOLVED_COLUMN" and named.startswith("UPDATE SET"):
+            says += "; a text is quoted: \"'text'\""
         kind = SqlSyntaxError if isinstance(error, ParseException) else InvalidArgument
         raise kind(f"{named}: {says}", **class_of(error)) from error

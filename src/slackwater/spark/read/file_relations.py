@@ -57,7 +57,8 @@ def read_files(
             frame = read_paths(spark, reader.options(**_EVERY_FILE).format(source), locations.spark_paths(paths))
         except AnalysisException as error:
             if is_missing_path(error):
-                raise DataFileNotFound(f"{locations.root}: {str(error).splitlines()[0]}") from error
+                missing = (error.getMessageParameters() or {}).get("path") or str(error).splitlines()[0]
+                raise DataFileNotFound(missing) from error
             raise
         listed = listed_urls(frame)
     if source == "parquet":

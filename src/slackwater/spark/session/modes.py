@@ -81,16 +81,14 @@ def new_observation(spark: SparkSession) -> Any:
     return Observation()
 
 
-def observed(observation: Any, name: str, sleep: Callable[[float], None] = time.sleep) -> int | None:
+def observed(observation: Any, name: str, sleep: Callable[[float], None] = time.sleep) -> Any:
     """The value `name` that was observed in a job that has ended, None where word of it does not come in time."""
     if type(observation).__module__.startswith("pyspark.sql.connect"):
-        found: int | None = observation.get.get(name)
-        return found
+        return observation.get.get(name)
     future = observation._jo.future()
     for _ in range(_OBSERVED_POLLS):
         if future.isCompleted():
-            value: int | None = observation._jo.getAsJava().get(name)
-            return value
+            return observation._jo.getAsJava().get(name)
         sleep(_OBSERVED_POLL_S)
     return None
 

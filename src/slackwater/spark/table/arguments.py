@@ -8,6 +8,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, SqlSyntaxError
+from slackwater.spark.write.row_checks import said_by_spark
 
 _KINDS = {str: "string", bool: "boolean", dict: "dict", int: "int"}
 
@@ -21,7 +22,7 @@ def parsed_type(given: Any) -> spark_types.DataType:
     try:
         found = spark_types.DataType.fromDDL(given)
     except ParseException as error:
-        raise SqlSyntaxError(f"{given!r} is no data type: {str(error).strip().splitlines()[0]}") from error
+        raise SqlSyntaxError(f"{given!r} is no data type: {said_by_spark(error)}") from error
     if isinstance(found, spark_types.StructType) and not given.strip().lower().startswith("struct"):
         raise InvalidArgument(f"{given!r} is a list of columns, not a data type: write struct<{given}>, or add each")
     return found

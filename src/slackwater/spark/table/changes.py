@@ -78,7 +78,8 @@ class TableChanges:
         if source is None:
             raise ValueError("'source' in merge cannot be None")
         if not isinstance(source, DataFrame):
-            raise TypeError(f"Type of 'source' in merge must be DataFrame, found to be {type(source)}")
+            hint = ": give its toDF()" if isinstance(source, TableChanges) else ""
+            raise TypeError(f"Type of 'source' in merge must be DataFrame, found to be {type(source)}{hint}")
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")
         require_condition(condition)

@@ -22,8 +22,8 @@ from slackwater.spark.session.types import from_spark_schema, to_spark_type
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
 from slackwater.spark.write.identity_values import identity_values, with_bounded_partitions
 from slackwater.spark.write.row_checks import (
+    CheckedRows,
     RowCheck,
-    checked,
     expressions_named,
     new_token,
     not_null_check,
@@ -33,9 +33,12 @@ from slackwater.spark.write.row_checks import (
 
 @dataclass(frozen=True)
 class ReadyRows:
-    """Rows as the table holds them; `token` marks the errors of checks, `generated` are the identity columns filled."""
+    """Rows as the table holds them, which are looked at while they are written.
 
-    frame: DataFrame
+    `token` marks errors of the job that are ours, `generated` are the identity columns filled.
+    """
+
+    checked: CheckedRows
     token: str
     generated: tuple[IdentityColumn, ...]
 
@@ -43,7 +46,7 @@ class ReadyRows:
 def ready_rows(
     frame: DataFrame, schema: StructType, rules: RowRules, extra_checks: Sequence[RowCheck] = ()
 ) -> ReadyRows:
-    """The rows of `frame` in the columns of `schema`, with what the table generates, failing where they break a rule.
+    """The rows of `frame` in the columns of `schema`, with what the table generates, and looked at by its rules.
 
     Columns of `frame` are matched by name in any case. Raises InvalidArgument where rows bring values for an identity
     column that is always generated, or an expression of the table makes no sense to Spark.
@@ -73,10 +76,10 @@ def ready_rows(
             rows = rows.select(*(F.col(quoted(c.name)) for c in schema))
     checks = [*_rule_checks(rules, schema, [g for g in rules.generated if g not in computed]), *extra_checks]
     with expressions_named("the table's constraint"):
-        ready = checked(rows, checks, token)
+        ready = CheckedRows(rows, checks, token)
         if checks:
-            # A filter of Connect answers with the schema it knows; a new column makes the server look at the plan.
-            _ = ready.select(F.lit(True)).schema
+            # A plan of Connect may answer with the schema it knows; a new column makes the server look at the plan.
+            _ = ready.frame.select(F.lit(True)).schema
     return ReadyRows(ready, token, missing)
 
 
@@ -87,7 +90,7 @@ def changed_rows(
     changed: Column | None = None,
     recomputed: Mapping[str, Column] | None = None,
 ) -> ReadyRows:
-    """Rows in the columns of `schema` and hidden ones, failing where one that is `changed` (None: each) breaks a rule.
+    """Rows in the columns of `schema` and hidden ones; those `changed` (None: each) are looked at by its rules.
 
     `recomputed`: for generated columns, by name, the rows whose value is to be computed from their other columns.
     What was in the table before is not looked at again.
@@ -103,7 +106,7 @@ def changed_rows(
     if changed is not None:
         checks = [replace(c, holds=c.holds | ~changed) for c in checks]
     with expressions_named("the table's constraint"):
-        return ReadyRows(checked(frame, checks, token), token, ())
+        return ReadyRows(CheckedRows(frame, checks, token), token, ())
 
 
 def _is_ready(given: StructType, schema: StructType) -> bool:

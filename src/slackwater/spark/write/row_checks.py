@@ -1,10 +1,12 @@
-"""Rules of a table as part of the write plan: the first row that breaks one fails the job, and nothing is committed.
+"""Rules of a table as part of the write plan: rows that break one are seen while they are written, and not committed.
 
+The job itself goes well: one that fails makes Spark print the traces of its tasks wherever it logs.
 Source: delta-protocol.md "Column Invariants", "CHECK Constraints", "Generated Columns".
 """
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,11 +19,13 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, InvariantViolationException, SlackwaterError, SqlSyntaxError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructType
-from slackwater.spark.session.modes import condition_of
+from slackwater.spark.session.modes import condition_of, new_observation, observed
 from slackwater.spark.session.names import quoted, without_our_names
 
 _RAISED = "USER_RAISED_EXCEPTION"
 _MARK = "slackwater-row-check"
+_BROKEN = "broken"
+_CLASS, _STATE = re.compile(r"\A\[[A-Z][A-Z0-9_.]*\] "), re.compile(r" SQLSTATE: \w{5}.*\Z")
 NOT_NULL_VIOLATED = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
 
 
@@ -50,8 +54,52 @@ def not_null_check(path: ColumnPath, schema: StructType) -> RowCheck:
     return RowCheck(f"NOT NULL constraint of column {name}", holds, (path[0],), NOT_NULL_VIOLATED)
 
 
-def checked(frame: DataFrame, checks: Sequence[RowCheck], token: str) -> DataFrame:
-    """`frame`, whose evaluation fails at the first row that breaks one of `checks`; `token` marks the error as ours."""
+class CheckedRows:
+    """Rows that `checks` look at: `frame` is what to write, once, and `require` then says whether a row breaks one.
+
+    The answer comes with the end of the job, from the attempts of tasks that counted for it; all rows are in files
+    then, which must not get into the table before it is known. `failing` is the same rows, whose evaluation fails at
+    the first row that breaks one, by an error that `token` marks as ours: for where Spark does not tell.
+    """
+
+    def __init__(self, frame: DataFrame, checks: Sequence[RowCheck], token: str) -> None:
+        self.frame = frame
+        self._plain, self._checks, self._token = frame, checks, token
+        self._observation = None
+        if checks:
+            self._observation = new_observation(frame.sparkSession)
+            said = F.coalesce(*(F.when(c.holds, F.lit(None)).otherwise(_says(c)) for c in checks))
+            self.frame = frame.observe(self._observation, F.coalesce(F.max(said), F.lit("")).alias(_BROKEN))
+
+    def require(self, where: str) -> None:
+        """Raise InvariantViolationException, for the table at `where`, if a row that was written breaks a check.
+
+        Raises BrokenRowsUnknown where Spark does not say: a listener's event was dropped or late.
+        """
+        broken = "" if self._observation is None else observed(self._observation, _BROKEN)
+        if broken is None:
+            raise BrokenRowsUnknown
+        if broken:
+            raise _violated(where, broken)
+
+    @property
+    def failing(self) -> DataFrame:
+        """The rows, whose evaluation fails where one breaks a check."""
+        return _failing(self._plain, self._checks, self._token)
+
+
+class BrokenRowsUnknown(Exception):
+    """Rows were written, and nobody knows whether one breaks a rule."""
+
+
+def _violated(where: str, broken: str) -> InvariantViolationException:
+    error_class, _, says = broken.partition(":")
+    return InvariantViolationException(
+        f"{where}: {says}; nothing was written: fix the rows, or the rule", error_class=error_class or None
+    )
+
+
+def _failing(frame: DataFrame, checks: Sequence[RowCheck], token: str) -> DataFrame:
     if not checks:
         return frame
     # What depends on the partition is not deterministic, so no optimizer moves it below a join or an aggregate of the
@@ -66,9 +114,9 @@ def new_token() -> str:
     return f"{_MARK}:{uuid.uuid4()}:"
 
 
-def marked(token: str, error_class: str = "") -> str:
-    """What the text of `raise_error` begins with, so that its error is ours and has the error class."""
-    return f"{token}{error_class}:"
+def marked(token: str) -> str:
+    """What the text of `raise_error` begins with, so that its error is ours."""
+    return f"{token}:"
 
 
 @contextmanager
@@ -80,10 +128,7 @@ def violations_named(token: str, where: str) -> Iterator[None]:
         message = _raised(error)
         if message is None or token not in message:
             raise
-        error_class, _, says = message.partition(token)[2].partition(":")
-        raise InvariantViolationException(
-            f"{where}: {says}; nothing was written: fix the rows, or the rule", error_class=error_class or None
-        ) from error
+        raise _violated(where, message.partition(token)[2]) from error
 
 
 @contextmanager
@@ -99,8 +144,12 @@ def expressions_named(what: str) -> Iterator[None]:
 
 
 def said_by_spark(error: PySparkException) -> str:
-    """The first line of Spark's error, which suggests no name that only this package has given."""
-    return without_our_names(str(error).strip().splitlines()[0])
+    """The first line of Spark's error, which suggests no name that only this package has given.
+
+    Its error class and SQLSTATE are attributes of the error that says it.
+    """
+    line = without_our_names(str(error).strip().splitlines()[0])
+    return _STATE.sub("", _CLASS.sub("", line)).rstrip(".")
 
 
 def class_of(error: PySparkException) -> dict[str, str | None]:
@@ -117,12 +166,17 @@ def _raised(error: PySparkException) -> str | None:
 
 
 def _violation(check: RowCheck, token: str) -> Column:
-    parts = [F.lit(f"{marked(token, check.error_class)}{check.says} is broken by a row")]
+    return F.raise_error(F.concat(F.lit(token), _says(check))).cast("boolean")
+
+
+def _says(check: RowCheck) -> Column:
+    """The text for a row that breaks `check`, which begins with the error class."""
+    parts = [F.lit(f"{check.error_class}:{check.says} is broken by a row")]
     if check.shows:
         shown = [F.col(quoted(name)).alias(name) for name in check.shows]
         values = F.to_json(F.struct(*shown), {"ignoreNullFields": "false"})
         parts += [F.lit(" with the values "), F.coalesce(values, F.lit("null"))]
-    return F.raise_error(F.concat(*parts)).cast("boolean")
+    return F.concat(*parts)
 
 
 def _type_of(data_type: DataType, name: str) -> DataType:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -33,8 +33,8 @@ from slackwater.spark.lake.transaction_time import TransactionTime
 from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
 from slackwater.spark.write.files.data_files import FileLayout, WrittenFiles, write_data_files
 from slackwater.spark.write.identity_values import generated_extremes
-from slackwater.spark.write.ready_rows import changed_rows, ready_rows
-from slackwater.spark.write.row_checks import RowCheck, violations_named
+from slackwater.spark.write.ready_rows import ReadyRows, changed_rows, ready_rows
+from slackwater.spark.write.row_checks import BrokenRowsUnknown, RowCheck, violations_named
 from slackwater.stats.footers import stats_leaves
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.table.nested_field_ids import with_nested_field_ids
@@ -114,11 +114,12 @@ class TableRows:
         """
         self._require_own_time(frame.sparkSession)
         ready = ready_rows(frame, self.schema, self.rules, extra_checks)
-        rows, hidden = _with_change_type(ready.frame, change_type)
-        with violations_named(ready.token, self.table.root_url):
-            files = write_data_files(
-                rows, self.table.store, self.layout(hidden), self.parquet_options(parquet), data_change
-            )
+
+        def write(rows: DataFrame, require: Callable[[], None] | None) -> RowsWritten:
+            typed, hidden = _with_change_type(rows, change_type)
+            return self.rewrite(typed, parquet, data_change, hidden, require)
+
+        files = self._write_checked(ready, write).files
         return RowsWritten(files, self._with_marks(ready.generated, files.adds))
 
     def write_changed(
@@ -134,8 +135,7 @@ class TableRows:
         """
         self._require_own_time(frame.sparkSession)
         ready = changed_rows(frame, self.schema, self.rules, changed, recomputed)
-        with violations_named(ready.token, self.table.root_url):
-            return self.rewrite(ready.frame, {}, hidden=hidden)
+        return self._write_checked(ready, lambda rows, require: self.rewrite(rows, {}, hidden=hidden, require=require))
 
     def with_kept_ids(self, frame: DataFrame) -> tuple[DataFrame, list[str]]:
         """`frame` with its KEPT_ROW_ID and KEPT_COMMIT_VERSION under the names that the table has for them, if any.
@@ -151,11 +151,16 @@ class TableRows:
         return frame.withColumnsRenamed(names), list(names.values())
 
     def rewrite(
-        self, frame: DataFrame, parquet: Mapping[str, str], data_change: bool = True, hidden: Sequence[str] = ()
+        self,
+        frame: DataFrame,
+        parquet: Mapping[str, str],
+        data_change: bool = True,
+        hidden: Sequence[str] = (),
+        require: Callable[[], None] | None = None,
     ) -> RowsWritten:
-        """Write rows that the table holds already into new files, as they are."""
+        """Write rows that the table holds already into new files, as they are; `require` as `write_data_files`."""
         files = write_data_files(
-            frame, self.table.store, self.layout(hidden), self.parquet_options(parquet), data_change
+            frame, self.table.store, self.layout(hidden), self.parquet_options(parquet), data_change, require=require
         )
         return RowsWritten(files)
 
@@ -165,6 +170,15 @@ class TableRows:
         layout = self.layout([CHANGE_TYPE])
         files = write_data_files(rows, self.table.store, layout, self.parquet_options(parquet), directory=CHANGE_DATA)
         return RowsWritten(files, None, is_change_data=True)
+
+    def _write_checked(self, ready: ReadyRows, write: Callable[..., RowsWritten]) -> RowsWritten:
+        """What `write` makes of rows and of what is required of them when they are written."""
+        where = self.table.root_url
+        with violations_named(ready.token, where):
+            try:
+                return write(ready.checked.frame, partial(ready.checked.require, where))
+            except BrokenRowsUnknown:
+                return write(ready.checked.failing, None)
 
     def _require_own_time(self, spark: SparkSession) -> None:
         if self._time is not None:

@@ -96,12 +96,14 @@ def write_data_files(
     data_change: bool = True,
     directory: str = "",
     partition: Mapping[str, str | None] | None = None,
+    require: Callable[[], None] | None = None,
 ) -> WrittenFiles:
     """Write the rows of `frame`, whose columns are those of the schema, as files of the table.
 
     `options` are those of Spark's Parquet writer; the files get into `directory`, by default into the table's root, in
     directories named after partition values. With `partition`, values as the log has them, all rows are of that one.
-    Files without rows are left out. Nothing stays behind where it raises.
+    Files without rows are left out. `require` is called when the rows are written, and no file has its place yet: it
+    raises where they must not be in the table. Nothing stays behind where anything raises.
     Raises UnsupportedFeature where neither Spark nor its executors can write there; StorageRefused where the table's
     directory cannot be written to, or is another one for Spark than for this process; StorageError where a file in it
     cannot be written, or the files do not hold as many rows as Spark wrote.
@@ -128,6 +130,8 @@ def write_data_files(
                     files, left_anything = _told(by_tasks, layout), bool(by_tasks)
                 else:
                     files, left_anything = _write_by_spark(counted.frame, store, staging, directories, options or {})
+            if require is not None:
+                require()
             if partition is not None:
                 files = (replace(file, values=partition) for file in files)
             found = sum(_finish(store, file, staging, layout, data_change, written) for file in files)
