@@ -121,9 +121,10 @@ class DropFeature:
 
 @dataclass(frozen=True)
 class OfTheCatalog:
-    """What changes the name or the place that a catalog has for the table: RENAME TO, SET LOCATION."""
+    """What changes the name or the place that a catalog has for the table: RENAME TO `name`, SET LOCATION."""
 
     words: str
+    name: SqlName | None = None
 
 
 @dataclass(frozen=True)
@@ -224,8 +225,7 @@ def _drop(cursor: Cursor) -> Alteration:
 
 def _rename(cursor: Cursor) -> Alteration:
     if cursor.takes("TO"):
-        cursor.name()
-        return OfTheCatalog("RENAME TO")
+        return OfTheCatalog("RENAME TO", cursor.name())
     cursor.expect("COLUMN")
     column = cursor.name("a column").text
     cursor.expect("TO")

@@ -12,7 +12,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
 import slackwater
-from slackwater.errors import InvalidArgument, InvariantViolationException, SlackwaterError, UnsupportedFeature
+from slackwater.errors import (
+    InvalidArgument,
+    InvariantViolationException,
+    SlackwaterError,
+    TableAlreadyExists,
+    UnsupportedFeature,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("db")]
 
@@ -217,14 +223,26 @@ def test_a_table_of_the_catalog_gets_another_name_and_place(spark: SparkSession,
     assert spark.table("moved").count() == 2
 
 
-def test_a_table_of_a_lake_or_a_path_keeps_its_name(spark: SparkSession, lake: slackwater.Lake) -> None:
+def test_a_lake_keeps_the_place_of_a_table_and_a_path_its_name(spark: SparkSession, lake: slackwater.Lake) -> None:
     at = lake.location("stock")
-    for name in ("lake.stock", f"delta.`{at}`"):
-        for action in ("RENAME TO new", "SET LOCATION '/tmp/x'"):
-            with pytest.raises(UnsupportedFeature, match="keeps its name"):
-                spark.sql(f"ALTER TABLE {name} {action}")
+    for name, action in [("lake.stock", "SET LOCATION '/tmp/x'"), (f"delta.`{at}`", "RENAME TO new")]:
+        with pytest.raises(UnsupportedFeature, match="keeps its name"):
+            spark.sql(f"ALTER TABLE {name} {action}")
     spark.sql("ALTER TABLE lake.stock ADD COLUMN note STRING")
     assert "note" in lake.table("stock").toDF().columns
+
+
+def test_a_table_of_a_lake_gets_another_name(spark: SparkSession, lake: slackwater.Lake) -> None:
+    spark.sql("INSERT INTO lake.stock (sku, qty) VALUES ('a', 1)")
+    with pytest.raises(InvalidArgument, match="no name in the lake"):
+        spark.sql("ALTER TABLE lake.stock RENAME TO other.goods")
+    with pytest.raises(TableAlreadyExists):
+        spark.sql("ALTER TABLE lake.stock RENAME TO lake.orders")
+    spark.sql("ALTER TABLE lake.stock RENAME TO lake.goods")
+    spark.sql("USE lake")
+    spark.sql("ALTER TABLE goods RENAME TO wares")
+    assert spark.table("wares").select("sku").collect() == [("a",)]
+    assert {"stock", "goods"}.isdisjoint(table.name for table in lake.tables())
 
 
 def test_a_transaction_alters_its_tables(spark: SparkSession, lake: slackwater.Lake) -> None:

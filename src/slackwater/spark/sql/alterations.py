@@ -13,6 +13,7 @@ from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.protocol.changes.columns import ColumnPosition, NewColumn
 from slackwater.protocol.features.identity_columns import IdentityColumn
 from slackwater.protocol.schema.schema import COMMENT, CURRENT_DEFAULT, GENERATION_EXPRESSION, StructField
+from slackwater.spark.catalog.resolve import LakeName
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.changes import named_target
 from slackwater.spark.sql.results import nothing
@@ -24,6 +25,7 @@ from slackwater.spark.table.column_edits import ColumnEdit, edit_columns
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql import alterations as parsed
 from slackwater.sql.definitions import ColumnDefinition
+from slackwater.sql.tokens import SqlName
 
 
 def alter(statement: Statement) -> DataFrame | None:
@@ -34,6 +36,9 @@ def alter(statement: Statement) -> DataFrame | None:
     # Rules that the table keeps ask for the time when they are looked at, not for that of this statement.
     _, alteration = parsed.alteration_of(statement.with_values().cursor())
     if isinstance(alteration, parsed.OfTheCatalog):
+        if named.place.in_lake is not None and alteration.name is not None:
+            _rename_in_lake(named.place.in_lake, alteration.name)
+            return nothing(statement.spark)
         _require_catalog(named, alteration)
         return None
     if isinstance(alteration, parsed.Refused):
@@ -53,6 +58,17 @@ def comment_on(statement: Statement) -> DataFrame | None:
     _, text = parsed.comment_of(statement.with_values().cursor())
     named.table._set_description(text)
     return nothing(statement.spark)
+
+
+def _rename_in_lake(table: LakeName, new: SqlName) -> None:
+    table.require_no_transaction()
+    parts = new.parts
+    if len(parts) > 1:
+        if parts[0].lower() != table.attached:
+            raise InvalidArgument(f"{new.text} is no name in the lake {table.attached}, where {table.name} stays")
+        parts = parts[1:]
+    lake: Any = table.lake
+    lake.rename_table(table.name, ".".join(parts))
 
 
 def _require_catalog(named: NamedTable, alteration: parsed.OfTheCatalog) -> None:
