@@ -386,7 +386,7 @@ def _views(spark: SparkSession, in_notebook: bool = False) -> tuple[JobTasks | N
         # A server elsewhere draws on its own terminal; one that this process has started shares ours.
         return None, own_bar and "SPARK_LOCAL_REMOTE" in os.environ and not in_notebook
     if in_notebook:
-        # Spark's bar is on the terminal that the notebook's server was started on.
+        # What is displayed below a cell and Spark's bar, where the kernel shows that at all, do not erase each other.
         own_bar = False
     return None if own_bar else JobTasks(spark.sparkContext, f"slackwater-{uuid.uuid4()}"), own_bar
 
