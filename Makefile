@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		-e ".[connect,postgres,server,stores]" --group demo --group peers --group test
+		-e ".[connect,png,postgres,server,stores]" --group demo --group peers --group test
 	@touch $(STAMP)
 
 demo: environment
