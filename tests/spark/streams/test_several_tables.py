@@ -62,7 +62,7 @@ def meanings() -> dict[str, Any]:
 
 def started(spark: SparkSession, source: str, lake: slackwater.Lake, checkpoint: Path, tables: Any = None) -> Any:
     stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 2).load(source)
-    writer = slackwater.stream(stream).to(lake, meanings() if tables is None else tables)
+    writer = slackwater.stream(stream).to(lake, meanings() if tables is None else tables).option("userName", "feeder")
     return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
 
 
@@ -91,6 +91,7 @@ def test_each_batch_is_in_all_tables_at_one_time_and_is_not_done_again(
     history = lake.history().where("size(tables) = 3").select("timestamp").collect()
     assert {row[0] for row in history} == {row[1] for row in rows(lake.table("batches").toDF())}
     assert len(history) == 2
+    assert {lake.table(name).history(1).first()["userName"] for name in ("orders", "batches")} == {"feeder"}
     # Spark forgot that it did the last batch, as where it is killed before it writes that down.
     shutil.rmtree(checkpoint / "commits")
     (checkpoint / "commits").mkdir()

@@ -21,6 +21,7 @@ from slackwater.markup.elements import Markup, element
 from slackwater.markup.pieces import badge, card, card_or_reason, code, facts, settings
 from slackwater.spark.lake.lake import Lake
 from slackwater.spark.lake.transaction import LakeTransaction
+from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.options import Options
 from slackwater.spark.streams.keyed_changes import KeyedChanges
@@ -110,7 +111,7 @@ class LakeStreamWriter:
         )
 
     def option(self, key: str, value: Any) -> LakeStreamWriter:
-        """An option of the query: `checkpointLocation`; or of the appends: `mergeSchema`, `userMetadata`."""
+        """An option: of the query `checkpointLocation`; of the appends `mergeSchema`, `userMetadata`, `userName`."""
         return self.options(**{key: value})
 
     def options(self, **options: Any) -> LakeStreamWriter:
@@ -208,11 +209,12 @@ class _Batches:
             rows = meaning.rows(name, batch, transaction)
             if rows is not None:
                 table.append(rows, **self.options)
+        who = Options(self.options).get("userName", SessionSettings.of(batch.sparkSession).user_name)
         parameters = {"outputMode": self.output_mode.capitalize(), "queryId": app_id, "epochId": str(batch_id)}
         for name in dict.fromkeys([*self.tables, *transaction.written]):
             told = transaction.log(name)
             told.set_transaction(app_id, batch_id)
-            told.commit(OPERATION, parameters)
+            told.commit(OPERATION, parameters, user_name=who)
         return True
 
 
