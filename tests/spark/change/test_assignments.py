@@ -197,7 +197,7 @@ def test_values_come_from_either_side_of_a_join(spark: SparkSession) -> None:
     source = spark.createDataFrame([(1, "new")], "id int, v string").alias("s")
     joined = target.join(source, F.expr("t.id = s.id"))
     assert assigned(joined, schema, {"v": "concat(t.v, s.v)"}).collect()[0]["v"] == "oldnew"
-    with pytest.raises(errors.InvalidArgument, match=r"UPDATE SET: the value of column v: .*AMBIGUOUS_REFERENCE"):
+    with pytest.raises(errors.InvalidArgument, match=r"UPDATE SET: the value of column v: .*ambiguous"):
         assigned(joined, schema, {"id": "1", "v": "v"})
 
 
@@ -357,15 +357,17 @@ NOT_OF_ONE_ROW = [
 @pytest.mark.parametrize(("text", "says"), NOT_OF_ONE_ROW)
 def test_what_is_not_of_one_row_is_no_condition(spark: SparkSession, text: str, says: str, deterministic: bool) -> None:
     frame, _ = table(spark, "a int, s string")
-    with pytest.raises(errors.InvalidArgument, match=f"(?s)DELETE condition .*{says}"):
+    with pytest.raises(errors.InvalidArgument, match="DELETE condition ") as raised:
         validate_expression(frame, text, "DELETE condition", boolean=True, deterministic=deterministic)
+    assert says in raised.value.getMessage()
 
 
 @pytest.mark.parametrize(("text", "says"), NOT_OF_ONE_ROW)
 def test_what_is_not_of_one_row_is_no_value_and_the_column_is_named(spark: SparkSession, text: str, says: str) -> None:
     frame, schema = table(spark, "a int, s string, b boolean")
-    with pytest.raises(errors.InvalidArgument, match=f"(?s)UPDATE SET: the value of column b: .*{says}"):
+    with pytest.raises(errors.InvalidArgument, match="UPDATE SET: the value of column b: ") as raised:
         assigned(frame, schema, {"a": "1", "b": text})
+    assert says in raised.value.getMessage()
 
 
 def test_a_star_is_no_value(spark: SparkSession) -> None:
