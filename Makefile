@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 LONG ?=
 WORKERS ?= 2
-PYTEST = $(BIN)/python -m pytest -q --durations=12 --durations-min=5 $(LONG)
+PYTEST = $(BIN)/python -m pytest -q --durations=40 --durations-min=4 $(LONG)
 # Processes of tests start many others: those need not compile all modules each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITE = --ignore=tests/interop --ignore=tests/benchmarks
