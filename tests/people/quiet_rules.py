@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 
 import slackwater
 
-BEGINS = "---- from here on nothing is to be said"
+BEGINS, ENDS = "---- from here on nothing is to be said", "---- up to here"
 
 
 def main(path: str, mode: str) -> None:
-    """Tell on stdout what each mistake is answered by; on stderr is what Spark says, after BEGINS nothing."""
+    """Tell on stdout what each mistake is answered by; on stderr is what Spark says, nothing from BEGINS to ENDS."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder
     builder = builder.remote("local[2]") if mode == "connect" else builder.master("local[2]")
@@ -25,8 +25,7 @@ def main(path: str, mode: str) -> None:
     table = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "BIGINT", nullable=False).execute()
     spark.range(9).write.format("delta").mode("append").save(path)
     table.addConstraint("small", "id < 9")
-    sys.stderr.write(f"{BEGINS}\n")
-    sys.stderr.flush()
+    mark(BEGINS)
     writer = spark.range(70, 72).write.format("delta")
     attempt("CHECK", lambda: writer.mode("append").save(path))
     nulls = spark.sql("SELECT CAST(NULL AS BIGINT) AS id").write.format("delta")
@@ -34,6 +33,8 @@ def main(path: str, mode: str) -> None:
     attempt("replaceWhere", lambda: writer.mode("overwrite").option("replaceWhere", "id = 1").save(path))
     attempt("UPDATE", lambda: table.update("id = 1", {"id": "90"}))
     say(f"rows: {spark.read.format('delta').load(path).count()}")
+    # A server of Connect complains of sessions that are closed.
+    mark(ENDS)
     spark.stop()
 
 
@@ -44,6 +45,12 @@ def attempt(name: str, work: Callable[[], object]) -> None:
         say(f"{name}: nothing was said")
     except slackwater.errors.SlackwaterError as error:
         say(f"{name}: {error}")
+
+
+def mark(line: str) -> None:
+    """A line on stderr."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
 
 
 def say(line: str) -> None:
