@@ -69,6 +69,10 @@ class DeltaSpark:
         places = {"source": str(source), "path": path, "checkpoint": str(checkpoint)}
         self._ask(call="stream_table", options=options, **places)
 
+    def do(self, task: str, path: str) -> None:
+        """Do the task of that name of `tests/people/tasks.py`, with a table at `path`."""
+        self._ask(call="task", name=task, path=path)
+
     def history(self, path: str) -> list[dict[str, Any]]:
         """DESCRIBE HISTORY, newest first; times in UTC."""
         return self.sql(f"DESCRIBE HISTORY delta.`{path}`").rows.to_pylist()

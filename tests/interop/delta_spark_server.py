@@ -100,6 +100,19 @@ def _stream_table(
     return {}
 
 
+def _task(session: SparkSession, name: str, path: str) -> dict[str, str]:
+    """One of the tasks of a week."""
+    from delta.tables import DeltaTable
+
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.people.tasks import TASKS, carry_out
+
+    task = next(each for each in TASKS if each.name == name)
+    if not carry_out(task, session, path, DeltaTable):
+        raise AssertionError(f"{name}: {task.holds}")
+    return {}
+
+
 def _forget(session: SparkSession) -> dict[str, str]:
     """What it knows of any table is read anew, as a process just started would."""
     session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
@@ -128,6 +141,7 @@ _CALLS: dict[str, Callable[..., dict[str, str]]] = {
     "sql": _sql,
     "stream": _stream,
     "stream_table": _stream_table,
+    "task": _task,
     "write": _write,
 }
 

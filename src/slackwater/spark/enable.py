@@ -15,6 +15,7 @@ from typing import Any, overload
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument
+from slackwater.spark.catalog.merge_into import merge_into
 from slackwater.spark.catalog.named import insert_into, save_as_table, table_exists, table_frame
 from slackwater.spark.catalog.write_to import extend_writer
 from slackwater.spark.lake.lake import Lake
@@ -99,6 +100,7 @@ def _is_builder(given: Any) -> bool:
 def _extend_process() -> None:
     """Extend PySpark's classes, those of Connect where they are imported; sessions that come later see to the rest."""
     from pyspark.sql import catalog, readwriter
+    from pyspark.sql.classic import dataframe
     from pyspark.sql.streaming import readwriter as streaming
 
     with _extending:
@@ -106,18 +108,20 @@ def _extend_process() -> None:
         extend_stream_writer(streaming.DataStreamWriter)
         _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter, readwriter.DataFrameWriterV2)
         _extend_sessions(SparkSession, catalog.Catalog)
+        _extend_frames(dataframe.DataFrame)
         if "pyspark.sql.connect.session" in sys.modules:
             _extend_connect()
         enable_process()
 
 
 def _extend_connect() -> None:
-    from pyspark.sql.connect import catalog, readwriter, session
+    from pyspark.sql.connect import catalog, dataframe, readwriter, session
     from pyspark.sql.connect.streaming import readwriter as streaming
 
     with _extending:
         _extend(readwriter.DataFrameReader, readwriter.DataFrameWriter, readwriter.DataFrameWriterV2)
         _extend_sessions(session.SparkSession, catalog.Catalog)
+        _extend_frames(dataframe.DataFrame)
         extend_stream_reader(streaming.DataStreamReader)
         extend_stream_writer(streaming.DataStreamWriter)
 
@@ -134,6 +138,12 @@ def _extend_sessions(session: Any, catalog: type) -> None:
     wrap(session, "sql", _sql)
     wrap(session, "table", _table)
     wrap(catalog, "tableExists", _table_exists)
+
+
+def _extend_frames(frame: type) -> None:
+    """Let frames of this kind be merged into Delta tables by name, once."""
+    if not is_extended(frame):
+        wrap(frame, "mergeInto", merge_into)
 
 
 def _new_session(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,95 @@
+"""`df.mergeInto(name, condition)`: PySpark's own way to MERGE a frame into a table, for tables of format delta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+
+from slackwater.errors import UnsupportedFeature
+from slackwater.spark.catalog.resolve import known_parts
+from slackwater.spark.change.merge.builder import DeltaMergeBuilder
+from slackwater.spark.session.sessions import answers_for
+from slackwater.spark.sql.tables import named_table
+
+
+def merge_into(original: Callable[..., Any], self: DataFrame, table: str, condition: Column) -> Any:
+    """In the place of `DataFrame.mergeInto`: a MergeIntoWriter, of this package where `table` is a Delta table's name.
+
+    The table's columns are qualified by the last part of its name, those of the frame by its alias.
+    """
+    spark = self.sparkSession
+    parts = known_parts(table) if isinstance(table, str) and answers_for(spark) else ()
+    named = named_table(spark, parts) if parts else None
+    if named is None:
+        return original(table, condition)
+    return MergeIntoWriter(named.table.alias(named.alias).merge(self, condition))
+
+
+class MergeIntoWriter:
+    """The clauses of one MERGE; `merge` carries it out. Methods as those of PySpark's MergeIntoWriter."""
+
+    def __init__(self, builder: DeltaMergeBuilder) -> None:
+        self._builder = builder
+
+    def whenMatched(self, condition: Column | None = None) -> _Clause:
+        """What becomes of rows of the table that match, where `condition` is true."""
+        return _Clause(self, "Matched", condition)
+
+    def whenNotMatched(self, condition: Column | None = None) -> _Clause:
+        """What becomes of rows of the frame that match none, where `condition` is true."""
+        return _Clause(self, "NotMatched", condition)
+
+    def whenNotMatchedBySource(self, condition: Column | None = None) -> _Clause:
+        """What becomes of rows of the table that no row of the frame matches, where `condition` is true."""
+        return _Clause(self, "NotMatchedBySource", condition)
+
+    def withSchemaEvolution(self) -> MergeIntoWriter:
+        """Let the table get the frame's new columns."""
+        self._builder = self._builder.withSchemaEvolution()
+        return self
+
+    def merge(self) -> None:
+        """Carry the merge out. Raises as `DeltaMergeBuilder.execute`."""
+        self._builder.execute()
+
+
+class _Clause:
+    """One WHEN, which the action completes."""
+
+    def __init__(self, writer: MergeIntoWriter, kind: str, condition: Column | None) -> None:
+        self._writer = writer
+        self._kind = kind
+        self._condition = condition
+
+    def updateAll(self) -> MergeIntoWriter:
+        """Set every column to the frame's."""
+        if self._kind == "NotMatchedBySource":
+            raise UnsupportedFeature(
+                "whenNotMatchedBySource has no row of the source to update all columns from: name them, update({...})"
+            )
+        return self._done("UpdateAll")
+
+    def update(self, assignments: Mapping[str, Column]) -> MergeIntoWriter:
+        """Set the columns that `assignments` names."""
+        return self._done("Update", set=dict(assignments))
+
+    def delete(self) -> MergeIntoWriter:
+        """Delete the row."""
+        return self._done("Delete")
+
+    def insertAll(self) -> MergeIntoWriter:
+        """Insert the frame's row."""
+        return self._done("InsertAll")
+
+    def insert(self, assignments: Mapping[str, Column]) -> MergeIntoWriter:
+        """Insert a row with the values of `assignments`."""
+        return self._done("Insert", values=dict(assignments))
+
+    def _done(self, action: str, **given: Any) -> MergeIntoWriter:
+        method = getattr(self._writer._builder, f"when{self._kind}{action}", None)
+        if method is None:
+            raise UnsupportedFeature(f"when{self._kind}: {action} is no action of this clause")
+        self._writer._builder = method(condition=self._condition, **given)
+        return self._writer
