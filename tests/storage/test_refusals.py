@@ -102,5 +102,5 @@ def test_credentials_that_are_nowhere_are_told_as_such(monkeypatch: pytest.Monke
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
         found = {key: value for key, value in options.items() if "key" not in key.lower()}
         found["aws_metadata_endpoint"] = options["AWS_ENDPOINT_URL"]
-        with pytest.raises(StorageRefused, match="there are no credentials: neither options"):
+        with pytest.raises(StorageRefused, match="there are no credentials: give them by options"):
             open_store(f"s3://{BUCKET}/t", found).read("a")

@@ -34,9 +34,10 @@ _WRONG_REGION = (
 _CLOCK = "this machine's clock and the store's are too far apart: set the clock"
 _NO_RIGHT = "check the credentials and their rights"
 _NO_CREDENTIALS = (
-    "there are no credentials: neither options nor the session's settings nor the environment have any, and this "
-    "machine has no role in a cloud"
+    "there are no credentials: give them by options, by the session's settings (fs.s3a., fs.azure., fs.gs.) or by "
+    "variables of the environment"
 )
+_NO_ROLE = "this machine has no role in a cloud either"
 _REMEDIES = {
     code: remedy
     for codes, remedy in (
@@ -84,6 +85,8 @@ class Answer:
         return self.status is not None or "error sending request" not in self.text
 
     def __str__(self) -> str:
+        if _ROLE.search(self.text):
+            return _NO_ROLE
         if self.code:
             return _short(f"{self.code}: {self.message}" if self.message else self.code)
         bare = _BODY.sub(r"\1", self.text.partition("\n\nDebug source")[0])
