@@ -124,7 +124,7 @@ class OfTheCatalog:
     """What changes the name or the place that a catalog has for the table: RENAME TO `name`, SET LOCATION."""
 
     words: str
-    name: SqlName | None = None
+    name: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def _drop(cursor: Cursor) -> Alteration:
 
 def _rename(cursor: Cursor) -> Alteration:
     if cursor.takes("TO"):
-        return OfTheCatalog("RENAME TO", cursor.name())
+        return OfTheCatalog("RENAME TO", cursor.name().parts)
     cursor.expect("COLUMN")
     column = cursor.name("a column").text
     cursor.expect("TO")

@@ -25,7 +25,6 @@ from slackwater.spark.table.column_edits import ColumnEdit, edit_columns
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql import alterations as parsed
 from slackwater.sql.definitions import ColumnDefinition
-from slackwater.sql.tokens import SqlName
 
 
 def alter(statement: Statement) -> DataFrame | None:
@@ -60,15 +59,12 @@ def comment_on(statement: Statement) -> DataFrame | None:
     return nothing(statement.spark)
 
 
-def _rename_in_lake(table: LakeName, new: SqlName) -> None:
+def _rename_in_lake(table: LakeName, new: tuple[str, ...]) -> None:
     table.require_no_transaction()
-    parts = new.parts
-    if len(parts) > 1:
-        if parts[0].lower() != table.attached:
-            raise InvalidArgument(f"{new.text} is no name in the lake {table.attached}, where {table.name} stays")
-        parts = parts[1:]
+    if len(new) > 1 and new[0].lower() != table.attached:
+        raise InvalidArgument(f"{'.'.join(new)} is no name in the lake {table.attached}, where {table.name} stays")
     lake: Any = table.lake
-    lake.rename_table(table.name, ".".join(parts))
+    lake.rename_table(table.name, ".".join(new[1:] or new))
 
 
 def _require_catalog(named: NamedTable, alteration: parsed.OfTheCatalog) -> None:
