@@ -34,3 +34,8 @@ def test_nothing_is_suggested_where_all_names_are_ours() -> None:
 def test_what_users_write_stays_as_it_is() -> None:
     text = f"{SAID} In `__slackwater_row` [1]."
     assert without_our_names(text) == text
+
+
+def test_of_names_that_are_ambiguous_those_are_told_that_users_know() -> None:
+    text = "Reference `id` is ambiguous, could be: [`__slackwater_target`.`id`, `s`.`id`]"
+    assert without_our_names(text) == "Reference `id` is ambiguous, could be: [`id`, `s`.`id`]"

@@ -9,7 +9,9 @@ from slackwater.protocol.changes.column_names import OWN_PREFIX
 _PATH_NAME = re.compile(r"(?is)delta\.`(.+)`\Z")
 _PART = re.compile(r"`(?:[^`]|``)*`")
 _NAME = re.compile(rf"{_PART.pattern}(?:\.{_PART.pattern})*")
-_SUGGESTED = re.compile(rf"( Did you mean one of the following\? \[)({_NAME.pattern}(?:, {_NAME.pattern})*)(\]\.)")
+_NAMES = f"{_NAME.pattern}(?:, {_NAME.pattern})*"
+_SUGGESTED = re.compile(rf"( Did you mean one of the following\? \[)({_NAMES})(\]\.)")
+_AMBIGUOUS = re.compile(rf"(is ambiguous, could be: \[)({_NAMES})(\])")
 
 
 def quoted(name: str) -> str:
@@ -24,8 +26,8 @@ def table_path(name: str) -> str | None:
 
 
 def without_our_names(text: str) -> str:
-    """What Spark says of an unknown name, without suggestions of names that only this package has given."""
-    return _SUGGESTED.sub(_of_users, text)
+    """What Spark says of an unknown or ambiguous name, without names that only this package has given."""
+    return _AMBIGUOUS.sub(_of_users, _SUGGESTED.sub(_of_users, text))
 
 
 def _of_users(suggested: re.Match[str]) -> str:

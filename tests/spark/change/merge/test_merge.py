@@ -264,11 +264,11 @@ def test_columns_of_both_sides_are_named_in_any_way(spark: SparkSession, path: s
 def test_a_source_without_an_alias_does_not_hide_the_target(spark: SparkSession, path: str) -> None:
     table = make(spark, path, "select id, 'old' v from range(3)")
     source = spark.range(1, 2).select("id", F.lit("new").alias("v"))
-    with pytest.raises(errors.InvalidArgument, match="AMBIGUOUS"):
+    with pytest.raises(errors.InvalidArgument, match="ambiguous"):
         table.merge(source, "id = id").whenMatchedDelete().execute()
-    with pytest.raises(errors.InvalidArgument, match="AMBIGUOUS"):
+    with pytest.raises(errors.InvalidArgument, match="ambiguous"):
         table.merge(source, F.col("id") == source["id"]).whenMatchedDelete().execute()
-    with pytest.raises(errors.InvalidArgument, match="AMBIGUOUS"):
+    with pytest.raises(errors.InvalidArgument, match="ambiguous"):
         table.alias("t").merge(source, "t.id = 1").whenMatchedUpdate(set={"v": "concat(v, 'x')"}).execute()
     assert Snapshot.load(path).version == 0
     table.alias("t").merge(source, F.col("t.id") == source["id"]).whenMatchedUpdateAll().execute()
