@@ -111,6 +111,15 @@ GUIDES: dict[str, Callable[[Names, Path], None]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def no_views_stay(spark: SparkSession) -> Iterator[None]:
+    """Views that a guide makes would stand before tables of lakes in the tests that follow."""
+    yield
+    for view in spark.sql("SHOW VIEWS").collect():
+        if view.isTemporary:
+            spark.catalog.dropTempView(view.viewName)
+
+
 @pytest.fixture
 def names(spark: SparkSession) -> Iterator[Names]:
     """What a guide starts with: a session. Its lakes are closed in the end."""
