@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 _MAKEFILE = """
 well broken third:
 \t@echo $@ was here; touch $@
+\t@echo '....s... [ 12%]'; echo '..F. [100%]'; echo 'FAILED test_it of $@ - too bad'
 \t@test $@ != broken
 waits:
 \t@touch $@; read line < pipe
@@ -34,7 +35,11 @@ def test_a_part_that_fails_stops_none_beside_it_and_fails_the_whole(tmp_path: Pa
         output, _ = run.communicate()
     assert run.returncode == 1
     assert all(f"==== {name}\n{name} was here\n" in output for name in ("broken", "well", "third"))
-    minutes = output.partition("==== minutes")[2]
+    assert "12%" not in output
+    assert output.count("..F. [100%]") == 3
+    failures, _, minutes = output.partition("==== broken failed\n")[2].partition("==== minutes")
+    assert "FAILED test_it of broken - too bad\n" in failures
+    assert "of well" not in failures
     told = re.findall(r"^ *\d+\.\d \( *\d+\.\d\)  (.*)", minutes, re.MULTILINE)
     assert sorted(told) == ["broken  FAILED (2)", "third", "well"]
     assert "never" not in output

@@ -1,13 +1,13 @@
 """Run parts of the suite, some at once, all to their end, and say at the end how long each took.
 
 `parts.py A B -- C D` is `make A` and `make B`, and where both went well `make C` and `make D`. At most two run at once,
-begun in the order given; what a part prints is shown when it ends. A part that fails stops no other one beside it, and
-makes the whole fail.
+begun in the order given; what a part prints is shown when it ends, but for the dots of tests that went well. A part that
+fails stops no other one beside it, and makes the whole fail; what failed is said once more at the end, in short.
 """
 
 import contextlib
 import os
-import shutil
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +16,10 @@ import time
 
 AT_ONCE = 2
 PATIENCE_S = 20
+# A line of dots tells nothing once its part has ended.
+PROGRESS = re.compile(r"[.sx]+ +\[ *\d+%\]$")
+FAILURE = re.compile(r"(FAILED|ERROR) |E  +\S|make: \*\*\*")
+FAILURES_SHOWN = 200
 
 
 class Part:
@@ -53,11 +57,17 @@ class Part:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.show()
 
+    def lines(self):
+        """What it printed so far."""
+        self.output.seek(0)
+        return self.output.read().decode("utf-8", "replace").splitlines()
+
     def show(self):
         """Print its name and what it printed so far."""
-        print("==== %s" % self.name, flush=True)
-        self.output.seek(0)
-        shutil.copyfileobj(self.output, sys.stdout.buffer)
+        print("==== %s" % self.name)
+        for line in self.lines():
+            if not PROGRESS.match(line):
+                print(line)
         sys.stdout.flush()
 
 
@@ -83,7 +93,12 @@ def run(names):
 
 
 def report(parts, seconds):
-    """One line for each part: wall time, processor time of what it waited for, and whether it failed."""
+    """What failed; one line for each part: wall time, processor time of what it waited for, and whether it failed."""
+    for part in parts:
+        if part.code:
+            print("==== %s failed" % part.name)
+            for line in list(filter(FAILURE.match, part.lines()))[-FAILURES_SHOWN:]:
+                print(line[:300])
     print("==== minutes (of processors)")
     for part in parts:
         failed = "" if part.code == 0 else "  FAILED (%d)" % part.code

@@ -20,7 +20,7 @@ CONNECTS: list[tuple[str, Call, str]] = [
     ("open of a file", lambda lake, root: LogLake.open(root / "file"), "file"),
     ("connect of a path", lambda lake, root: LogLake.connect(str(root)), "open"),
     ("connect without a scheme", lambda lake, root: LogLake.connect("lake.example:8080"), "http"),
-    ("connect to nobody", lambda lake, root: LogLake.connect("http://127.0.0.1:1").tables(), "127.0.0.1:1"),
+    ("connect to nobody", lambda lake, root: LogLake.connect("http://127.0.0.1:1", timeout_s=2).tables(), "127.0.0.1:1"),
     ("a token in the clear", lambda lake, root: LogLake.connect("http://lake.example", token="x"), "https"),  # noqa: S106
     ("a store without a database", lambda lake, root: LogLake.open("s3://bucket/lake"), "database"),
 ]

@@ -116,7 +116,6 @@ def serve(
         )
         stack.callback(owner.close)
         tokens = None if no_auth else Tokens(owner.database)
-        log_to()
         server = OwnerServer(owner, tokens, binding, settings)
         if tokens is not None and not tokens.records():
             print_note("there is no token yet, and nobody can connect without one: slackwater token create")
@@ -124,6 +123,8 @@ def serve(
         stack.pop_all()
     if tokens is not None and is_in_the_clear(binding.url()):
         print_note("tokens travel in the clear: give --certfile and --keyfile, or let a proxy speak https")
+    # Where it cannot listen, the loggers of this process are as they were.
+    log_to()
     server.run(lambda url: typer.echo(f"serving {owner.root_url} at {url}"))
 
 
