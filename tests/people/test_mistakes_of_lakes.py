@@ -14,13 +14,14 @@ from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from tests.people.mistakes import require_plain
 
 SCHEMA = StructType((StructField("id", LONG),))
+_NOBODY = "http://127.0.0.1:1"
 Call = Callable[[LogLake, Path], Any]
 CONNECTS: list[tuple[str, Call, str]] = [
-    ("open of a URL of a server", lambda lake, root: LogLake.open("http://127.0.0.1:1"), "connect"),
+    ("open of a URL of a server", lambda lake, root: LogLake.open(_NOBODY), "connect"),
     ("open of a file", lambda lake, root: LogLake.open(root / "file"), "file"),
     ("connect of a path", lambda lake, root: LogLake.connect(str(root)), "open"),
     ("connect without a scheme", lambda lake, root: LogLake.connect("lake.example:8080"), "http"),
-    ("connect to nobody", lambda lake, root: LogLake.connect("http://127.0.0.1:1", timeout_s=2).tables(), "127.0.0.1:1"),
+    ("connect to nobody", lambda lake, root: LogLake.connect(_NOBODY, timeout_s=2).tables(), _NOBODY),
     ("a token in the clear", lambda lake, root: LogLake.connect("http://lake.example", token="x"), "https"),  # noqa: S106
     ("a store without a database", lambda lake, root: LogLake.open("s3://bucket/lake"), "database"),
 ]
