@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from slackwater.log.files.action_lines import add_lines, remove_lines
 from slackwater.protocol.actions.actions import parse_actions
+from slackwater.storage.store import Pieces
 
 Action = Mapping[str, Any]
 
@@ -34,7 +35,11 @@ class BulkActions(Sequence[Action]):
 
     def data(self) -> bytes:
         """The bytes of the commit: a line for each action."""
-        return b"".join(chain(map(_line, self.small), remove_lines(self.removes), add_lines(self.adds)))
+        return bytes(self.pieces())
+
+    def pieces(self) -> Pieces:
+        """The same, many lines a piece."""
+        return Pieces(lambda: chain(map(_line, self.small), remove_lines(self.removes), add_lines(self.adds)))
 
     def read_back(self) -> BulkActions:
         """The same, with the small actions as they are read from the bytes."""
@@ -67,9 +72,9 @@ class BulkActions(Sequence[Action]):
         return [*self][index]
 
 
-def commit_data(actions: Sequence[Action]) -> bytes:
+def commit_data(actions: Sequence[Action]) -> bytes | Pieces:
     """The bytes of a commit file with `actions`."""
-    return actions.data() if isinstance(actions, BulkActions) else b"".join(map(_line, actions))
+    return actions.pieces() if isinstance(actions, BulkActions) else b"".join(map(_line, actions))
 
 
 def small_actions(actions: Sequence[Action]) -> Sequence[Action]:

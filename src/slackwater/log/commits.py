@@ -14,7 +14,7 @@ from slackwater.log.bulk_actions import Action, BulkActions
 from slackwater.log.segment import CommitFile
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import LOG, commit_name
-from slackwater.storage.store import ObjectStore
+from slackwater.storage.store import ObjectStore, Pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ def parsed_commit(store: ObjectStore, version: int, data: bytes, file: CommitFil
     return ParsedCommit(file, where, parse_commit(data, where))
 
 
-def written_commit(store: ObjectStore, version: int, data: bytes, actions: Sequence[Action]) -> ParsedCommit:
+def written_commit(store: ObjectStore, version: int, data: bytes | Pieces, actions: Sequence[Action]) -> ParsedCommit:
     """The commit of `version`, whose bytes `data` were made of `actions`, as it is read back."""
     if not isinstance(actions, BulkActions):
-        return parsed_commit(store, version, data)
+        return parsed_commit(store, version, bytes(data))
     file = CommitFile(version, version, commit_path(version), time.time_ns() // 1_000_000, len(data))
     return ParsedCommit(file, f"{store.root_url}/{file.path}", actions.read_back())
 

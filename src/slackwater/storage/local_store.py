@@ -24,6 +24,7 @@ from slackwater.storage.store import (
     HIDDEN,
     ObjectMeta,
     ObjectStore,
+    Pieces,
     checked_path,
     checked_prefix,
     checked_range,
@@ -110,7 +111,7 @@ class LocalObjectStore:
                 return None
         return ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
-    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | Pieces, durable: bool = True) -> None:
         target = self._os_path(path)
         with self._explained("create", path):
             if os.path.lexists(target):
@@ -168,7 +169,7 @@ class LocalObjectStore:
     def _os_path(self, path: str) -> Path:
         return self._root / checked_path(path)
 
-    def _staged(self, operation: str, path: str, data: bytes | BinaryIO, durable: bool = True) -> Path:
+    def _staged(self, operation: str, path: str, data: bytes | Pieces | BinaryIO, durable: bool = True) -> Path:
         """The bytes in a file that nobody lists, beside the object to be; until they are there nothing is changed."""
         try:
             return _stage(self._os_path(path), data, durable)
@@ -254,12 +255,14 @@ def _refused(what: str, error: OSError) -> StorageRefused:
     return StorageRefused(f"{what} failed: {error}" + (f"; {remedy}" if remedy else ""))
 
 
-def _stage(target: Path, data: bytes | BinaryIO, durable: bool) -> Path:
+def _stage(target: Path, data: bytes | Pieces | BinaryIO, durable: bool) -> Path:
     staged = target.with_name(staged_name())
     try:
         with _in_its_directory(staged, lambda: staged.open("xb")) as file:
             if isinstance(data, bytes):
                 file.write(data)
+            elif isinstance(data, Pieces):
+                file.writelines(data)
             else:
                 shutil.copyfileobj(data, file, _COPY_BYTES)
             if durable:

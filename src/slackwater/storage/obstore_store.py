@@ -21,7 +21,15 @@ from slackwater.extras import missing_sentence
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
 from slackwater.storage.range_reader import open_by_ranges
 from slackwater.storage.refusals import answer_of
-from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, checked_range, open_local
+from slackwater.storage.store import (
+    ObjectMeta,
+    ObjectStore,
+    Pieces,
+    checked_path,
+    checked_prefix,
+    checked_range,
+    open_local,
+)
 
 try:
     from obstore import exceptions
@@ -119,8 +127,9 @@ class ObstoreStore:
             except FileNotFoundError:
                 return None
 
-    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:  # noqa: ARG002  (it always is)
-        self._put("create", path, data)
+    def put_if_absent(self, path: str, data: bytes | Pieces, durable: bool = True) -> None:  # noqa: ARG002  (it always is)
+        # What goes in parts cannot be put on a condition.
+        self._put("create", path, bytes(data))
 
     def copy_if_absent(self, src: str, dst: str) -> None:
         # Not every store copies conditionally, but all that commits go to put so.

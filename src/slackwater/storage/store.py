@@ -6,7 +6,7 @@ Source: delta-protocol.md "Delta Log Entries" (a log entry is never overwritten)
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -24,6 +24,30 @@ class ObjectMeta:
     path: str
     size_bytes: int
     modified_ms: int
+
+
+class Pieces:
+    """Bytes too many to be held at once: made a piece at a time, and anew whenever they are gone through."""
+
+    def __init__(self, make: Callable[[], Iterable[bytes | memoryview]]) -> None:
+        self._make = make
+        self._size: int | None = None
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        size = 0
+        for piece in self._make():
+            size += len(piece)
+            yield piece
+        self._size = size
+
+    def __len__(self) -> int:
+        if self._size is None:
+            for _ in self:
+                pass
+        return self._size or 0
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self)
 
 
 class ObjectStore(Protocol):
@@ -81,12 +105,13 @@ class ObjectStore(Protocol):
         """The object's size and time, or None where there is no such object."""
         ...
 
-    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | Pieces, durable: bool = True) -> None:
         """Create the object whole, or raise ObjectExists and change nothing. Of any number of writers one succeeds.
 
         ObjectExists may speak of the caller's own object, where a remote store repeated a request whose answer was
         lost. StorageRefused says that nothing was created; any other StorageError leaves that open, and who must know
         reads the object back. Without `durable` a power cut may leave a torn object, for what can be done without.
+        Of `Pieces` a disk gets one after the other; other stores want them whole.
         """
         ...
 

@@ -79,7 +79,8 @@ def actions() -> BulkActions:
 
 def test_actions_of_a_bulk_are_those_of_its_bytes(actions: BulkActions) -> None:
     read = parse_actions(actions.data(), "here")
-    assert commit_data(actions) == actions.data() == commit_data(read)
+    assert bytes(commit_data(actions)) == actions.data() == commit_data(read)
+    assert len(actions.pieces()) == len(actions.data())
     assert [*actions.read_back()] == read
     assert (len(actions), actions[-1], actions[1:3]) == (4, read[-1], read[1:3])
     assert actions.files["path"].to_pylist() == ["a", "b", "c"]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from slackwater.errors import PathNotAllowed
 from slackwater.protocol.actions.paths import (
+    are_distinct,
     are_plain,
     are_plain_texts,
     canonical_path,
@@ -79,6 +80,28 @@ def test_a_column_with_a_null_is_not_plain() -> None:
 def test_paths_that_need_no_care_are_not_copied() -> None:
     plain = pa.array(["a.parquet", "p=1/b.parquet"])
     assert canonical_paths(plain) is plain
+
+
+_LONG = f"part-{'0' * 70}"
+_SPELLINGS = [
+    *(
+        f"{before}{_LONG}{end}"
+        for before in ("", "./", "file:", "file:/", "file:///", "file://host/", "/")
+        for end in "12"
+    ),
+    f"{_LONG.replace('-', '%2D')}1",
+    "1",
+    "./1",
+    "p=2/" + _LONG + "1",
+]
+
+
+@given(st.lists(st.sampled_from(_SPELLINGS), max_size=4), st.integers(0, 4))
+def test_paths_are_distinct_where_no_two_are_of_one_file(paths: list[str], cut: int) -> None:
+    expected = len({canonical_path(path) for path in paths}) == len(paths)
+    assert are_distinct(pa.chunked_array([paths[:cut], paths[cut:]], pa.string())) == expected
+    sliced = pa.chunked_array([["file:/x", *paths]], pa.string()).slice(1)
+    assert are_distinct(sliced) == expected
 
 
 def _is_name(text: str) -> bool:

@@ -21,6 +21,7 @@ from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.restore import restore
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.store import Pieces
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.post_commit import PostCommit
@@ -95,13 +96,13 @@ def _info(lines: list[bytes]) -> dict[str, Any]:
 def in_bulk(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many actions each commit that is made in bulk has."""
     seen: list[int] = []
-    data = BulkActions.data
+    pieces = BulkActions.pieces
 
-    def counted(actions: BulkActions) -> bytes:
+    def counted(actions: BulkActions) -> Pieces:
         seen.append(len(actions))
-        return data(actions)
+        return pieces(actions)
 
-    monkeypatch.setattr(BulkActions, "data", counted)
+    monkeypatch.setattr(BulkActions, "pieces", counted)
     return seen
 
 

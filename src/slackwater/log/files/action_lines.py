@@ -7,10 +7,10 @@ Source: delta-protocol.md "Add File and Remove File".
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,9 +59,17 @@ def remove_lines(files: pa.Table) -> Iterator[memoryview]:
 
 def _pieces(kind: _Kind, files: pa.Table) -> Iterator[memoryview]:
     batches = files.select([*kind.fields, *kind.optional]).to_batches(max_chunksize=_ROWS)
+    threads = min(_MOST_THREADS, os.cpu_count() or 1)
+    coming: deque[Future[memoryview]] = deque()
     # The kernels of Arrow let other threads run.
-    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
-        yield from pool.map(partial(_piece, kind), batches)
+    with ThreadPoolExecutor(threads) as pool:
+        for batch in batches:
+            # No more is made than will soon be asked for: memory that is used again is faster than fresh one.
+            if len(coming) > threads:
+                yield coming.popleft().result()
+            coming.append(pool.submit(_piece, kind, batch))
+        while coming:
+            yield coming.popleft().result()
 
 
 def _piece(kind: _Kind, files: pa.RecordBatch) -> memoryview:

@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater.storage.location import Location
+from slackwater.storage.store import Pieces
 
 _SMALL_BYTES = 1 << 16
 
@@ -96,16 +97,17 @@ class HadoopFileSystem:
         finally:
             stream.close()
 
-    def create(self, path: str, data: bytes | Path, durable: bool) -> None:
+    def create(self, path: str, data: bytes | Pieces | Path, durable: bool) -> None:
         """A new file with these bytes, or those of a local file, and the directories above it."""
         with self._new(path, durable) as stream:
             if isinstance(data, Path):
                 self._copy_local(data, stream)
-            elif len(data) <= _SMALL_BYTES:
+            elif isinstance(data, bytes) and len(data) <= _SMALL_BYTES:
                 stream.write(data)
             else:
                 with self._local_file() as file:
-                    file.write_bytes(data)
+                    with file.open("wb") as local:
+                        local.writelines(data if isinstance(data, Pieces) else [data])
                     self._copy_local(file, stream)
 
     def create_copy(self, path: str, src: str) -> None:

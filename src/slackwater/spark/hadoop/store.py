@@ -22,7 +22,15 @@ from slackwater.spark.hadoop.file_system import FAILURES, HadoopFileSystem
 from slackwater.storage.local_store import LocalObjectStore, is_staged, staged_name
 from slackwater.storage.location import HDFS, LOCAL, Location
 from slackwater.storage.range_reader import open_by_ranges
-from slackwater.storage.store import ObjectMeta, ObjectStore, checked_path, checked_prefix, checked_range, open_local
+from slackwater.storage.store import (
+    ObjectMeta,
+    ObjectStore,
+    Pieces,
+    checked_path,
+    checked_prefix,
+    checked_range,
+    open_local,
+)
 
 _AT_ONCE = 8
 _MISSING = ("java.io.FileNotFoundException", "org.apache.hadoop.fs.ParentNotDirectoryException")
@@ -113,7 +121,7 @@ class HadoopStore:
                 raise
         return None if found.is_directory else ObjectMeta(path, found.size_bytes, found.modified_ms)
 
-    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | Pieces, durable: bool = True) -> None:
         place, key = self._place("create", path)
         if isinstance(place, LocalObjectStore):
             with self._local("create", path):

@@ -17,7 +17,7 @@ from slackwater.log.bulk_actions import BulkActions
 from slackwater.log.file_actions import ACTION_SCHEMA, file_keys, one_array
 from slackwater.protocol.actions.files import AddFile, RemoveFile, num_records_of
 from slackwater.protocol.actions.partition_values import parse_partition_column
-from slackwater.protocol.actions.paths import canonical_paths
+from slackwater.protocol.actions.paths import are_distinct, canonical_paths
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import iceberg_compat, row_tracking
 from slackwater.protocol.features.column_mapping import physical_schema
@@ -76,8 +76,7 @@ class FileExchange:
 
     def _are_distinct(self) -> bool:
         """Whether no two of the actions are of one file."""
-        paths = [canonical_paths(files["path"]) for files in (self.adds, self.removes)]
-        if any(pc.count_distinct(each).as_py() != len(each) for each in paths):
+        if not (are_distinct(self.adds["path"]) and are_distinct(self.removes["path"])):
             return False
         if not (self.adds.num_rows and self.removes.num_rows):
             return True
