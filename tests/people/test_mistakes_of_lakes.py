@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.errors import SlackwaterError
+from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.lake.lake import LogLake
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from tests.people.mistakes import require_plain
@@ -71,3 +71,27 @@ def test_a_mistake_with_a_lake_is_answered_by_one_sentence(tmp_path: Path, call:
         require_plain(str(caught.value))
         assert says in str(caught.value)
         assert [lake.snapshot(table.name).version for table in lake.tables()] == versions
+
+
+AFTER_THE_END: list[tuple[str, Call]] = [
+    ("snapshot", lambda lake, root: lake.snapshot("orders")),
+    ("tables", lambda lake, root: lake.tables()),
+    ("history", lambda lake, root: lake.history()),
+    ("as_of", lambda lake, root: lake.as_of("2026-01-01")),
+    ("create_log", lambda lake, root: lake.create_log("more", SCHEMA)),
+    ("transaction", lambda lake, root: lake.transaction()),
+    ("drop_table", lambda lake, root: lake.drop_table("orders")),
+    ("adopt", lambda lake, root: lake.adopt("again", root / "lake" / "orders")),
+    ("repair", lambda lake, root: lake.repair()),
+]
+
+
+def test_a_lake_that_was_closed_says_so_and_does_nothing(tmp_path: Path) -> None:
+    with LogLake.open(tmp_path / "lake") as lake:
+        lake.create_log("orders", SCHEMA)
+    for name, call in AFTER_THE_END:
+        with pytest.raises(InvalidArgument) as caught:
+            call(lake, tmp_path)
+        assert str(caught.value) == f"the lake {tmp_path}/lake is closed: open it again", name
+    with LogLake.open(tmp_path / "lake") as lake:
+        assert [table.name for table in lake.tables()] == ["orders"]

@@ -194,7 +194,11 @@ class LogLake(LakeTables):
         return type(self), (self._owner, self._root, self._storage_options)
 
     def close(self) -> None:
-        """Backfill what this process committed, and let go of the owner and its tables."""
+        """Backfill what this process committed, and let go of the owner and its tables.
+
+        Whatever the lake is asked for afterwards raises InvalidArgument.
+        """
+        self._is_closed = True
         detach(self._owner)
         self._owner.close()
 
@@ -220,11 +224,11 @@ class LogLake(LakeTables):
 
     def tables(self) -> list[ManagedTable]:
         """The tables, by name."""
-        return self._owner.tables()
+        return self.owner.tables()
 
     def activity(self) -> Activity:
         """Who is at work: open transactions, locks and who waits for whom, promises. For people: it may be old news."""
-        return self._owner.activity()
+        return self.owner.activity()
 
     def snapshot(self, name: str) -> Snapshot:
         """The newest version of the table `name`. Raises TableNotFound and what reading a table raises."""
@@ -307,12 +311,12 @@ class LogLake(LakeTables):
         >>> [table.name for table in lake.tables()]
         ['stock']
         """
-        known = self._owner.table(name)
-        table, owned = self.table_of(known), OwnedTable(self._owner, known.table_id)
+        known = self.owner.table(name)
+        table, owned = self.table_of(known), OwnedTable(self.owner, known.table_id)
 
         def hand_back() -> TableTransaction:
             # The less is left to backfill, the less time others have to get ahead.
-            self._owner.backfill_to_version(known.table_id)
+            self.owner.backfill_to_version(known.table_id)
             snapshot = Snapshot.open(table)
             changed = TableActions(without_owner(snapshot.configuration))
             return _transfer(table, snapshot, ReleasingCommitter(table.store, owned), changed, self.clock)
@@ -329,7 +333,7 @@ class LogLake(LakeTables):
         every commit raises: nothing was done then; and StorageError where files could not be deleted: the table is out
         of the lake then, and the rest of them is still at its place.
         """
-        location = self._owner.table(name).location
+        location = self.owner.table(name).location
         keeps = self._root is None or parse_location(f"{self._root}/{name}") != parse_location(location)
         if keep_files is not None:
             keeps = keep_files
@@ -345,7 +349,7 @@ class LogLake(LakeTables):
         before have it by both names. Raises TableNotFound, TableAlreadyExists for a name that is taken, InvalidArgument
         for one that is none, OperationNotAllowed where the owner does not give it up, and what every commit raises.
         """
-        location = self._owner.table(name).location
+        location = self.owner.table(name).location
         self._place(to, location)
         self._require_free(to)
         self.release(name)
@@ -359,7 +363,7 @@ class LogLake(LakeTables):
 
     def backfill(self, name: str) -> int:
         """Put all commits of the table `name` into `_delta_log`; the newest version there. Raises TableNotFound."""
-        return self._owner.backfill_to_version(self._owner.table(name).table_id)
+        return self.owner.backfill_to_version(self.owner.table(name).table_id)
 
     def repair(self, name: str | None = None) -> list[str]:
         """As `CommitOwner.repair`, for the table `name`, or for all (None): what was done, in words.
@@ -367,10 +371,10 @@ class LogLake(LakeTables):
         For all, transactions over several lakes that are in doubt are settled too, as far as these lakes are open here.
         """
         if name is None:
-            return [*resolve(attached_owners()), *self._owner.repair()]
+            return [*resolve(attached_owners()), *self.owner.repair()]
         # Whoever asks for the table itself finishes what was cut short, and nobody would be told.
-        known = next((table.table_id for table in self._owner.tables() if table.name == name), None)
-        return self._owner.repair(known or self._owner.table(name).table_id)
+        known = next((table.table_id for table in self.owner.tables() if table.name == name), None)
+        return self.owner.repair(known or self.owner.table(name).table_id)
 
     def transaction(
         self,
@@ -486,7 +490,7 @@ class LogLake(LakeTables):
 
         A `limit` is a whole number from 0. Raises InvalidArgument, and what reading logs raises.
         """
-        return lake_history(self._owner.cut().tables, self.table_of, limit)
+        return lake_history(self.owner.cut().tables, self.table_of, limit)
 
     def _take_anew(self, name: str, store: ObjectStore, table_id: str) -> None:
         """Let a table whose owner's state was lost be this owner's, which knows nothing of it yet.
@@ -494,12 +498,12 @@ class LogLake(LakeTables):
         Raises DeltaConcurrentModificationException where another owner was faster.
         """
         table = Table(store)
-        snapshot, owned = Snapshot.open(table), OwnedTable(self._owner, table_id)
+        snapshot, owned = Snapshot.open(table), OwnedTable(self.owner, table_id)
         transaction = self._taking(table, snapshot, owned, name, TableActions(snapshot.configuration))
         transaction.commit("RECOVER TABLE", {"name": name})
 
     def _newly_owned(self) -> OwnedTable:
-        return OwnedTable(self._owner, str(uuid.uuid4()))
+        return OwnedTable(self.owner, str(uuid.uuid4()))
 
     def _taking(
         self, table: Table, before: Snapshot | None, owned: OwnedTable, name: str, defined: TableActions
@@ -509,7 +513,7 @@ class LogLake(LakeTables):
         return _transfer(table, before, TakingCommitter(table.store, owned, name), changed, self.clock)
 
     def _table(self, name: str) -> Table:
-        return self.table_of(self._owner.table(name))
+        return self.table_of(self.owner.table(name))
 
     def _place(self, name: str, location: str | os.PathLike[str] | None) -> Table:
         if _NAME.fullmatch(name) is None:
@@ -524,13 +528,13 @@ class LogLake(LakeTables):
 
     def _require_free(self, name: str) -> None:
         try:
-            table = self._owner.table(name)
+            table = self.owner.table(name)
         except TableNotFound:
             return
         raise TableAlreadyExists(f"there is a table named {name!r} already, at {table.location}")
 
     def _conf(self, owned: OwnedTable, name: str) -> dict[str, str]:
-        return own_conf(self._owner.owner_id, owned.table_id, self._owner.endpoint, name)
+        return own_conf(self.owner.owner_id, owned.table_id, self.owner.endpoint, name)
 
 
 def _transfer(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from slackwater.errors import InvalidArgument
+from slackwater.lake.card import place_of
 from slackwater.log.table import Table
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
@@ -22,17 +24,20 @@ class LakeTables:
         self._owner = owner
         self._root = root
         self._storage_options = dict(storage_options or {})
+        self._is_closed = False
         self.clock = Clock()
 
     @property
     def owner(self) -> CommitOwner:
-        """The commit owner."""
+        """The commit owner. Raises InvalidArgument where the lake was closed."""
+        if self._is_closed:
+            raise InvalidArgument(f"the lake {place_of(self._root, self._owner)} is closed: open it again")
         return self._owner
 
     def table_of(self, at: TableVersion | ManagedTable) -> Table:
         """The table that the owner speaks of, by `at`: its place and its id."""
         store = open_store(at.location, self._options_at(at.location))
-        return Table(store, OwnedTable(self._owner, at.table_id), follows_outside=self._follows_outside())
+        return Table(store, OwnedTable(self.owner, at.table_id), follows_outside=self._follows_outside())
 
     def table_at(self, location: str | os.PathLike[str]) -> Table:
         """The table at `location`, which may be anybody's, with the lake's storage options."""
