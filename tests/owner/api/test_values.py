@@ -9,9 +9,10 @@ import pytest
 
 from slackwater.errors import InvalidArgument
 from slackwater.owner.api.commits import CommitConflict, CommitResponse, GetCommitsResponse
+from slackwater.owner.api.fields import Id, Instant, Known, Name, Version
 from slackwater.owner.api.timestamp_range import TimestampRange
-from slackwater.owner.api.transactions import Item, LockRequest, TransactionConflict
-from slackwater.owner.api.values import Answered, Asked, OnWire, Value, camel, read
+from slackwater.owner.api.transactions import Item, LockRequest, Timeout, TransactionConflict
+from slackwater.owner.api.values import Answered, Asked, OnWire, Value, camel, checked, read
 from slackwater.owner.served.wire import calls
 
 ID = "11111111-2222-4333-8444-555555555555"
@@ -47,6 +48,12 @@ def test_each_field_is_said_once_what_it_is_on_the_wire(kind: type[Value]) -> No
 
 def test_the_values_of_the_contract_and_of_calls_are_looked_at() -> None:
     assert {LockRequest, GetCommitsResponse, calls.PrepareRequest} <= set(VALUES)
+
+
+@pytest.mark.parametrize("kind", [Id, Name, Version, Known, Instant, Timeout])
+def test_what_is_checked_before_it_is_sent_is_told_in_words(kind: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"^the field is (a|1) .*[0-9].*, found \[\]$"):
+        checked(kind, "field", [])
 
 
 @pytest.mark.parametrize(("name", "key"), [("version", "version"), ("table_id", "tableId"), ("a_b_ms", "aBMs")])

@@ -15,6 +15,7 @@ from slackwater.owner.api.fields import GREATEST_VERSION
 from slackwater.owner.database.database import Database
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.tokens import Scope, Tokens
+from slackwater.owner.served.wire import calls
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import commit_request, proposal, taken
 
@@ -69,6 +70,11 @@ def schema(authorized: tuple[Tokens, dict[str, str]]) -> schemathesis.BaseSchema
 def test_the_operations_below_are_all_there_are(schema: schemathesis.BaseSchema) -> None:
     documented = {(found.ok().path, found.ok().method.upper()) for found in schema.get_all_operations()}
     assert documented == set(OPERATIONS)
+
+
+def test_the_calls_are_the_operations_of_the_api() -> None:
+    made = {(call.path, call.method) for call in vars(calls).values() if isinstance(call, calls.Call)}
+    assert made == {(path, method) for path, method in OPERATIONS if path.startswith("/v1/")}
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])

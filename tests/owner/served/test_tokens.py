@@ -139,7 +139,7 @@ def test_a_name_that_is_taken_is_refused_and_the_token_there_is_kept(tokens: Tok
 @pytest.mark.parametrize(
     ("name", "scopes", "expires_ms", "message"),
     [
-        ("a/b", ["read"], None, "a name has"),
+        ("a/b", ["read"], None, "the token.s name is 1 to 255"),
         ("a", [], None, "at least one scope"),
         ("a", ["write"], None, "'write' is not a valid Scope"),
         ("a", ["read"], 1, "which has passed"),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
-from slackwater.errors import InvalidArgument
 from slackwater.owner.api.values import OnWire
 
 GREATEST_VERSION = 2**63 - 1
@@ -20,55 +18,8 @@ TEXT_PATTERN = r"^[^\x00-\x1f\x7f]+$"
 
 T = TypeVar("T")
 
-_ID = re.compile(ID_PATTERN.removesuffix("$"))
-_NAME = re.compile(NAME_PATTERN.removesuffix("$"))
 _A_UUID = "A UUID in its canonical form."
 EPOCH = "Milliseconds since the epoch."
-
-
-def is_id(text: str) -> bool:
-    """Whether `text` is a UUID in its canonical form."""
-    return _ID.fullmatch(text) is not None
-
-
-def checked_id(text: str, what: str) -> str:
-    """`text`, which is a UUID in its canonical form. Raises InvalidArgument that names `what`."""
-    if isinstance(text, str) and is_id(text):
-        return text
-    raise InvalidArgument(f"the {what} is a UUID such as 8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11, found {text!r}")
-
-
-def checked_name(text: str) -> str:
-    """`text`, which can name a table or a token. Raises InvalidArgument."""
-    if isinstance(text, str) and _NAME.fullmatch(text):
-        return text
-    raise InvalidArgument(
-        f"a name has 1 to 255 of the characters A-Z a-z 0-9 _ . - and does not begin with a dot, found {text!r}"
-    )
-
-
-def checked_version(version: int, least: int = 0) -> int:
-    """`version`, from `least` on. Raises InvalidArgument."""
-    if isinstance(version, int) and not isinstance(version, bool) and least <= version <= GREATEST_VERSION:
-        return version
-    raise InvalidArgument(f"a version is a number from {least} to {GREATEST_VERSION}, found {version!r}")
-
-
-def checked_timestamp(timestamp_ms: int) -> int:
-    """`timestamp_ms`, an instant since the epoch. Raises InvalidArgument."""
-    is_number = isinstance(timestamp_ms, int) and not isinstance(timestamp_ms, bool)
-    if is_number and 0 <= timestamp_ms <= GREATEST_TIMESTAMP_MS:
-        return timestamp_ms
-    raise InvalidArgument(
-        f"a timestamp is a number of ms since the epoch up to {GREATEST_TIMESTAMP_MS}, found {timestamp_ms!r}"
-    )
-
-
-def checked_timeout(timeout_s: float) -> float:
-    """`timeout_s`, for how long locks may be waited for. Raises InvalidArgument."""
-    if isinstance(timeout_s, (int, float)) and 0 <= timeout_s <= GREATEST_TIMEOUT_S:
-        return timeout_s
-    raise InvalidArgument(f"locks are waited for 0 to {GREATEST_TIMEOUT_S:g} s, found {timeout_s!r}")
 
 
 def whole_number(value: Any) -> Any:
@@ -77,18 +28,41 @@ def whole_number(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-Id = Annotated[str, OnWire(pattern=ID_PATTERN, description=_A_UUID)]
+Id = Annotated[
+    str,
+    OnWire(pattern=ID_PATTERN, description=_A_UUID, told="a UUID such as 8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11"),
+]
 ToldId = Annotated[str, OnWire(schema={"type": "string", "pattern": ID_PATTERN, "description": _A_UUID})]
 """An id in an answer: the owner knows its own."""
-Name = Annotated[str, OnWire(pattern=NAME_PATTERN, description="1 to 255 of A-Z a-z 0-9 _ . -, no dot in front.")]
+Name = Annotated[
+    str,
+    OnWire(
+        pattern=NAME_PATTERN,
+        description="1 to 255 of A-Z a-z 0-9 _ . -, no dot in front.",
+        told="1 to 255 of the characters A-Z a-z 0-9 _ . - and does not begin with a dot",
+    ),
+]
 Location = Annotated[
     str,
     OnWire(pattern=TEXT_PATTERN, max_length=4096, description="The URL of the table's root, in a root of the owner."),
 ]
-Version = Annotated[int, OnWire(before=whole_number, ge=0, le=GREATEST_VERSION)]
-Known = Annotated[int, OnWire(before=whole_number, ge=-1, le=GREATEST_VERSION)]
+Version = Annotated[
+    int, OnWire(before=whole_number, ge=0, le=GREATEST_VERSION, told=f"a number from 0 to {GREATEST_VERSION}")
+]
+Known = Annotated[
+    int, OnWire(before=whole_number, ge=-1, le=GREATEST_VERSION, told=f"a number from -1 to {GREATEST_VERSION}")
+]
 """A version, or -1."""
-Instant = Annotated[int, OnWire(before=whole_number, ge=0, le=GREATEST_TIMESTAMP_MS, description=EPOCH)]
+Instant = Annotated[
+    int,
+    OnWire(
+        before=whole_number,
+        ge=0,
+        le=GREATEST_TIMESTAMP_MS,
+        description=EPOCH,
+        told=f"a number of ms since the epoch up to {GREATEST_TIMESTAMP_MS}",
+    ),
+]
 Many = Annotated[Sequence[T], OnWire(max_length=MOST_ITEMS, fail_fast=True)]
 """An array that is asked with."""
 Listed = Annotated[Sequence[T], OnWire()]

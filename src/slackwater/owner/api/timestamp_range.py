@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from slackwater.errors import InvalidArgument
 from slackwater.owner.api.fields import EPOCH, GREATEST_TIMESTAMP_MS, whole_number
-from slackwater.owner.api.values import Asked, OnWire
+from slackwater.owner.api.values import Asked, OnWire, camel
 from slackwater.protocol.actions.time_zones import time_zone
 
 UNBOUNDED = 2**62
@@ -104,7 +104,8 @@ class TimestampRange(Asked):
 
 
 def _known(found: Any) -> Any:
-    return {key: found[key] for key in ("lowMs", "highMs") if key in found} if isinstance(found, Mapping) else found
+    keys = [camel(each.name) for each in fields(TimestampRange)]
+    return {key: found[key] for key in keys if key in found} if isinstance(found, Mapping) else found
 
 
 AnsweredRange = Annotated[TimestampRange, OnWire(before=_known)]

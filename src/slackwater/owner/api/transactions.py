@@ -52,6 +52,7 @@ Timeout = Annotated[
         le=GREATEST_TIMEOUT_S,
         allow_inf_nan=False,
         description=f"For how long to wait, at most {LONGEST_LOCK_WAIT_S:g} s at once: ask again after LockTimeout.",
+        told=f"a number of seconds from 0 to {GREATEST_TIMEOUT_S:g}",
     ),
 ]
 

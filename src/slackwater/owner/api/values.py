@@ -10,15 +10,16 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args, get_origin
 
 from slackwater.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
     from typing_extensions import Self
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 _WORD = re.compile(r"\w+")
 
@@ -34,10 +35,11 @@ class OnWire:
 
     `rules` are those of pydantic's `Field`. `kind` is the type there, if another than here: `after` makes of what was
     checked what it is here, `write` the other way round (`written` is the type that it makes). `before` sees what came
-    first. `schema` is the JSON schema where the type has none. Sequences and mappings are arrays and objects.
+    first. `schema` is the JSON schema where the type has none. `told` says to people what the field is, see `checked`.
+    Sequences and mappings are arrays and objects.
     """
 
-    __slots__ = ("_after", "_before", "_kind", "_rules", "_schema", "_write", "_written")
+    __slots__ = ("_after", "_before", "_kind", "_rules", "_schema", "_write", "_written", "told")
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class OnWire:
         write: Callable[[Any], Any] | None = None,
         written: Any = None,
         schema: Json | None = None,
+        told: str = "",
         **rules: Any,
     ) -> None:
         self._kind = kind
@@ -57,6 +60,7 @@ class OnWire:
         self._written = written
         self._schema = schema
         self._rules = rules
+        self.told = told
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         import pydantic
@@ -165,9 +169,28 @@ def read(kind: Any, found: Any, name: str) -> Any:
     try:
         return adapter(kind).validate_python(found)
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"])) or "all of it"
-        raise ValueError(f"expected {name}, found otherwise: {where}: {first['msg']}") from None
+        raise ValueError(f"expected {name}, found otherwise: {fault(error)}") from None
+
+
+def fault(error: ValidationError) -> str:
+    """What is wrong first, and where, without what was found."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}"
+
+
+def checked(kind: Any, what: str, value: T) -> T:
+    """`value`, which is allowed to be that of a field of the type `kind`. Raises InvalidArgument that names `what`."""
+    import pydantic
+
+    try:
+        found: T = adapter(kind).validate_python(value, strict=True)
+    except pydantic.ValidationError:
+        raise InvalidArgument(f"the {what} is {_told(kind)}, found {value!r}") from None
+    return found
+
+
+def _told(kind: Any) -> str:
+    return next(each.told for each in kind.__metadata__ if isinstance(each, OnWire))
 
 
 def _held(source: Any) -> tuple[Any, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -15,8 +16,8 @@ from starlette.responses import Response
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, NotAuthorized, SlackwaterError
 from slackwater.owner.api.actions import Action
-from slackwater.owner.api.fields import is_id
-from slackwater.owner.api.values import Asked
+from slackwater.owner.api.fields import Id
+from slackwater.owner.api.values import Asked, checked
 from slackwater.owner.served.answers import Refusal, error_response
 from slackwater.owner.served.client.addresses import is_loopback
 from slackwater.owner.served.http.bodies import BodyParser
@@ -94,10 +95,10 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
 
 def _note_subject(seen: Observation, path_params: Mapping[str, str]) -> None:
     """For the log: the table or the transaction that the path names, which keeps to the pattern of ids."""
-    if is_id(path_params.get("table_id", "")):
-        seen.versions = {path_params["table_id"]: None}
-    if is_id(path_params.get("txn_id", "")):
-        seen.transaction = path_params["txn_id"]
+    with suppress(KeyError, InvalidArgument):
+        seen.versions = {checked(Id, "table id", path_params["table_id"]): None}
+    with suppress(KeyError, InvalidArgument):
+        seen.transaction = checked(Id, "transaction id", path_params["txn_id"])
 
 
 def _require_once(request: Request) -> None:

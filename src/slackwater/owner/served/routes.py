@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
+from fastapi.types import DecoratedCallable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from slackwater.owner.api.activity import Activity
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import (
     CommitConflict,
     CommitRequest,
     CommitResponse,
-    GetCommitsResponse,
-    ManagedTable,
     OwnershipProposal,
 )
 from slackwater.owner.api.fields import ID_PATTERN, NAME_PATTERN
@@ -29,9 +28,12 @@ from slackwater.owner.served.metrics import CONTENT_TYPE, Metrics
 from slackwater.owner.served.observation import observation
 from slackwater.owner.served.openers import Openers
 from slackwater.owner.served.tokens import Scope
+from slackwater.owner.served.wire import calls
 from slackwater.owner.served.wire.calls import (
     BackfillAnswer,
     BackfillRequest,
+    Call,
+    ContestedCall,
     ErrorAnswer,
     HealthAnswer,
     OwnerAnswer,
@@ -93,23 +95,19 @@ def owner_router(service: Service, gate: Gate) -> APIRouter:
     return router
 
 
-def described(
-    scope: Scope | None, statuses: tuple[int, ...], conflict: type[Answered] = CommitConflict
-) -> dict[str, Any]:
-    """How a route stands in the OpenAPI document: its scope, and what it answers besides 200.
-
-    A commit's answer to having lost is a `conflict`.
-    """
-    responses: dict[int | str, dict[str, Any]] = {
-        status: answer(_MEANINGS[status], ErrorAnswer) for status in sorted(statuses)
-    }
-    if 504 in statuses:
-        responses[409] = answer(_MEANINGS[409], conflict, ErrorAnswer)
-    responses["default"] = answer("Another error of Slackwater.", ErrorAnswer)
-    found: dict[str, Any] = {"responses": responses}
-    if scope is not None:
-        found["openapi_extra"] = {SCOPE: scope.value, "security": [{BEARER: []}]}
-    return found
+def route(
+    router: APIRouter,
+    call: Call[Any],
+    scope: Scope,
+    statuses: tuple[int, ...],
+    own: Mapping[int, dict[str, Any]] | None = None,
+) -> Callable[[DecoratedCallable], DecoratedCallable]:
+    """What makes of a function the route of `call`; `own` says what statuses mean to it that mean more to others."""
+    shown = _described(scope, statuses)
+    if isinstance(call, ContestedCall):
+        shown["responses"][409] = answer(_MEANINGS[409], call.conflict, ErrorAnswer)
+    shown["responses"].update(own or {})
+    return router.api_route(call.path, methods=[call.method], response_model=call.answer, **shown)
 
 
 def answer(description: str, *kinds: type[Answered]) -> dict[str, Any]:
@@ -119,27 +117,39 @@ def answer(description: str, *kinds: type[Answered]) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
+def _described(scope: Scope | None, statuses: tuple[int, ...]) -> dict[str, Any]:
+    """How a route stands in the OpenAPI document: its scope, and what it answers besides 200."""
+    responses: dict[int | str, dict[str, Any]] = {
+        status: answer(_MEANINGS[status], ErrorAnswer) for status in sorted(statuses)
+    }
+    responses["default"] = answer("Another error of Slackwater.", ErrorAnswer)
+    found: dict[str, Any] = {"responses": responses}
+    if scope is not None:
+        found["openapi_extra"] = {SCOPE: scope.value, "security": [{BEARER: []}]}
+    return found
+
+
 def _add_tables(router: APIRouter, service: Service) -> None:
     owner, workers = service.owner, service.workers
 
-    @router.get("/v1/owner", response_model=OwnerAnswer, **described(Scope.READ, _READ))
+    @route(router, calls.GET_OWNER, Scope.READ, _READ)
     async def get_owner() -> Response:
         """Who this owner is."""
         owner_id = await workers.look(lambda: owner.owner_id)
         return json_response(OwnerAnswer(owner_id).to_json())
 
-    @router.get("/v1/tables", response_model=TablesAnswer, **described(Scope.READ, _READ))
+    @route(router, calls.LIST_TABLES, Scope.READ, _READ)
     async def list_tables() -> Response:
         """The tables that are this owner's, or on their way, by name."""
         return json_response(TablesAnswer(await workers.look(owner.tables)).to_json())
 
-    @router.get("/v1/tables/{name}", response_model=ManagedTable, **described(Scope.READ, TABLE))
+    @route(router, calls.GET_TABLE, Scope.READ, TABLE)
     async def get_table(name: TableName) -> Response:
         """The table of that name."""
         table = await workers.look(functools.partial(owner.table, name))
         return json_response(table.to_json())
 
-    @router.post("/v1/tables", response_model=CommitResponse, **described(Scope.ADMIN, COMMIT))
+    @route(router, calls.TAKE_TABLE, Scope.ADMIN, COMMIT)
     async def take_table(request: Request, body: OwnershipProposal) -> Response:
         """Own a table from the proposed commit on. 409 with `latestVersion` where the version exists already."""
         body = replace(body, actions=signed(request, body.actions))
@@ -149,31 +159,27 @@ def _add_tables(router: APIRouter, service: Service) -> None:
 def _add_commits(router: APIRouter, service: Service) -> None:
     owner, workers = service.owner, service.workers
 
-    @router.post("/v1/tables/{table_id}/commits", response_model=CommitResponse, **described(Scope.COMMIT, COMMIT))
+    @route(router, calls.COMMIT, Scope.COMMIT, COMMIT)
     async def commit(request: Request, table_id: TableId, body: CommitRequest) -> Response:
         """Make the actions a version of the table. 409 with `latestVersion` where the version is another commit's."""
         del table_id  # the body has it
         body = replace(body, actions=signed(request, body.actions))
         return _ratified(request, service, body, await workers.ratify(owner.commit, body))
 
-    @router.get("/v1/tables/{table_id}/commits", response_model=GetCommitsResponse, **described(Scope.READ, TABLE))
+    @route(router, calls.GET_COMMITS, Scope.READ, TABLE)
     async def get_commits(table_id: TableId, asked: Annotated[CommitsQuery, Query()]) -> Response:
         """The ratified commits of the range that are not backfilled, and the latest version."""
         call = functools.partial(owner.get_commits, table_id, asked.start_version, asked.end_version, asked.with_data)
         found = await workers.look(call)
         return json_response(found.to_json())
 
-    @router.post(
-        "/v1/tables/{table_id}/backfill",
-        response_model=BackfillAnswer,
-        **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
-    )
+    @route(router, calls.BACKFILL, Scope.COMMIT, (*TABLE, *BODY, 409))
     async def backfill(table_id: TableId, body: BackfillRequest) -> Response:
         """Copy ratified commits to `_delta_log`; the version that it reaches to now."""
         call = functools.partial(owner.backfill_to_version, table_id, body.version)
         return json_response(BackfillAnswer(await workers.settle(call)).to_json())
 
-    @router.post("/v1/tables/{table_id}/release", response_model=CommitResponse, **described(Scope.ADMIN, COMMIT))
+    @route(router, calls.RELEASE, Scope.ADMIN, COMMIT)
     async def release(request: Request, table_id: TableId, body: CommitRequest) -> Response:
         """Hand the table back to the file system, by the commit that removes the ownership."""
         del table_id  # the body has it
@@ -184,7 +190,7 @@ def _add_commits(router: APIRouter, service: Service) -> None:
 def _add_operations(router: APIRouter, service: Service) -> None:
     owner, workers, metrics = service.owner, service.workers, service.metrics
 
-    @router.post("/v1/repair", response_model=RepairAnswer, **described(Scope.ADMIN, (*TABLE, *BODY, 409)))
+    @route(router, calls.REPAIR, Scope.ADMIN, (*TABLE, *BODY, 409))
     async def repair(body: RepairRequest) -> Response:
         """Finish what was cut short and remove what nobody needs, in one table or all."""
         done = await workers.settle(functools.partial(owner.repair, body.table_id))
@@ -203,7 +209,7 @@ def _add_operations(router: APIRouter, service: Service) -> None:
 
     scope = None if service.public_metrics else Scope.READ
 
-    shown = described(scope, _READ)
+    shown = _described(scope, _READ)
     shown["responses"][200] = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 
     @router.get("/metrics", response_class=Response, **shown)
@@ -216,12 +222,12 @@ def _add_views(router: APIRouter, service: Service) -> None:
     """What people look at: nothing is decided by it."""
     owner, workers = service.owner, service.workers
 
-    @router.get("/v1/activity", response_model=Activity, **described(Scope.READ, _READ))
+    @route(router, calls.GET_ACTIVITY, Scope.READ, _READ)
     async def get_activity() -> Response:
         """Who is at work: open transactions, locks and who waits for whom, promises, the read timestamp table."""
         return json_response((await workers.look(owner.activity)).to_json())
 
-    @router.get("/v1/commits", response_model=RecentCommitsAnswer, **described(Scope.READ, _READ))
+    @route(router, calls.GET_RECENT_COMMITS, Scope.READ, _READ)
     async def get_recent_commits(asked: Annotated[RecentCommitsQuery, Query()]) -> Response:
         """The latest commits of all tables, newest first, with what their writers say of them."""
         found = await workers.look(functools.partial(owner.recent_commits, asked.limit))

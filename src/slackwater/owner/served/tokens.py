@@ -18,7 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from slackwater.errors import InvalidArgument
-from slackwater.owner.api.fields import checked_name
+from slackwater.owner.api.fields import Name
+from slackwater.owner.api.values import checked
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tokens as tokens_table
 from slackwater.owner.state.clock import OwnerClock
@@ -94,7 +95,7 @@ class Tokens:
 
         Raises InvalidArgument for a name that is taken or malformed, no or unknown scopes, an end that has passed.
         """
-        checked_name(name)
+        checked(Name, "token's name", name)
         granted = _parsed(scopes)
         now_ms = self._now_ms()
         if expires_ms is not None and expires_ms <= now_ms:

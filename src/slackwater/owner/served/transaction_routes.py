@@ -11,10 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from slackwater.owner.api.fields import ID_PATTERN
-from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
     LONGEST_LOCK_WAIT_S,
-    Cut,
     LockRequest,
     TimeRequest,
     TransactionConflict,
@@ -27,8 +25,9 @@ from slackwater.owner.served.gate import signed
 from slackwater.owner.served.lock_holders import LockHolders
 from slackwater.owner.served.observation import observation
 from slackwater.owner.served.openers import Step
-from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, answer, described
+from slackwater.owner.served.routes import BODY, COMMIT, TABLE, Service, answer, route
 from slackwater.owner.served.tokens import Scope
+from slackwater.owner.served.wire import calls
 from slackwater.owner.served.wire.calls import (
     AcknowledgeRequest,
     DecisionAnswer,
@@ -58,7 +57,7 @@ def add_transactions(router: APIRouter, service: Service) -> None:
 def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> None:
     owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
-    @router.get("/v1/cut", response_model=Cut, **described(Scope.READ, TABLE))
+    @route(router, calls.GET_CUT, Scope.READ, TABLE)
     async def get_cut(asked: Annotated[CutQuery, Query()]) -> Response:
         """One state of all tables: the latest, or the one that was current at an instant, for ever the same."""
         if asked.timestamp_ms is None:
@@ -67,11 +66,7 @@ def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> Non
             found = await workers.look_back(functools.partial(owner.cut, asked.timestamp_ms))
         return json_response(found.to_json())
 
-    @router.post(
-        "/v1/transactions/{txn_id}/time",
-        response_model=TimestampRange,
-        **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
-    )
+    @route(router, calls.GET_TIME, Scope.COMMIT, (*TABLE, *BODY, 409))
     async def get_time(request: Request, txn_id: TxnId, body: TimeRequest) -> Response:
         """The range that a request for the current time leaves. To ask again does no harm."""
         if body.holds:
@@ -83,11 +78,7 @@ def _add_steps(router: APIRouter, service: Service, holders: LockHolders) -> Non
 def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> None:
     owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
-    @router.post(
-        "/v1/transactions/{txn_id}/locks",
-        response_model=DoneAnswer,
-        **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
-    )
+    @route(router, calls.LOCK, Scope.COMMIT, (*TABLE, *BODY, 409))
     async def lock(request: Request, txn_id: TxnId, body: LockRequest) -> Response:
         """Lock the items for the transaction. 409 (LockTimeout) where others hold them: ask again to go on waiting."""
         holders.add(txn_id)
@@ -95,11 +86,7 @@ def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> Non
         await workers.lock(call, min(body.timeout_s, LONGEST_LOCK_WAIT_S))
         return json_response(DoneAnswer().to_json())
 
-    @router.post(
-        "/v1/transactions/{txn_id}/keep-alive",
-        response_model=DoneAnswer,
-        **described(Scope.COMMIT, (*TABLE, 409)),
-    )
+    @route(router, calls.KEEP_ALIVE, Scope.COMMIT, (*TABLE, 409))
     async def keep_alive(request: Request, txn_id: TxnId) -> Response:
         """Say that the transaction goes on: its locks stay."""
         await workers.step(guarded(request, txn_id, Step.WORK, functools.partial(owner.keep_alive, txn_id)))
@@ -107,7 +94,7 @@ def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> Non
         holders.add(txn_id)
         return json_response(DoneAnswer().to_json())
 
-    @router.delete("/v1/transactions/{txn_id}", response_model=DoneAnswer, **described(Scope.COMMIT, (*TABLE, 409)))
+    @route(router, calls.END, Scope.COMMIT, (*TABLE, 409))
     async def end(request: Request, txn_id: TxnId) -> Response:
         """Forget a transaction that is not going to commit: its locks are free."""
         await workers.step(guarded(request, txn_id, Step.END, functools.partial(owner.end, txn_id)))
@@ -118,11 +105,7 @@ def _add_locks(router: APIRouter, service: Service, holders: LockHolders) -> Non
 def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> None:
     owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
-    @router.post(
-        "/v1/transactions",
-        response_model=TransactionResponse,
-        **described(Scope.COMMIT, COMMIT, TransactionConflict),
-    )
+    @route(router, calls.COMMIT_TRANSACTION, Scope.COMMIT, COMMIT)
     async def commit_transaction(request: Request, body: TransactionRequest) -> Response:
         """Make all commits count at once. 409 with `latestVersions` where it is based on versions that are not the
         latest."""
@@ -140,10 +123,7 @@ def _add_commit(router: APIRouter, service: Service, holders: LockHolders) -> No
 def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> None:
     owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
-    voting = described(Scope.COMMIT, (*TABLE, *BODY, 409))
-    voting["responses"][409] = answer(voting["responses"][409]["description"], TransactionConflict, ErrorAnswer)
-
-    @router.post("/v1/transactions/{txn_id}/prepare", response_model=Vote, **voting)
+    @route(router, calls.PREPARE, Scope.COMMIT, (*TABLE, *BODY, 409))
     async def prepare(request: Request, txn_id: TxnId, body: PrepareRequest) -> Response:
         """Promise to commit this owner's part of a transaction over the tables of several, durably. 409 with
         `latestVersions` as for a commit. To ask again does no harm: the first vote stands."""
@@ -156,11 +136,7 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
         service.metrics.count_commit(False)
         return json_response(outcome.to_json(), 409)
 
-    @router.post(
-        "/v1/transactions/{txn_id}/finish",
-        response_model=FinishAnswer,
-        **described(Scope.COMMIT, (*TABLE, *BODY, 409)),
-    )
+    @route(router, calls.FINISH, Scope.COMMIT, (*TABLE, *BODY, 409))
     async def finish(request: Request, txn_id: TxnId, body: FinishRequest) -> Response:
         """Carry out what was decided, once. To ask again does no harm, and is right after any error but a refusal."""
         call = functools.partial(owner.finish, txn_id, body.timestamp_ms)
@@ -171,7 +147,7 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
         holders.remove(txn_id)
         return json_response(FinishAnswer(response).to_json())
 
-    @router.get("/v1/in-doubt", response_model=InDoubtAnswer, **described(Scope.ADMIN, TABLE))
+    @route(router, calls.GET_IN_DOUBT, Scope.ADMIN, TABLE)
     async def get_in_doubt() -> Response:
         """The transactions that this owner has voted for, and whose outcome it has not been told."""
         return json_response(InDoubtAnswer(await workers.look(owner.in_doubt)).to_json())
@@ -180,11 +156,9 @@ def _add_promises(router: APIRouter, service: Service, holders: LockHolders) -> 
 def _add_decisions(router: APIRouter, service: Service) -> None:
     owner, workers, guarded = service.owner, service.workers, service.openers.guarded
 
-    deciding = described(Scope.COMMIT, (*TABLE, *BODY))
-    unknown = "Nobody can say what is decided (CommitUnknown): ask again."
-    deciding["responses"][504] = answer(unknown, ErrorAnswer)
+    unknown = answer("Nobody can say what is decided (CommitUnknown): ask again.", ErrorAnswer)
 
-    @router.post("/v1/transactions/{txn_id}/decision", response_model=DecisionAnswer, **deciding)
+    @route(router, calls.DECIDE, Scope.COMMIT, (*TABLE, *BODY), {504: unknown})
     async def decide(request: Request, txn_id: TxnId, body: DecisionRequest) -> Response:
         """As coordinator: record whether and when the transaction commits. What is answered counts: what was decided
         first. To ask again does no harm."""
@@ -192,22 +166,14 @@ def _add_decisions(router: APIRouter, service: Service) -> None:
         decided_ms = await workers.decide(guarded(request, txn_id, Step.WORK, call))
         return json_response(DecisionAnswer(decided_ms).to_json())
 
-    @router.post(
-        "/v1/transactions/{txn_id}/decision/ask",
-        response_model=DecisionAnswer,
-        **described(Scope.COMMIT, TABLE),
-    )
+    @route(router, calls.ASK_DECISION, Scope.COMMIT, TABLE)
     async def ask_decision(request: Request, txn_id: TxnId) -> Response:
         """As coordinator: when the transaction commits. Where nothing is decided, that it does not is decided now."""
         call = functools.partial(owner.decision, txn_id)
         decided_ms = await workers.step(guarded(request, txn_id, Step.ASK, call))
         return json_response(DecisionAnswer(decided_ms).to_json())
 
-    @router.post(
-        "/v1/transactions/{txn_id}/acknowledge",
-        response_model=DoneAnswer,
-        **described(Scope.COMMIT, (*TABLE, *BODY)),
-    )
+    @route(router, calls.ACKNOWLEDGE, Scope.COMMIT, (*TABLE, *BODY))
     async def acknowledge(request: Request, txn_id: TxnId, body: AcknowledgeRequest) -> Response:
         """As coordinator: one participant has carried out the decision; after the last it is forgotten."""
         call = functools.partial(owner.acknowledge, txn_id, body.participant_id)

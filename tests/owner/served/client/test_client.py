@@ -322,6 +322,7 @@ def test_a_timeout_that_is_none_is_refused(timeout_s: float) -> None:
         lambda owner: owner.get_commits(new_id(), -1),
         lambda owner: owner.get_commits(new_id(), 0, -2),
         lambda owner: owner.backfill_to_version(new_id(), 2**63),
+        lambda owner: owner.recent_commits(1001),
         lambda owner: owner.table("../commits"),
         lambda owner: owner.repair("x"),
         lambda owner: owner.take(replace(proposal("flights"), name="a/b")),

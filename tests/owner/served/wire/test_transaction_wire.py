@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.errors import InvalidArgument
 from slackwater.owner.api.commits import Commit, CommitResponse
-from slackwater.owner.api.fields import GREATEST_TIMESTAMP_MS, GREATEST_VERSION, checked_timeout, checked_timestamp
+from slackwater.owner.api.fields import GREATEST_TIMESTAMP_MS, GREATEST_VERSION, Instant
 from slackwater.owner.api.timestamp_range import PRECISIONS, UNBOUNDED, TimestampRange, instants
 from slackwater.owner.api.transactions import (
     LONGEST_AHEAD_MS,
@@ -23,13 +23,14 @@ from slackwater.owner.api.transactions import (
     TableRead,
     TableVersion,
     TableWrite,
+    Timeout,
     TimeRequest,
     TransactionConflict,
     TransactionRequest,
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.api.values import Value
+from slackwater.owner.api.values import Value, checked
 from slackwater.owner.served.wire.calls import (
     DecisionAnswer,
     DecisionRequest,
@@ -247,11 +248,11 @@ def test_what_is_no_list_of_transactions_in_doubt_is_refused(found: object) -> N
 
 @pytest.mark.parametrize("timestamp_ms", [-1, GREATEST_TIMESTAMP_MS + 1, 1.5, True, None, "1"])
 def test_other_timestamps_are_refused(timestamp_ms: Any) -> None:
-    with pytest.raises(InvalidArgument, match="a timestamp is a number of ms"):
-        checked_timestamp(timestamp_ms)
+    with pytest.raises(InvalidArgument, match="the timestamp is a number of ms"):
+        checked(Instant, "timestamp", timestamp_ms)
 
 
 @pytest.mark.parametrize("timeout_s", [-0.1, 3600.1, float("nan"), float("inf"), None, "1"])
 def test_other_timeouts_are_refused(timeout_s: Any) -> None:
-    with pytest.raises(InvalidArgument, match="locks are waited for 0 to 3600 s"):
-        checked_timeout(timeout_s)
+    with pytest.raises(InvalidArgument, match="the timeout is a number of seconds from 0 to 3600,"):
+        checked(Timeout, "timeout", timeout_s)

@@ -20,8 +20,10 @@ from slackwater.owner.api.commits import (
     ManagedTable,
     TableState,
 )
-from slackwater.owner.api.fields import GREATEST_VERSION, checked_id, checked_name, checked_version
+from slackwater.owner.api.fields import GREATEST_VERSION, Id, Known, Name, Version
+from slackwater.owner.api.values import checked
 from slackwater.owner.served.wire.calls import TablesAnswer
+from slackwater.owner.served.wire.queries import CommitsQuery, CutQuery
 
 AN_ID = "8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11"
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -159,24 +161,42 @@ def test_actions_nested_too_deep_for_the_log_are_refused() -> None:
 def test_names_are_plain_and_begin_with_no_dot(name: str) -> None:
     if name.startswith("."):
         with pytest.raises(InvalidArgument):
-            checked_name(name)
+            checked(Name, "table's name", name)
     else:
-        assert checked_name(name) == name
+        assert checked(Name, "table's name", name) == name
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a b", "ä", "a\n", "..", "x" * 256, None])
 def test_other_names_are_refused(name: Any) -> None:
-    with pytest.raises(InvalidArgument, match="a name has 1 to 255"):
-        checked_name(name)
+    with pytest.raises(InvalidArgument, match="the table's name is 1 to 255 of the characters"):
+        checked(Name, "table's name", name)
 
 
 @pytest.mark.parametrize("text", ["", "x", AN_ID.upper(), AN_ID + "a", "{" + AN_ID + "}", "../x", None])
 def test_only_canonical_uuids_are_ids(text: Any) -> None:
     with pytest.raises(InvalidArgument, match="the table id is a UUID"):
-        checked_id(text, "table id")
+        checked(Id, "table id", text)
 
 
-@pytest.mark.parametrize("version", [-1, 2**63, True, 1.0, "1"])
+@pytest.mark.parametrize("version", [-1, 2**63, True, 1.5, "1", None])
 def test_other_versions_are_refused(version: Any) -> None:
-    with pytest.raises(InvalidArgument, match="a version is a number from 0"):
-        checked_version(version)
+    with pytest.raises(InvalidArgument, match="the version is a number from 0"):
+        checked(Version, "version", version)
+
+
+def test_a_version_that_is_a_whole_number_to_json_is_one() -> None:
+    found = checked(Version, "version", 1.0)
+    assert (found, type(found)) == (1, int)
+    assert checked(Known, "version", -1) == -1
+
+
+def test_a_query_says_all_that_counts_and_nothing_that_is_not_asked() -> None:
+    said = CommitsQuery.sent(start_version=3, with_data=True)
+    assert said == {"startVersion": "3", "endVersion": "-1", "withData": "true"}
+    assert CutQuery.sent() == {}
+
+
+@pytest.mark.parametrize("asked", [{"start_version": "3"}, {"end_version": 3}, {"start_version": 3, "end": 4}])
+def test_what_no_query_may_say_is_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match=r"the query cannot be asked: (startVersion|end): "):
+        CommitsQuery.sent(**asked)

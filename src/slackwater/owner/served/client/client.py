@@ -23,7 +23,7 @@ from slackwater.owner.api.commits import (
     ManagedTable,
     OwnershipProposal,
 )
-from slackwater.owner.api.fields import checked_id, checked_name, checked_timeout, checked_timestamp, checked_version
+from slackwater.owner.api.fields import Id, Instant, Known, Name, Version
 from slackwater.owner.api.owners import reopened
 from slackwater.owner.api.timestamp_range import AnsweredRange, TimestampRange
 from slackwater.owner.api.transactions import (
@@ -32,32 +32,29 @@ from slackwater.owner.api.transactions import (
     Cut,
     InDoubt,
     LockRequest,
+    Timeout,
     TimeRequest,
     TransactionConflict,
     TransactionRequest,
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.api.values import Asked, read
+from slackwater.owner.api.values import Answered, Asked, Value, checked, read
 from slackwater.owner.served.client.addresses import checked_url, is_in_the_clear, is_loopback
 from slackwater.owner.served.client.exchange import Answer, Exchange, Question
 from slackwater.owner.served.client.patience import ClientClock, in_shares
+from slackwater.owner.served.wire import calls
 from slackwater.owner.served.wire.calls import (
     AcknowledgeRequest,
-    BackfillAnswer,
     BackfillRequest,
-    DecisionAnswer,
+    Call,
+    ContestedCall,
     DecisionRequest,
-    FinishAnswer,
     FinishRequest,
-    InDoubtAnswer,
-    OwnerAnswer,
-    RecentCommitsAnswer,
-    RepairAnswer,
     RepairRequest,
-    TablesAnswer,
     prepare_request,
 )
+from slackwater.owner.served.wire.queries import CommitsQuery, CutQuery, RecentCommitsQuery
 
 TIMEOUT_S = 30.0
 """For how long an answer is waited for, attempts together."""
@@ -68,6 +65,8 @@ _MORE = 1.5
 _CONNECT_S = 5.0
 _LIMITS = httpx.Limits(max_connections=128, max_keepalive_connections=64, keepalive_expiry=20.0)
 _TOKEN = re.compile(r"[\x21-\x7e]+")
+A = TypeVar("A", bound=Value)
+C = TypeVar("C", bound=Answered)
 T = TypeVar("T")
 
 
@@ -130,7 +129,7 @@ class HttpOwner:
     def owner_id(self) -> str:
         """The identity of the owner, asked for once."""
         if self._owner_id is None:
-            self._owner_id = self._look("/v1/owner", OwnerAnswer.from_json).owner_id
+            self._owner_id = self._look(calls.GET_OWNER).owner_id
         return self._owner_id
 
     @property
@@ -140,170 +139,167 @@ class HttpOwner:
 
     def commit(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
-        return self._ratify(_path(request.table_id, "commits"), request, self._timeout_s)
+        return self._ratify(calls.COMMIT, request, self._timeout_s)
 
     def get_commits(
         self, table_id: str, start_version: int, end_version: int = LATEST, with_data: bool = False
     ) -> GetCommitsResponse:
         """See CommitOwner."""
-        query = {
-            "startVersion": str(checked_version(start_version)),
-            "endVersion": str(checked_version(end_version, LATEST)),
-            "withData": "true" if with_data else "false",
-        }
-        return self._look(_path(table_id, "commits"), GetCommitsResponse.from_json, query)
+        query = CommitsQuery.sent(start_version=start_version, end_version=end_version, with_data=with_data)
+        return self._look(calls.GET_COMMITS, query, table_id=table_id)
 
     def backfill_to_version(self, table_id: str, version: int = LATEST) -> int:
         """See CommitOwner."""
-        asked = BackfillRequest(checked_version(version, LATEST))
-        return self._settle(_path(table_id, "backfill"), asked, BackfillAnswer.from_json).version
+        asked = BackfillRequest(checked(Known, "version", version))
+        return self._settle(calls.BACKFILL, asked, table_id=table_id).version
 
     def tables(self) -> list[ManagedTable]:
         """See CommitOwner."""
-        return list(self._look("/v1/tables", TablesAnswer.from_json).tables)
+        return list(self._look(calls.LIST_TABLES).tables)
 
     def table(self, name: str) -> ManagedTable:
         """See CommitOwner. Raises InvalidArgument for what can be no table's name."""
-        return self._look(f"/v1/tables/{checked_name(name)}", ManagedTable.from_json)
+        return self._look(calls.GET_TABLE, name=name)
 
     def take(self, proposal: OwnershipProposal) -> CommitResponse | CommitConflict:
         """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
-        checked_id(proposal.table_id, "table's id")
-        checked_id(proposal.commit_id, "commit's id")
-        checked_name(proposal.name)
-        checked_version(proposal.version)
-        body = proposal.to_json()
-        question = Question("POST", "/v1/tables", body=lambda _: body, is_commit=True, patience_s=self._timeout_s)
-        return _ratified(self._exchange.ask(question))
+        checked(Id, "table's id", proposal.table_id)
+        checked(Id, "commit's id", proposal.commit_id)
+        checked(Name, "table's name", proposal.name)
+        checked(Version, "version", proposal.version)
+        call = calls.TAKE_TABLE
+        question = Question(call.method, call.at(), body=_always(proposal), is_commit=True, patience_s=self._timeout_s)
+        return _settled(call, self._exchange.ask(question))
 
     def release(self, request: CommitRequest) -> CommitResponse | CommitConflict:
         """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
-        return self._ratify(_path(request.table_id, "release"), request, self._timeout_s * _LONG)
+        return self._ratify(calls.RELEASE, request, self._timeout_s * _LONG)
 
     def repair(self, table_id: str | None = None) -> list[str]:
         """See CommitOwner."""
-        asked = RepairRequest(None if table_id is None else checked_id(table_id, "table's id"))
-        return list(self._settle("/v1/repair", asked, RepairAnswer.from_json).done)
+        asked = RepairRequest(None if table_id is None else checked(Id, "table's id", table_id))
+        return list(self._settle(calls.REPAIR, asked).done)
 
     def cut(self, timestamp_ms: int | None = None) -> Cut:
         """See CommitOwner. Raises InvalidArgument for an instant before the epoch or after the year 9999."""
         if timestamp_ms is None:
-            return self._look("/v1/cut", Cut.from_json)
-        query = {"timestampMs": str(checked_timestamp(timestamp_ms))}
-        return self._look("/v1/cut", Cut.from_json, query, _LONG)
+            return self._look(calls.GET_CUT)
+        return self._look(calls.GET_CUT, CutQuery.sent(timestamp_ms=timestamp_ms), _LONG)
 
     def narrow(self, request: TimeRequest) -> TimestampRange:
         """See CommitOwner."""
         self._most_ahead_s = max(self._most_ahead_s, request.ahead_ms / 1000)
-        answer = self._wait(_transaction_path(request.txn_id, "/time"), request, 0.0)
+        answer = self._wait(calls.GET_TIME, request, txn_id=request.txn_id)
         return self._understood(answer, _range)
 
     def lock(self, request: LockRequest) -> None:
         """See CommitOwner. What is waited for long is asked for several times."""
-        path = _transaction_path(request.txn_id, "/locks")
-        total_s = checked_timeout(request.timeout_s)
+        total_s = checked(Timeout, "timeout", request.timeout_s)
 
         def ask(timeout_s: float) -> None:
-            self._wait(path, replace(request, timeout_s=timeout_s), timeout_s)
+            self._wait(calls.LOCK, replace(request, timeout_s=timeout_s), timeout_s, txn_id=request.txn_id)
 
         in_shares(ask, total_s, LONGEST_LOCK_WAIT_S, self._clock)
 
     def keep_alive(self, txn_id: str) -> None:
         """See CommitOwner."""
-        self._exchange.ask(Question("POST", _transaction_path(txn_id, "/keep-alive"), patience_s=self._timeout_s))
+        self._wait(calls.KEEP_ALIVE, txn_id=txn_id)
 
     def commit_transaction(self, request: TransactionRequest) -> TransactionResponse | TransactionConflict:
         """See CommitOwner. Raises CommitUnknown too where the answer is lost for good."""
-        checked_id(request.txn_id, "transaction's id")
+        checked(Id, "transaction's id", request.txn_id)
+        call = calls.COMMIT_TRANSACTION
         question = Question(
-            "POST",
-            "/v1/transactions",
+            call.method,
+            call.at(),
             body=_replayable(request),
             is_commit=True,
             is_replay=request.is_replay,
             patience_s=self._timeout_s + _MORE * self._most_ahead_s,
         )
-        return _together(self._exchange.ask(question))
+        return _settled(call, self._exchange.ask(question))
 
     def end(self, txn_id: str) -> None:
         """See CommitOwner."""
-        self._exchange.ask(Question("DELETE", _transaction_path(txn_id), patience_s=self._timeout_s))
+        self._wait(calls.END, txn_id=txn_id)
 
     def prepare(self, request: TransactionRequest, coordinator_id: str) -> Vote | TransactionConflict:
         """See CommitOwner. After CommitOwnerUnavailable it may be promised all the same: `finish` ends that."""
-        path = _transaction_path(request.txn_id, "/prepare")
-        asked = prepare_request(request, checked_id(coordinator_id, "coordinator's id"))
-        answer = self._wait(path, asked, LONGEST_PREPARE_WAIT_S)
+        asked = prepare_request(request, checked(Id, "coordinator's id", coordinator_id))
+        call = calls.PREPARE
+        answer = self._wait(call, asked, LONGEST_PREPARE_WAIT_S, txn_id=request.txn_id)
         if answer.is_conflict:
-            return self._understood(answer, TransactionConflict.from_json)
-        return self._understood(answer, Vote.from_json)
+            return self._understood(answer, call.conflict.from_json)
+        return self._understood(answer, call.answer.from_json)
 
     def decide(self, txn_id: str, timestamp_ms: int | None, participants: Sequence[str]) -> int | None:
         """See CommitOwner. Raises CommitUnknown where the answer is lost for good: it may be decided."""
-        path = _transaction_path(txn_id, "/decision")
-        ids = [checked_id(participant_id, "participant's id") for participant_id in participants]
-        body = DecisionRequest(_instant(timestamp_ms), ids).to_json()
-        question = Question("POST", path, body=lambda _: body, is_commit=True, patience_s=self._timeout_s)
+        ids = [checked(Id, "participant's id", participant_id) for participant_id in participants]
+        body = _always(DecisionRequest(_instant(timestamp_ms), ids))
+        call = calls.DECIDE
+        path = call.at(txn_id=txn_id)
+        question = Question(call.method, path, body=body, is_commit=True, patience_s=self._timeout_s)
         return _decided(self._exchange.ask(question))
 
     def decision(self, txn_id: str) -> int | None:
         """See CommitOwner."""
-        question = Question("POST", _transaction_path(txn_id, "/decision/ask"), patience_s=self._timeout_s)
-        return self._understood(self._exchange.ask(question), DecisionAnswer.from_json).timestamp_ms
+        call = calls.ASK_DECISION
+        return self._understood(self._wait(call, txn_id=txn_id), call.answer.from_json).timestamp_ms
 
     def finish(self, txn_id: str, timestamp_ms: int | None) -> TransactionResponse | None:
         """See CommitOwner. None too where the answer to the request that did it was lost."""
-        answer = self._wait(_transaction_path(txn_id, "/finish"), FinishRequest(_instant(timestamp_ms)), 0.0)
-        return self._understood(answer, FinishAnswer.from_json).transaction
+        call = calls.FINISH
+        answer = self._wait(call, FinishRequest(_instant(timestamp_ms)), txn_id=txn_id)
+        return self._understood(answer, call.answer.from_json).transaction
 
     def acknowledge(self, txn_id: str, participant_id: str) -> None:
         """See CommitOwner."""
-        asked = AcknowledgeRequest(checked_id(participant_id, "participant's id"))
-        self._wait(_transaction_path(txn_id, "/acknowledge"), asked, 0.0)
+        asked = AcknowledgeRequest(checked(Id, "participant's id", participant_id))
+        self._wait(calls.ACKNOWLEDGE, asked, txn_id=txn_id)
 
     def in_doubt(self) -> list[InDoubt]:
         """See CommitOwner."""
-        return list(self._look("/v1/in-doubt", InDoubtAnswer.from_json).transactions)
+        return list(self._look(calls.GET_IN_DOUBT).transactions)
 
     def activity(self) -> Activity:
         """See CommitOwner."""
-        return self._look("/v1/activity", Activity.from_json)
+        return self._look(calls.GET_ACTIVITY)
 
     def recent_commits(self, limit: int = 50) -> list[RecentCommit]:
         """See CommitOwner."""
-        return list(self._look("/v1/commits", RecentCommitsAnswer.from_json, {"limit": str(limit)}).commits)
+        return list(self._look(calls.GET_RECENT_COMMITS, RecentCommitsQuery.sent(limit=limit)).commits)
 
     def close(self) -> None:
         """Let go of the connections; the server's owner backfills by itself."""
         if self._own is not None:
             self._own.close()
 
-    def _ratify(self, path: str, request: CommitRequest, patience_s: float) -> CommitResponse | CommitConflict:
-        checked_id(request.commit_id, "commit's id")
-        checked_version(request.version)
+    def _ratify(self, call: ContestedCall[A, C], request: CommitRequest, patience_s: float) -> A | C:
+        checked(Id, "commit's id", request.commit_id)
+        checked(Version, "version", request.version)
         question = Question(
-            "POST",
-            path,
+            call.method,
+            call.at(table_id=request.table_id),
             body=_replayable(request),
             is_commit=True,
             is_replay=request.is_replay,
             patience_s=patience_s,
         )
-        return _ratified(self._exchange.ask(question))
+        return _settled(call, self._exchange.ask(question))
 
-    def _look(self, path: str, reads: Callable[[Any], T], query: Mapping[str, str] | None = None, times: int = 1) -> T:
-        question = Question("GET", path, query=query, patience_s=self._timeout_s * times)
-        return self._understood(self._exchange.ask(question), reads)
+    def _look(self, call: Call[A], query: Mapping[str, str] | None = None, times: int = 1, **named: str) -> A:
+        question = Question(call.method, call.at(**named), query=query, patience_s=self._timeout_s * times)
+        return self._understood(self._exchange.ask(question), call.answer.from_json)
 
-    def _wait(self, path: str, asked: Asked, wait_s: float) -> Answer:
-        body = asked.to_json()
+    def _wait(self, call: Call[Any], asked: Asked | None = None, wait_s: float = 0.0, **named: str) -> Answer:
+        body = None if asked is None else _always(asked)
         patience_s = self._timeout_s + _MORE * wait_s
-        return self._exchange.ask(Question("POST", path, body=lambda _: body, patience_s=patience_s))
+        return self._exchange.ask(Question(call.method, call.at(**named), body=body, patience_s=patience_s))
 
-    def _settle(self, path: str, asked: Asked, reads: Callable[[Any], T]) -> T:
-        body = asked.to_json()
-        question = Question("POST", path, body=lambda _: body, patience_s=self._timeout_s * _LONG)
-        return self._understood(self._exchange.ask(question), reads)
+    def _settle(self, call: Call[A], asked: Asked, **named: str) -> A:
+        patience_s = self._timeout_s * _LONG
+        question = Question(call.method, call.at(**named), body=_always(asked), patience_s=patience_s)
+        return self._understood(self._exchange.ask(question), call.answer.from_json)
 
     def _understood(self, answer: Answer, reads: Callable[[Any], T]) -> T:
         try:
@@ -353,6 +349,12 @@ def _trusted(ca_file: str | None) -> ssl.SSLContext | bool:
         raise InvalidArgument(f"the certificates in {named or directory} cannot be read: {error}") from error
 
 
+def _always(asked: Asked) -> Callable[[bool], Mapping[str, Any]]:
+    """The body of what is `asked`, a replay or not; it becomes JSON once."""
+    body = asked.to_json()
+    return lambda _: body
+
+
 def _replayable(request: CommitRequest | TransactionRequest) -> Callable[[bool], Mapping[str, Any]]:
     """The body of `request`, told whether it is a replay; its actions become JSON once."""
     body = request.to_json()
@@ -365,40 +367,21 @@ def _range(found: Any) -> TimestampRange:
 
 
 def _instant(timestamp_ms: int | None) -> int | None:
-    return None if timestamp_ms is None else checked_timestamp(timestamp_ms)
+    return None if timestamp_ms is None else checked(Instant, "timestamp", timestamp_ms)
 
 
-def _ratified(answer: Answer) -> CommitResponse | CommitConflict:
+def _settled(call: ContestedCall[A, C], answer: Answer) -> A | C:
     try:
-        if answer.is_conflict:
-            return CommitConflict.from_json(answer.value)
-        return CommitResponse.from_json(answer.value)
+        return call.conflict.from_json(answer.value) if answer.is_conflict else call.answer.from_json(answer.value)
     except ValueError as error:
         raise CommitUnknown(f"the answer to a commit cannot be understood: {error}; read the log") from error
 
 
-def _together(answer: Answer) -> TransactionResponse | TransactionConflict:
-    try:
-        if answer.is_conflict:
-            return TransactionConflict.from_json(answer.value)
-        return TransactionResponse.from_json(answer.value)
-    except ValueError as error:
-        raise CommitUnknown(f"the answer to a transaction cannot be understood: {error}; read the log") from error
-
-
 def _decided(answer: Answer) -> int | None:
     try:
-        return DecisionAnswer.from_json(answer.value).timestamp_ms
+        return calls.DECIDE.answer.from_json(answer.value).timestamp_ms
     except ValueError as error:
         raise CommitUnknown(f"the answer to a decision cannot be understood: {error}; ask for the decision") from error
-
-
-def _transaction_path(txn_id: str, rest: str = "") -> str:
-    return f"/v1/transactions/{checked_id(txn_id, 'transaction id')}{rest}"
-
-
-def _path(table_id: str, noun: str) -> str:
-    return f"/v1/tables/{checked_id(table_id, 'table id')}/{noun}"
 
 
 def _opened(url: str, token: str | None, timeout_s: float, ca_file: str | None) -> HttpOwner:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import httpx
@@ -22,11 +22,14 @@ from slackwater.errors import (
     NotAuthorized,
     SlackwaterError,
 )
+from slackwater.owner.api.commits import CommitConflict
+from slackwater.owner.api.transactions import TransactionConflict
+from slackwater.owner.api.values import camel
 from slackwater.owner.served.client.patience import ClientClock, Patience
 from slackwater.owner.served.wire.errors import error_from_json, is_known_error
 
 _BUSY_WAIT_S = 1.0
-_CONFLICTS = frozenset({"latestVersion", "latestVersions"})
+_CONFLICTS = frozenset(camel(each.name) for kind in (CommitConflict, TransactionConflict) for each in fields(kind))
 
 
 @dataclass(frozen=True, slots=True)

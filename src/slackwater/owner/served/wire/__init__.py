@@ -1,1 +1,1 @@
-"""What requests, answers, queries and errors hold besides the values of the contract."""
+"""The calls of a served owner, and what they, their queries and errors hold besides the values of the contract."""

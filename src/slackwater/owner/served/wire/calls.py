@@ -1,17 +1,28 @@
-"""What calls of a served owner send and are answered around the values of its contract."""
+"""The calls of a served owner: where each is, and what it sends and is answered around the values of the contract."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
-from slackwater.owner.api.activity import RecentCommit
-from slackwater.owner.api.commits import LATEST, ManagedTable
-from slackwater.owner.api.fields import Id, Instant, Known, Listed, Many, ToldId
-from slackwater.owner.api.transactions import InDoubt, TransactionRequest, TransactionResponse
-from slackwater.owner.api.values import Answered, Asked, OnWire
+from slackwater.owner.api.activity import Activity, RecentCommit
+from slackwater.owner.api.commits import LATEST, CommitConflict, CommitResponse, GetCommitsResponse, ManagedTable
+from slackwater.owner.api.fields import Id, Instant, Known, Listed, Many, Name, ToldId
+from slackwater.owner.api.timestamp_range import TimestampRange
+from slackwater.owner.api.transactions import (
+    Cut,
+    InDoubt,
+    TransactionConflict,
+    TransactionRequest,
+    TransactionResponse,
+    Vote,
+)
+from slackwater.owner.api.values import Answered, Asked, OnWire, Value, checked
 
 API_VERSION = 1
+
+A = TypeVar("A", bound=Value)
+C = TypeVar("C", bound=Answered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,60 @@ class ErrorAnswer(Answered):
     retryable: Annotated[bool, OnWire(description="The same work may be tried again on a fresh snapshot.")]
     conflict: Annotated[bool, OnWire(description="Another writer was there first.")]
     error_class: Annotated[str | None, OnWire(description="What delta-spark calls it, if it has a name for it.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[A]):
+    """A call, answered by an `answer`: the server's route and the client's request are made of it.
+
+    `path` is a template, of ids and names.
+    """
+
+    method: str
+    path: str
+    answer: type[A]
+
+    def at(self, **named: str) -> str:
+        """The path for those ids and names. Raises InvalidArgument for what is none."""
+        return self.path.format(**{key: checked(*_IN_PATHS[key], value) for key, value in named.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class ContestedCall(Call[A], Generic[A, C]):
+    """A call whose work others may forestall: it is answered by a `conflict` then, with the status 409."""
+
+    conflict: type[C]
+
+
+GET_OWNER = Call("GET", "/v1/owner", OwnerAnswer)
+LIST_TABLES = Call("GET", "/v1/tables", TablesAnswer)
+GET_TABLE = Call("GET", "/v1/tables/{name}", ManagedTable)
+TAKE_TABLE = ContestedCall("POST", "/v1/tables", CommitResponse, CommitConflict)
+COMMIT = ContestedCall("POST", "/v1/tables/{table_id}/commits", CommitResponse, CommitConflict)
+GET_COMMITS = Call("GET", "/v1/tables/{table_id}/commits", GetCommitsResponse)
+BACKFILL = Call("POST", "/v1/tables/{table_id}/backfill", BackfillAnswer)
+RELEASE = ContestedCall("POST", "/v1/tables/{table_id}/release", CommitResponse, CommitConflict)
+REPAIR = Call("POST", "/v1/repair", RepairAnswer)
+GET_CUT = Call("GET", "/v1/cut", Cut)
+GET_TIME = Call("POST", "/v1/transactions/{txn_id}/time", TimestampRange)
+LOCK = Call("POST", "/v1/transactions/{txn_id}/locks", DoneAnswer)
+KEEP_ALIVE = Call("POST", "/v1/transactions/{txn_id}/keep-alive", DoneAnswer)
+END = Call("DELETE", "/v1/transactions/{txn_id}", DoneAnswer)
+COMMIT_TRANSACTION = ContestedCall("POST", "/v1/transactions", TransactionResponse, TransactionConflict)
+PREPARE = ContestedCall("POST", "/v1/transactions/{txn_id}/prepare", Vote, TransactionConflict)
+FINISH = Call("POST", "/v1/transactions/{txn_id}/finish", FinishAnswer)
+DECIDE = Call("POST", "/v1/transactions/{txn_id}/decision", DecisionAnswer)
+ASK_DECISION = Call("POST", "/v1/transactions/{txn_id}/decision/ask", DecisionAnswer)
+ACKNOWLEDGE = Call("POST", "/v1/transactions/{txn_id}/acknowledge", DoneAnswer)
+GET_IN_DOUBT = Call("GET", "/v1/in-doubt", InDoubtAnswer)
+GET_ACTIVITY = Call("GET", "/v1/activity", Activity)
+GET_RECENT_COMMITS = Call("GET", "/v1/commits", RecentCommitsAnswer)
+
+_IN_PATHS: dict[str, tuple[Any, str]] = {
+    "table_id": (Id, "table id"),
+    "txn_id": (Id, "transaction id"),
+    "name": (Name, "table's name"),
+}
 
 
 def _work(request: TransactionRequest) -> dict[str, Any]:

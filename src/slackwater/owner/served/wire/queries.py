@@ -1,20 +1,32 @@
-"""What the queries of a served owner's URLs may say: texts, which are read leniently."""
+"""What the queries of a served owner's URLs may say: texts, which a server reads leniently."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
+from slackwater.errors import InvalidArgument
 from slackwater.owner.api.activity import MOST_COMMITS
 from slackwater.owner.api.commits import LATEST
 from slackwater.owner.api.fields import Instant, Known, Version
-from slackwater.owner.api.values import camel
+from slackwater.owner.api.values import camel, fault
 
 
 class _Query(BaseModel):
     model_config = ConfigDict(alias_generator=camel, extra="forbid")
+
+    @classmethod
+    def sent(cls, **asked: Any) -> dict[str, str]:
+        """The query in which the fields `asked` stand. Raises InvalidArgument for what they may not be."""
+        try:
+            query = cls.model_validate({camel(name): value for name, value in asked.items()}, strict=True)
+        except ValidationError as error:
+            raise InvalidArgument(f"the query cannot be asked: {fault(error)}") from None
+        said = query.model_dump(by_alias=True, exclude_none=True)
+        return {key: orjson.dumps(value).decode() for key, value in said.items()}
 
 
 class CommitsQuery(_Query):
