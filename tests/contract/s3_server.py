@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -23,10 +24,11 @@ server.serve_forever()
 
 
 @contextlib.contextmanager
-def s3_server() -> Iterator[dict[str, str]]:
-    """The storage options of a server that has the bucket BUCKET."""
+def s3_server(page: int = 1_000) -> Iterator[dict[str, str]]:
+    """The storage options of a server that has the bucket BUCKET, and lists so many objects at a time."""
+    environment = {**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": str(page)}
     with subprocess.Popen(
-        [sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     ) as server:
         try:
             assert server.stdout is not None

@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
-from slackwater.protocol.actions.paths import are_plain, checked_data_path, checked_relative_path, is_absolute
+from slackwater.protocol.actions.paths import (
+    are_plain,
+    checked_data_path,
+    checked_relative_path,
+    encode_path,
+    is_absolute,
+)
 from slackwater.storage.store import ObjectStore
 
 
@@ -44,4 +50,7 @@ def vector_place(store: ObjectStore, vector: DeletionVectorDescriptor, allow_out
 
 def opened_place(store: ObjectStore, place: str) -> tuple[ObjectStore, str]:
     """The store that holds the file at `place`, which the gate has let pass, and the file's path in it."""
-    return store.at(place) if is_absolute(place) else (store, place)
+    if not is_absolute(place):
+        return store, place
+    # A store takes URLs as they are written, and paths of a disk as they are.
+    return store.at(place if place.startswith("/") else encode_path(place))
