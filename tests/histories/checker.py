@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tests.histories.batches import batch_violations
 from tests.histories.dependencies import cycle_violations, edges_of
 from tests.histories.history import History, Item, Outcome
 from tests.histories.integrity import final_violations, reads_of_others
@@ -33,7 +34,8 @@ class Dependency(NamedTuple):
 
 
 def check(history: History, *, opaque: bool = False) -> tuple[Violation, ...]:
-    """What is wrong with a history: nothing where it is strictly serializable in the order of its timestamps.
+    """What is wrong with a history: nothing where it is strictly serializable in the order of its timestamps,
+    and each micro-batch of its streams is there once.
 
     With `opaque`, transactions that did not commit must have read of one state too, as those do that read one snapshot;
     else only that they read no value that never was.
@@ -53,6 +55,7 @@ def check(history: History, *, opaque: bool = False) -> tuple[Violation, ...]:
     violations += stamp_violations(recorded)
     violations += version_violations(recorded)
     violations += slice_violations(recorded)
+    violations += batch_violations(recorded)
     return tuple(dict.fromkeys(violations))
 
 

@@ -9,12 +9,14 @@ from random import Random
 from tests.histories.history import (
     Append,
     AsOf,
+    Batch,
     History,
     Item,
     Operation,
     Outcome,
     PartitionRead,
     Read,
+    Stream,
     TableRead,
     Transaction,
     Values,
@@ -38,6 +40,7 @@ class _Run:
     busy_until: list[int] = field(default_factory=list)
     values: itertools.count = field(default_factory=itertools.count)
     transactions: list[Transaction] = field(default_factory=list)
+    batches: dict[str, int] = field(default_factory=lambda: {"query0": 0, "query1": 0})
 
 
 def clean_history(
@@ -55,7 +58,12 @@ def clean_history(
     order = list(run.transactions)
     random.shuffle(order)
     slices = tuple(_one_slice(run, number) for number in range(transactions // 4))
-    return History(tuple(order), dict(run.lists), slices, run.logs)
+    # What the last batch landed as, its checkpoint may not know yet.
+    streams = tuple(
+        Stream(query, frozenset(names[:1]), frozenset(range(landed - random.randrange(2))))
+        for query, landed in run.batches.items()
+    )
+    return History(tuple(order), dict(run.lists), slices, run.logs, streams)
 
 
 def _one_transaction(run: _Run, number: int, concurrency: int) -> None:
@@ -79,6 +87,7 @@ def _one_transaction(run: _Run, number: int, concurrency: int) -> None:
         run.commits.append((point, stamp_ms, dict(run.lists)))
     is_told = outcome is Outcome.COMMITTED and (touched or random.random() < 0.7)
     is_stamped = random.random() < 0.4
+    batch = _batch(run, touched, lands)
     first_ms = None if stamp_ms is None else stamp_ms - stamp_ms % DAY_MS
     client = _client(run, begin, end)
     run.transactions.append(
@@ -93,10 +102,21 @@ def _one_transaction(run: _Run, number: int, concurrency: int) -> None:
             commit_timestamp_ms=stamp_ms if is_told else None,
             row_timestamps_ms=(stamp_ms,) if is_stamped and touched and stamp_ms is not None else (),
             asked=((first_ms, first_ms + DAY_MS),) if first_ms is not None and random.random() < 0.3 else (),
-            versions=versions if outcome is Outcome.COMMITTED or random.random() < 0.5 else {},
+            versions=versions if outcome is Outcome.COMMITTED or batch or random.random() < 0.5 else {},
             owner_time_ms=last_ms if random.random() < 0.8 else None,
+            batch=batch,
         )
     )
+
+
+def _batch(run: _Run, touched: set[str], lands: bool) -> Batch | None:
+    """What a transaction is an attempt at: a micro-batch is tried until it lands, and then the next one is."""
+    if min(run.logs) not in touched or run.random.random() < 0.5:
+        return None
+    query = run.random.choice(sorted(run.batches))
+    number = run.batches[query]
+    run.batches[query] += lands
+    return Batch(query, number)
 
 
 def _operations(run: _Run, name: str) -> tuple[tuple[Operation, ...], dict[Item, list[str]]]:

@@ -69,13 +69,21 @@ class PartitionRead:
 Operation = Append | Read | TableRead | PartitionRead
 
 
+class Batch(NamedTuple):
+    """A micro-batch: its number among those of a streaming query, from 0."""
+
+    query: str
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class Transaction:
     """One try of a transaction: what it did, in order, and what it was told.
 
     `begin` is before its first request, `end` after the last answer; where `order` is less than another's of the same
     `client`, it had ended before that began. `versions` are those it holds in the logs of its tables: of an unknown one
-    they are looked up there afterwards, and prove that it committed. `row_timestamps_ms` are the distinct values that
+    they are looked up there afterwards, and prove that it committed. `batch` is the micro-batch that it tried to land:
+    each attempt is a transaction of its own. `row_timestamps_ms` are the distinct values that
     its rows carry as `current_timestamp`. Each range of `asked` is [first, last + 1) of the instants that share what
     the clock answered. `owner_time_ms` is the owner's time when it began.
     """
@@ -92,6 +100,16 @@ class Transaction:
     asked: tuple[tuple[int, int], ...] = ()
     versions: Mapping[str, int] = field(default_factory=dict)
     owner_time_ms: int | None = None
+    batch: Batch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A streaming query into `tables`, all of them in each micro-batch; `done` are known to its checkpoint as done."""
+
+    query: str
+    tables: frozenset[str]
+    done: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +126,7 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A finished run: its transactions and time slices, and what the run left.
+    """A finished run: its transactions, time slices and streams, and what the run left.
 
     `final` is every list when all was over. `logs` are, by table, the commit timestamps of its versions as its log has
     them; versions that no transaction of the history wrote may be among them, and a table may be left out.
@@ -118,3 +136,4 @@ class History:
     final: Lists
     slices: tuple[AsOf, ...] = ()
     logs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    streams: tuple[Stream, ...] = ()

@@ -237,6 +237,43 @@ def slice_what_is_later(history: History, random: Random) -> History | None:
     return replace(history, slices=tuple(more if other is answer else other for other in history.slices))
 
 
+def lose_a_batch(history: History, random: Random) -> History | None:
+    batches = _landed_batches(history)
+    known = {stream.query: stream.done for stream in history.streams}
+    done = [one for one in batches if one.batch.number in known[one.batch.query]]
+    return _with(history, replace(random.choice(done), batch=None)) if done else None
+
+
+def land_a_batch_twice(history: History, random: Random) -> History | None:
+    batches = _landed_batches(history)
+    others = [one for one in _committed(history) if one.batch is None]
+    if not batches or not others:
+        return None
+    return _with(history, replace(random.choice(others), batch=random.choice(batches).batch))
+
+
+def swap_batches(history: History, random: Random) -> History | None:
+    pairs = [
+        (one, other)
+        for one, other in itertools.permutations(_landed_batches(history), 2)
+        if one.batch.query == other.batch.query and None not in (one.commit_timestamp_ms, other.commit_timestamp_ms)
+    ]
+    if not pairs:
+        return None
+    one, other = random.choice(pairs)
+    return _with(_with(history, replace(one, batch=other.batch)), replace(other, batch=one.batch))
+
+
+def leave_a_batch_out_of_a_table(history: History, random: Random) -> History | None:
+    batches = _landed_batches(history)
+    if not batches:
+        return None
+    (table,) = history.streams[0].tables
+    one = random.choice(batches)
+    versions = {name: version for name, version in one.versions.items() if name != table}
+    return _with(history, replace(one, versions=versions))
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -258,6 +295,10 @@ def slice_what_is_later(history: History, random: Random) -> History | None:
         lose_a_version,
         slice_less,
         slice_what_is_later,
+        lose_a_batch,
+        land_a_batch_twice,
+        swap_batches,
+        leave_a_batch_out_of_a_table,
     ],
 )
 @given(SEEDS, st.integers(15, 40))
@@ -351,6 +392,10 @@ def _by_id(history: History) -> dict[str, Transaction]:
 
 def _committed(history: History) -> list[Transaction]:
     return [transaction for transaction in history.transactions if transaction.outcome is Outcome.COMMITTED]
+
+
+def _landed_batches(history: History) -> list[Transaction]:
+    return [transaction for transaction in _committed(history) if transaction.batch is not None]
 
 
 def _with(history: History, changed: Transaction) -> History:

@@ -10,12 +10,14 @@ from tests.histories.checker import check, require_clean
 from tests.histories.history import (
     Append,
     AsOf,
+    Batch,
     History,
     Item,
     Operation,
     Outcome,
     PartitionRead,
     Read,
+    Stream,
     TableRead,
     Transaction,
 )
@@ -481,3 +483,51 @@ def test_each_kind_of_edge_is_said_in_words() -> None:
         "two (t=11) appended to a/p/x what three (t=10) read.",
         "three (t=10) found no b/p/y, which four (t=9) wrote.",
     ]
+
+
+QUERY = Stream("feed", frozenset("ab"), frozenset({0, 1}))
+
+
+def landed(number: int, at_ms: int, **recorded: object) -> Transaction:
+    """A micro-batch of QUERY in both of its tables, and in one list of each."""
+    told = {"versions": {"a": number + 1, "b": number + 1}, "batch": Batch(QUERY.query, number)} | recorded
+    return ran(f"batch{number}", at_ms, Append(X, number), Append(Y, number), **told)
+
+
+def test_batches_that_were_tried_more_than_once_and_are_there_once() -> None:
+    tried = ran("try", None, Append(X, "try"), outcome=Outcome.ABORTED, batch=Batch("feed", 1))
+    unknown = ran("unknown", None, Append(X, "lost"), outcome=Outcome.UNKNOWN, batch=Batch("feed", 2))
+    batches = landed(0, 10), tried, landed(1, 11, outcome=Outcome.UNKNOWN), unknown
+    require_clean(history(*batches, final={X: (0, 1), Y: (0, 1)}, streams=(QUERY,)))
+
+
+def test_a_batch_that_is_done_and_not_there() -> None:
+    undone = landed(1, 11, outcome=Outcome.ABORTED)
+    lost = found(history(landed(0, 10), undone, final={X: (0,), Y: (0,)}, streams=(QUERY,)), Kind.BATCH_LOST)
+    assert lost.message == "Batch 1 of feed is done, and no transaction that committed has it."
+
+
+def test_a_batch_that_was_sent_again_and_is_there_twice() -> None:
+    again = ran("again", 12, Append(X, "again"), Append(Y, "again"), versions={"a": 3, "b": 3}, batch=Batch("feed", 1))
+    final = {X: (0, 1, "again"), Y: (0, 1, "again")}
+    planted = history(landed(0, 10), landed(1, 11), again, final=final, streams=(QUERY,))
+    assert found(planted, Kind.BATCH_TWICE).transactions == ("batch1", "again")
+    assert kinds(planted) == {Kind.BATCH_TWICE}
+
+
+def test_a_batch_that_is_in_one_of_two_tables() -> None:
+    planted = history(landed(0, 10), landed(1, 11, versions={"a": 2}), final={X: (0, 1), Y: (0, 1)}, streams=(QUERY,))
+    part = found(planted, Kind.BATCH_IN_PART)
+    assert part.message == "Batch 1 of feed is committed as batch1 (t=11), and not in b."
+    assert kinds(planted) == {Kind.BATCH_IN_PART}
+
+
+def test_batches_that_come_in_another_order() -> None:
+    first, second = landed(0, 11, versions={"a": 2, "b": 2}), landed(1, 10, versions={"a": 1, "b": 1})
+    planted = history(first, second, final={X: (1, 0), Y: (1, 0)}, streams=(QUERY,))
+    assert kinds(planted) == {Kind.BATCHES_OUT_OF_ORDER}
+
+
+def test_a_batch_of_a_stream_that_nobody_knows_is_no_history() -> None:
+    with pytest.raises(ValueError, match="stream that is not known"):
+        check(history(landed(0, 10), final={X: (0,), Y: (0,)}))

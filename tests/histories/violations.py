@@ -46,6 +46,11 @@ class Kind(Enum):
     VERSION_LOST = "version not in the log"
     TABLES_DISAGREE = "tables of a transaction carry different timestamps"
 
+    BATCH_LOST = "micro-batch lost"
+    BATCH_TWICE = "micro-batch there more than once"
+    BATCH_IN_PART = "micro-batch not in all of its tables"
+    BATCHES_OUT_OF_ORDER = "micro-batches out of order"
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:
