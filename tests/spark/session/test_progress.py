@@ -15,11 +15,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from slackwater import DeltaTable, Lake
+from slackwater.markup.switch import VARIABLE
 from slackwater.spark.change import delete, update
 from slackwater.spark.change.merge import merge
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.notebook import running_cell
-from slackwater.spark.session.progress import CONF, VARIABLE, JobTasks, Progress, ProgressLine, Tasks
+from slackwater.spark.session.progress import CONF, JobTasks, Progress, ProgressLine, Tasks
 from tests.markup.well_formed import attributes, words
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"

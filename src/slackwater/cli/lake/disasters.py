@@ -10,6 +10,7 @@ import typer
 from slackwater.cli.arguments import AsJson, StorageOption, storage_options
 from slackwater.cli.lake.opening import DatabaseUrl, require_lake
 from slackwater.cli.render import print_json
+from slackwater.cli.working import working
 
 
 def recover_command(
@@ -54,7 +55,8 @@ def recover_command(
 
     choices = RecoveryChoices(tables or (), counts or (), counts_not or (), owner or (), accept_loss)
     options = storage_options(storage_option)
-    lines = LogLake.recover_state(path, database, options, choices, dry_run).lines
+    with working("reading the tables' logs"):
+        lines = LogLake.recover_state(path, database, options, choices, dry_run).lines
     if as_json:
         print_json(list(lines))
         return
@@ -74,6 +76,7 @@ def backup_command(
     require_lake(path, database)
     opened = Database(database_url(path, database))
     try:
-        opened.backup(file)
+        with working("copying the database"):
+            opened.backup(file)
     finally:
         opened.close()

@@ -22,6 +22,7 @@ from slackwater.cli.lake.opening import (
 )
 from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
 from slackwater.cli.watch import Watch, watched
+from slackwater.cli.working import working
 from slackwater.markup.figures import format_bytes
 
 if TYPE_CHECKING:
@@ -93,10 +94,16 @@ def backfill(
     form = form_of(as_json, as_csv)
     records: list[dict[str, Any]] = []
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
-        for each in [name] if name is not None else [t.name for t in lake.tables()]:
-            records.append({"table": each, "version": lake.backfill(each)})
-            if form is Form.HUMAN:
-                typer.echo(f"{each}: backfilled to version {records[-1]['version']}")
+        names = [name] if name is not None else [t.name for t in lake.tables()]
+        try:
+            with working("copying commits") as progress:
+                for each in names:
+                    progress.at(f"copying commits of {each}", len(records), len(names))
+                    records.append({"table": each, "version": lake.backfill(each)})
+        finally:
+            # Also where one of them fails: what was done before it.
+            for record in records if form is Form.HUMAN else ():
+                typer.echo(f"{record['table']}: backfilled to version {record['version']}")
     if form is not Form.HUMAN:
         print_rows(form, records, ("table", "version"), lambda: None)
 
@@ -187,7 +194,8 @@ def repair(
     as_json: AsJson = False,
 ) -> None:
     """Finishes what was cut short, removes what nobody needs, reports what it cannot mend, and says all it did."""
-    with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
+    at = f"looking at {name or 'all tables'}"
+    with opened(path, database, token, ca_file, storage_option, WORK_S) as lake, working(at):
         done = lake.repair(name)
     if as_json:
         print_json(done)

@@ -11,6 +11,7 @@ from rich.text import Text
 from slackwater.cli.arguments import AsCsv, AsJson, Outside, StorageOption, TablePath, form_of, storage_options
 from slackwater.cli.render import Form, print_csv, print_human, print_json, table
 from slackwater.cli.rows.values import records_of, show_rows
+from slackwater.cli.working import working
 from slackwater.markup.figures import counted
 from slackwater.scan.difference import Change, Difference, RowDifference, difference
 from slackwater.scan.snapshot import Snapshot
@@ -44,7 +45,8 @@ def diff_command(
         for version in (before, after)
     ]
     keys = [part.strip() for text in key or () for part in text.split(",") if part.strip()]
-    found = difference(sides[0], sides[1], keys)
+    with working("comparing versions"):
+        found = difference(sides[0], sides[1], keys)
     if form is Form.JSON:
         print_json(_document(found, before, after, examples))
     elif form is Form.CSV:

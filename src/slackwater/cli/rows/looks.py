@@ -21,6 +21,7 @@ from slackwater.cli.arguments import (
 )
 from slackwater.cli.render import Form, print_csv, print_human, print_json
 from slackwater.cli.rows.values import show_rows
+from slackwater.cli.working import working
 from slackwater.scan.counting import count_rows
 
 _Where = Annotated[
@@ -49,8 +50,10 @@ def head_command(
     Instants are in UTC. Files are read until there are enough rows.
     """
     form = form_of(as_json, as_csv)
-    snapshot = loaded(path, version, timestamp, storage_option, allow_paths_outside_root)
-    show_rows(snapshot.to_arrow(_names(columns, snapshot.schema.names), where, limit=number), form)
+    with working("reading rows"):
+        snapshot = loaded(path, version, timestamp, storage_option, allow_paths_outside_root)
+        found = snapshot.to_arrow(_names(columns, snapshot.schema.names), where, limit=number)
+    show_rows(found, form)
 
 
 def count_command(
@@ -68,7 +71,8 @@ def count_command(
     Without --where the log's statistics say it, and no file is read where all files have some.
     """
     form = form_of(as_json, as_csv)
-    found = count_rows(loaded(path, version, timestamp, storage_option, allow_paths_outside_root), where)
+    with working("counting rows"):
+        found = count_rows(loaded(path, version, timestamp, storage_option, allow_paths_outside_root), where)
     record = {"rows": found.rows, "by": "statistics" if found.by_statistics else "rows"}
     if form is Form.JSON:
         print_json(record)

@@ -14,6 +14,7 @@ from slackwater.cli.arguments import AsCsv, AsJson, Outside, StorageOption, form
 from slackwater.cli.key_values import key_values
 from slackwater.cli.render import print_note
 from slackwater.cli.rows.values import show_rows
+from slackwater.cli.working import working
 from slackwater.errors import InvalidArgument
 from slackwater.markup.figures import counted
 from slackwater.scan.snapshot import Snapshot
@@ -48,8 +49,14 @@ def query_command(
     }
     columns = columns_read(sql, {name: snapshot.schema for name, snapshot in snapshots.items()})
     print_note(f"asked {_ENGINES[engine]} {version_of(engine)}; {'; '.join(_told(snapshots, columns))}")
-    tables = {name: snapshot.to_arrow(columns[name]) for name, snapshot in snapshots.items()}
-    show_rows(_by_duckdb(sql, tables) if engine == "duckdb" else _by_polars(sql, tables), form)
+    tables: dict[str, pa.Table] = {}
+    with working("reading rows") as progress:
+        for name, snapshot in snapshots.items():
+            progress.at(f"reading {name}", len(tables), len(snapshots))
+            tables[name] = snapshot.to_arrow(columns[name])
+        progress.at(f"asking {_ENGINES[engine]}", len(tables), len(snapshots))
+        found = _by_duckdb(sql, tables) if engine == "duckdb" else _by_polars(sql, tables)
+    show_rows(found, form)
 
 
 def _engine() -> str:

@@ -8,6 +8,7 @@ import typer
 
 from slackwater.cli.arguments import AsJson, StorageOption, storage_options
 from slackwater.cli.render import print_json, print_note
+from slackwater.cli.working import working
 from slackwater.errors import InvalidArgument
 from slackwater.log.table import Table
 from slackwater.maintenance.convert import ConvertRequest, convert
@@ -37,7 +38,8 @@ def convert_command(
     except InvalidArgument as error:
         raise typer.BadParameter(str(error), param_hint="--partition-schema") from error
     table = Table.at(path, storage_options(storage_option))
-    result = convert(table, ConvertRequest(partitions, collect_stats=stats))
+    with working("reading footers"):
+        result = convert(table, ConvertRequest(partitions, collect_stats=stats))
     files, size = (0, 0) if result is None else (result.num_files, result.size_bytes)
     if as_json:
         print_json({"converted": result is not None, "numFiles": files, "sizeInBytes": size})
@@ -55,7 +57,8 @@ def generate_command(
 ) -> None:
     """Write manifests of the newest version's files, for engines that read no Delta log."""
     snapshot = Snapshot.load(path, storage_options=storage_options(storage_option))
-    written = generate(snapshot, mode)
+    with working("writing manifests"):
+        written = generate(snapshot, mode)
     if as_json:
         print_json({"version": snapshot.version, "manifests": written})
     else:

@@ -9,6 +9,7 @@ import typer
 
 from slackwater.cli.arguments import AsJson, StorageOption, TablePath, storage_options
 from slackwater.cli.render import print_json, print_note
+from slackwater.cli.working import working
 from slackwater.markup.figures import counted
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
@@ -19,7 +20,8 @@ log_app = typer.Typer(help="Upkeep of a table's log, now rather than when it is 
 @log_app.command(name="checkpoint")
 def checkpoint_command(path: TablePath, as_json: AsJson = False, storage_option: StorageOption = None) -> None:
     """Write a checkpoint of the newest version, so that readers need no commit before it."""
-    info = checkpoint_newest(_load(path, storage_option), _now_ms())
+    with working("writing a checkpoint"):
+        info = checkpoint_newest(_load(path, storage_option), _now_ms())
     if as_json:
         print_json({"version": info.version, "path": info.path, "files": info.num_add_files})
     else:
@@ -37,7 +39,8 @@ def compact_command(
     storage_option: StorageOption = None,
 ) -> None:
     """Write one file for many commits, so that readers open one instead of many. The commits stay."""
-    written = compact(_load(path, storage_option), start, end)
+    with working("writing commits into one file"):
+        written = compact(_load(path, storage_option), start, end)
     if as_json:
         print_json({"path": written})
     else:
@@ -47,7 +50,8 @@ def compact_command(
 @log_app.command(name="cleanup")
 def cleanup_command(path: TablePath, as_json: AsJson = False, storage_option: StorageOption = None) -> None:
     """Delete what of the log is older than delta.logRetentionDuration and is not needed by a version that is kept."""
-    done = clean_up(_load(path, storage_option), _now_ms())
+    with working("deleting what is old"):
+        done = clean_up(_load(path, storage_option), _now_ms())
     if as_json:
         kept = {"cutoffVersion": done.cutoff_version, "checkpointVersion": done.checkpoint_version}
         print_json({"deleted": list(done.deleted), **kept})

@@ -9,6 +9,7 @@ import typer
 
 from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, form_of, moment_ms, storage_options
 from slackwater.cli.render import Form, print_csv, print_json, print_note
+from slackwater.cli.working import working
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.restore import restore
@@ -40,7 +41,8 @@ def vacuum_command(
     form = form_of(as_json, as_csv)
     request = VacuumRequest(retention_hours, dry_run, lite, untracked_hours=untracked_hours)
     table = _table(path, storage_option)
-    result = vacuum(table, replace(request, checks_retention=retention_check))
+    with working("looking for files that nobody needs"):
+        result = vacuum(table, replace(request, checks_retention=retention_check))
     if form is Form.JSON:
         print_json({"paths": list(result.paths), "sizeInBytes": result.size_bytes, "dryRun": result.dry_run})
         return
@@ -72,7 +74,8 @@ def restore_command(
     if (version is None) == (timestamp is None):
         raise typer.BadParameter("give a version or a timestamp", param_hint="--version / --timestamp")
     moment = moment_ms(timestamp)
-    result = restore(_table(path, storage_option), version, moment, ignore_missing_files, said=timestamp)
+    with working("comparing versions"):
+        result = restore(_table(path, storage_option), version, moment, ignore_missing_files, said=timestamp)
     if as_json:
         print_json(result.to_dict())
     else:
@@ -100,8 +103,9 @@ def clone_command(
     """Make a table of its own over the files of another, where they are: a shallow clone."""
     if version is not None and timestamp is not None:
         raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")
-    source = Snapshot.open(_table(path, storage_option, outside), version, moment_ms(timestamp))
-    result = shallow_clone(source, _table(target, storage_option), replace_table)
+    with working("listing files"):
+        source = Snapshot.open(_table(path, storage_option, outside), version, moment_ms(timestamp))
+        result = shallow_clone(source, _table(target, storage_option), replace_table)
     if as_json:
         print_json(result.to_dict())
     else:

@@ -8,6 +8,7 @@ import typer
 
 from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, Version, form_of, storage_options
 from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, table
+from slackwater.cli.working import working
 from slackwater.log.table import Table
 from slackwater.maintenance.verify.findings import Verification
 from slackwater.maintenance.verify.verify import verify
@@ -35,7 +36,8 @@ def verify_command(
     sidecars, version checksums; of the version its files with their sizes, and deletion vectors.
     """
     form = form_of(as_json, as_csv)
-    found = verify(Table.at(path, storage_options(storage_option), outside), version, footers)
+    with working("looking at the log and the files"):
+        found = verify(Table.at(path, storage_options(storage_option), outside), version, footers)
     faults = [{"kind": each.kind.value, "where": each.where, "says": each.says} for each in found.faults]
     if form is Form.JSON:
         print_json(_document(found, faults))

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pyspark.sql import SparkSession
 
 from slackwater.markup.figures import counted, span
+from slackwater.markup.switch import progress_switch
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.notebook import Cell, NotebookLine, running_cell
 
@@ -35,10 +36,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 CONF = "spark.slackwater.progress"
-VARIABLE = "SLACKWATER_PROGRESS"
 
 _SPARKS_OWN_BAR = "spark.ui.showConsoleProgress"
-_SWITCH = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False}
 _REFRESH_S = 0.25
 # Work that is done sooner needs no words: below, Spark shows nothing either.
 _LASTING_S = 0.5
@@ -359,9 +358,7 @@ class _Quietly:
 def _is_wanted(spark: SparkSession, console: Console | None, cell: Cell | None, said: str | None) -> bool:
     try:
         setting = spark.conf.get(CONF, None) if said is None else said
-        chosen = _SWITCH.get((setting or "").lower())
-        if chosen is None:
-            chosen = _SWITCH.get(os.environ.get(VARIABLE, "").lower())
+        chosen = progress_switch(setting or "")
         if chosen is None:
             seen = cell is not None or sys.stderr.isatty() if console is None else console.is_terminal
             # What goes on beside the prompt, as the batches of streams do, would write over what is typed there.

@@ -1,0 +1,72 @@
+"""What a command that lasts says meanwhile: what it is at, and for how long, on one line of the terminal.
+
+On stderr, where that is a terminal, and gone when the work is done; nothing of it gets into a pipe or a file. The
+environment variable SLACKWATER_PROGRESS = 1|0 decides otherwise, as for work with Spark.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from slackwater.markup.figures import visible
+from slackwater.markup.switch import progress_switch
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+# What is done sooner needs no words.
+_LASTING_S = 0.5
+
+
+class Working:
+    """The line of one command; without `progress` nothing is shown."""
+
+    def __init__(self, progress: Progress | None, what: str) -> None:
+        self._progress = progress
+        self._task = None if progress is None else progress.add_task(visible(what), total=None)
+
+    def at(self, what: str, done: int, total: int) -> None:
+        """The work is at `what`, and `done` of `total` parts are behind it."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=visible(what), completed=done, total=total)
+
+
+@contextmanager
+def working(what: str, console: Console | None = None, lasting_s: float = _LASTING_S) -> Iterator[Working]:
+    """Within the block, after `lasting_s`, a line tells that the command is at `what`.
+
+    `console` stands in for stderr.
+    """
+    shown = console or Console(file=sys.stderr)
+    if not (shown.is_terminal if (chosen := progress_switch()) is None else chosen):
+        yield Working(None, what)
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), text, BarColumn(bar_width=16), TimeElapsedColumn())
+    progress = Progress(*columns, console=shown, transient=True, redirect_stdout=False, redirect_stderr=False)
+    starting, is_over = threading.Lock(), False
+
+    def start() -> None:
+        with starting:
+            if not is_over:
+                progress.start()
+
+    later = threading.Timer(lasting_s, start)
+    later.daemon = True
+    later.start()
+    try:
+        yield Working(progress, what)
+    finally:
+        later.cancel()
+        with starting:
+            is_over = True
+            progress.stop()
+        later.join(timeout=1)
