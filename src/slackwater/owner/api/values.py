@@ -24,6 +24,7 @@ T = TypeVar("T")
 _WORD = re.compile(r"\w+")
 
 
+@functools.cache
 def camel(name: str) -> str:
     """The key of the field `name`."""
     first, *others = name.split("_")

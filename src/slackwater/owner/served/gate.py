@@ -95,10 +95,11 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
 
 def _note_subject(seen: Observation, path_params: Mapping[str, str]) -> None:
     """For the log: the table or the transaction that the path names, which keeps to the pattern of ids."""
-    with suppress(KeyError, InvalidArgument):
-        seen.versions = {checked(Id, "table id", path_params["table_id"]): None}
-    with suppress(KeyError, InvalidArgument):
-        seen.transaction = checked(Id, "transaction id", path_params["txn_id"])
+    with suppress(InvalidArgument):
+        if "table_id" in path_params:
+            seen.versions = {checked(Id, "table id", path_params["table_id"]): None}
+        if "txn_id" in path_params:
+            seen.transaction = checked(Id, "transaction id", path_params["txn_id"])
 
 
 def _require_once(request: Request) -> None:

@@ -172,7 +172,11 @@ class Call(Generic[A]):
 
     def at(self, **named: str) -> str:
         """The path for those ids and names. Raises InvalidArgument for what is none."""
-        return self.path.format(**{key: checked(*_IN_PATHS[key], value) for key, value in named.items()})
+        path = self.path
+        for key, value in named.items():
+            kind, what = _IN_PATHS[key]
+            path = path.replace(f"{{{key}}}", checked(kind, what, value))
+        return path
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ class _Query(BaseModel):
             query = cls.model_validate({camel(name): value for name, value in asked.items()}, strict=True)
         except ValidationError as error:
             raise InvalidArgument(f"the query cannot be asked: {fault(error)}") from None
-        said = query.model_dump(by_alias=True, exclude_none=True)
-        return {key: orjson.dumps(value).decode() for key, value in said.items()}
+        return {camel(name): orjson.dumps(value).decode() for name, value in query if value is not None}
 
 
 class CommitsQuery(_Query):
