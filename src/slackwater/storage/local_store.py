@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 # What the system refuses before it does anything, and what helps.
 _REMEDIES = {
-    errno.EACCES: "check the permissions of the directory",
+    errno.EACCES: "check the permissions of the file and of its directories",
     errno.EPERM: "check that the file system allows it (creating an object needs hard links)",
     errno.EOPNOTSUPP: "creating an object needs a file system with hard links",
     errno.EROFS: "the file system is mounted read-only",
@@ -251,8 +251,11 @@ def is_staged(name: str) -> bool:
 
 
 def _refused(what: str, error: OSError) -> StorageRefused:
+    """The refusal in the system's words: those of the error name files that are to become the object as well."""
     remedy = _REMEDIES.get(error.errno or 0)
-    return StorageRefused(f"{what} failed: {error}" + (f"; {remedy}" if remedy else ""))
+    if remedy is None or error.errno is None:
+        return StorageRefused(f"{what} failed: {error}")
+    return StorageRefused(f"{what} failed: {os.strerror(error.errno)}; {remedy}")
 
 
 def _stage(target: Path, data: bytes | Pieces | BinaryIO, durable: bool) -> Path:
