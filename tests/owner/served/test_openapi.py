@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import schemathesis
@@ -126,12 +128,7 @@ def _is_wrong(case: schemathesis.Case) -> bool:
 def test_the_document_names_the_scope_of_each_operation_and_its_greatest_version(
     schema: schemathesis.BaseSchema,
 ) -> None:
-    paths = schema.raw_schema["paths"]
-    scopes = {
-        (path, method.upper()): operation.get("x-required-scope")
-        for path, methods in paths.items()
-        for method, operation in methods.items()
-    }
+    scopes = _scopes(schema)
     assert scopes["/v1/tables/{table_id}/commits", "POST"] == "commit"
     assert scopes["/v1/tables", "POST"] == "admin"
     assert scopes["/v1/cut", "GET"] == "read"
@@ -141,3 +138,19 @@ def test_the_document_names_the_scope_of_each_operation_and_its_greatest_version
     assert [key for key, scope in scopes.items() if scope is None] == [("/healthz", "GET")]
     version = schema.raw_schema["components"]["schemas"]["CommitRequest"]["properties"]["version"]
     assert version["maximum"] == GREATEST_VERSION
+
+
+def test_the_page_on_the_owner_has_each_call_with_its_scope(schema: schemathesis.BaseSchema) -> None:
+    page = (Path(__file__).parents[3] / "docs/commit-owner.md").read_text()
+    rows = re.findall(r"^\| `(\w+) (\S+)` \| (\w+) \|", page, re.MULTILINE)
+    told = {(path, method): scope for method, path, scope in rows}
+    assert told == {key: scope for key, scope in _scopes(schema).items() if key[0].startswith("/v1/")}
+
+
+def _scopes(schema: schemathesis.BaseSchema) -> dict[tuple[str, str], str | None]:
+    """The scope of each operation, by its path and method, as the document has it."""
+    return {
+        (path, method.upper()): operation.get("x-required-scope")
+        for path, methods in schema.raw_schema["paths"].items()
+        for method, operation in methods.items()
+    }
