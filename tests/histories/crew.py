@@ -114,6 +114,10 @@ class Crew:
                     raise AssertionError(f"seed {self.seed}: a client failed; the record is in {self.record}")
             self.watch()
 
+    def ask_for(self, number: int, chance: random.Random) -> None:
+        """Let clients of one process, who are led, do so many more transactions."""
+        chance.choice(self._members).told.send(number)
+
     def watch(self) -> None:
         """Note one state of all tables as the owner has it, and one of each table as the file system has it."""
         cut = self._owner.cut()
@@ -251,11 +255,24 @@ def _work(
     recorder, over, turn = Recorder(record), threading.Event(), threading.Lock()
     chance = random.Random(seed)  # noqa: S311  (a run is repeated by its seed)
 
+    asked = 0
+
     def is_over() -> bool:
-        with turn:
-            if not over.is_set() and told.poll():
-                over.set()
-        return over.is_set()
+        nonlocal asked
+        while True:
+            with turn:
+                if not over.is_set() and told.poll():
+                    more = told.recv()
+                    if more is None:
+                        over.set()
+                    else:
+                        asked += more
+                if over.is_set():
+                    return True
+                if not workload.is_led or asked:
+                    asked -= workload.is_led
+                    return False
+            time.sleep(0.01)
 
     def tell(end: str) -> None:
         with turn:

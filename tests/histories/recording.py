@@ -18,15 +18,18 @@ import orjson
 
 from slackwater.protocol.actions.file_names import commit_name
 from slackwater.scan.snapshot import Snapshot
+from tests.histories.contents import decoded
 from tests.histories.history import (
     Append,
     AsOf,
+    Batch,
     History,
     Item,
     Operation,
     Outcome,
     PartitionRead,
     Read,
+    Stream,
     TableRead,
     Transaction,
     Values,
@@ -105,9 +108,9 @@ class LoggedTable:
         """Every list as the newest version has it, by a replay that shares no code with the package."""
         found: dict[Item, Values] = {}
         for path in self.live(len(self.commits) - 1):
-            content = orjson.loads((self.root / path).read_bytes())
-            item = Item(self.root.name, content["partition"], content["key"])
-            found[item] = (*found.get(item, ()), *content["values"])
+            for content in decoded(path, (self.root / path).read_bytes()):
+                item = Item(self.root.name, content["partition"], content["key"])
+                found[item] = (*found.get(item, ()), *content["values"])
         return found
 
 
@@ -220,6 +223,10 @@ def recorded_history(directory: Path, root: Path, names: Sequence[str]) -> Run:
             final,
             tuple(settling.slice(event) for event in others["slices"]),
             {name: logged.stamps for name, logged in tables.items()},
+            tuple(
+                Stream(event["query"], frozenset(event["tables"]), frozenset(event["done"]))
+                for event in others["stream"]
+            ),
         ),
         tables,
         [event["versions"] for event in others["cut"]],
@@ -263,6 +270,7 @@ class _Settling:
             tuple((first, end) for first, end in tried["asked"]),
             self._versions.get(tried["id"], {}) if outcome is Outcome.UNKNOWN else told,
             tried["owner_time_ms"],
+            Batch(*tried["batch"]) if tried.get("batch") else None,
         )
 
     def slice(self, event: Mapping[str, Any]) -> AsOf:

@@ -17,28 +17,16 @@ import pytest
 
 from tests.contract.postgres import shared_server
 from tests.faults.owner_processes import Server, serving
-from tests.histories.checker import check, dependencies
+from tests.histories.checker import dependencies
 from tests.histories.crew import Conditions, Crew, crew_of
 from tests.histories.history import Outcome
 from tests.histories.recording import Run
-from tests.histories.violations import Kind
+from tests.histories.verdicts import faults_of
 from tests.histories.workload import SLICE, STAMPED, Workload
 
 HOUR_MS = 3_600_000
 DRIFT_MS = 200
 SHORT_LEASE_MS = 300
-# An optimistic transaction that will not commit may lack what comes before it in the order of timestamps, but was not
-# ratified when it began. It saw one state all the same, no transaction in part, and nothing without its cause.
-_OF_THE_ORDER = {
-    Kind.WRITE_SKEW,
-    Kind.PHANTOM,
-    Kind.STALE_READ,
-    Kind.READ_OF_LATER_WRITE,
-    Kind.WRITE_UNDER_READ_STAMP,
-    Kind.WRITE_BEFORE_WRITE,
-}
-# One that lost its locks meanwhile reads what is newest, and is told at its end.
-_OF_LOST_LOCKS = {Kind.READ_SKEW, Kind.PARTIAL_VISIBILITY}
 
 
 @dataclass(frozen=True)
@@ -111,24 +99,10 @@ def test_long_runs_are_serializable_in_the_order_of_their_timestamps(name: str, 
 
 def _judge(case: Case, directory: Path, seed: int) -> None:
     run = _run(case, directory, seed)
-    found = _violations(run)
-    found += run.torn_cuts() + run.wrong_sights() + run.wrong_files() + run.wrong_ids() + run.wrong_states()
+    found = faults_of(run)
     lines = "\n".join(f"  {each}" for each in found)
     assert not found, f"seed {seed}, of {run.counts}; the record is in {directory}:\n{lines}"
     _require_a_contest(case, run)
-
-
-def _violations(run: Run) -> list[str]:
-    """All that is wrong with what committed, and with what the others saw."""
-    strict = check(run.history)
-    aborted = {t.id for t in run.history.transactions if t.outcome is not Outcome.COMMITTED}
-    of_all = [
-        violation
-        for violation in check(run.history, opaque=True)
-        if not (violation.kind in _OF_THE_ORDER and aborted.intersection(violation.transactions))
-        and not (violation.kind in _OF_LOST_LOCKS and (aborted & run.locking).intersection(violation.transactions))
-    ]
-    return [str(violation) for violation in dict.fromkeys([*strict, *of_all])]
 
 
 def _require_a_contest(case: Case, run: Run) -> None:

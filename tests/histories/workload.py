@@ -28,11 +28,10 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.without_spark import Transaction
+from tests.histories.contents import JSON, SCHEMAS, decoded, encoded
 from tests.histories.history import Outcome
 from tests.histories.recording import BLIND, Recorder, now
-from tests.transaction.tables import schema
 
-SCHEMA = schema({"p": "string", "k": "string"})
 PARTITIONS = ("a", "b")
 STAMPED, SLICE, IDLE = "stamped", "slice", "idle"
 """What is told besides outcomes: a commit whose rows in several tables carry its time, a time slice, nothing done."""
@@ -47,7 +46,8 @@ PRECISIONS: Sequence[tuple[str, float]] = (
 class Workload:
     """What is done how often; shares are of all transactions, `early` and `locking` of those over many tables.
 
-    `keys` are those of each partition of each table; `lock_timeout_s` is how long a lock is waited for.
+    `keys` are those of each partition of each table; `lock_timeout_s` is how long a lock is waited for. `form` is that
+    of the data files. Clients that are `led` begin no transaction that the crew has not asked for.
     """
 
     tables: tuple[str, ...] = ("t0", "t1", "t2")
@@ -60,12 +60,14 @@ class Workload:
     locking: float = 0.35
     lock_timeout_s: float = 2.0
     retries: int = 2
+    form: str = JSON
+    is_led: bool = False
 
     def create(self, lake: LogLake) -> None:
         """Make the tables, each second one with row tracking."""
         for name in self.tables:
             properties = {"delta.enableRowTracking": "true"} if self.is_tracked(name) else {}
-            lake.create_log(name, SCHEMA, partition_by=["p"], properties=properties)
+            lake.create_log(name, SCHEMAS[self.form], partition_by=["p"], properties=properties)
 
     def is_tracked(self, table: str) -> bool:
         """Whether it has row tracking, and so takes one change of a row in a transaction."""
@@ -117,7 +119,7 @@ class Client:
         self._chance = random.Random(seed)  # noqa: S311  (a run is repeated by its seed)
         self._order = 0
         self._number = 0
-        self._contents: dict[str, Any] = {}
+        self._contents: dict[str, list[Any]] = {}
         self._instants: list[int] = []
 
     def run(self, is_over: Callable[[], bool], told: Callable[[str], None]) -> None:
@@ -367,21 +369,22 @@ class Client:
 
     def _files(self, snapshot: Snapshot, predicate: Predicate | None = None) -> list[tuple[str, Any]]:
         paths = snapshot.files(predicate, ["path"])["path"].to_pylist()
-        return [(path, self._content(snapshot.store, path)) for path in paths]
+        return [(path, content) for path in paths for content in self._content(snapshot.store, path)]
 
-    def _content(self, store: ObjectStore, path: str) -> Any:
+    def _content(self, store: ObjectStore, path: str) -> list[Any]:
         if path not in self._contents:
-            self._contents[path] = orjson.loads(store.read(path))
+            self._contents[path] = decoded(path, store.read(path))
         return self._contents[path]
 
     def _file(
         self, store: ObjectStore, attempt: _Try, table: str, partition: str, key: str, values: Sequence[str]
     ) -> AddFile:
-        path = f"p={partition}/{key}-{uuid.uuid4()}.json"
+        form = self._workload.form
+        path = f"p={partition}/{key}-{uuid.uuid4()}.{form}"
         stamp_ms = attempt.stamp_ms
         if stamp_ms is not None:
             attempt.stamps.append(stamp_ms)
-        data = orjson.dumps({"partition": partition, "key": key, "values": values, "stamp_ms": stamp_ms})
+        data = encoded(form, partition, key, values, stamp_ms)
         attempt.files.append((table, path))
         store.put(path, data)
         stats = {"numRecords": 1, "minValues": {"k": key}, "maxValues": {"k": key}, "nullCount": {"k": 0}}

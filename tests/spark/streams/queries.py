@@ -55,3 +55,8 @@ def batches(path: str) -> list[tuple[str, int]]:
     for version in range(Snapshot.load(path).version + 1):
         found += [(txn["appId"], txn["version"]) for txn in actions(path, version, "txn")]
     return found
+
+
+def done_batches(checkpoint: Path) -> list[int]:
+    """The numbers of the batches that Spark has written down as done."""
+    return sorted(int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit())
