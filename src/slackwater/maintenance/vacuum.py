@@ -32,7 +32,8 @@ UNTRACKED_HOURS = 24.0
 """How old a file is at least, by default, that goes though the log never named it."""
 
 _HOUR_MS = 3_600_000
-_BATCH = 1_000
+# Object stores delete a thousand objects by a request, and make several of these at once.
+_BATCH = 20_000
 _LAST_VACUUM = f"{LOG}/_last_vacuum_info"
 _LAST_VERSION = "latestCommitVersionOutsideOfRetentionWindow"
 _log = logging.getLogger(__name__)
