@@ -21,7 +21,7 @@ from tests.histories.checker import dependencies
 from tests.histories.contents import PARQUET
 from tests.histories.crew import Crew, crew_of
 from tests.histories.history import Outcome
-from tests.histories.recording import Recorder, Run
+from tests.histories.recording import Recorder, Run, events_in
 from tests.histories.streamed import Query
 from tests.histories.verdicts import faults_of
 from tests.histories.workload import Workload
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # Through Connect the batches run elsewhere, by the same functions: the short run has them in one mode.
 pytestmark = [pytest.mark.spark, pytest.mark.shared]
 TABLES = ("t0", "t1")
+_IN_THE_WAY = 3
 
 
 @pytest.mark.parametrize(
@@ -75,17 +76,27 @@ def test_micro_batches_and_transactions_have_one_serial_order_and_each_batch_is_
 
 
 def _beside(crew: Crew, chance: random.Random, running: list[Any], record: Path) -> None:
-    """Let clients of the crew do some transactions whenever a micro-batch was tried, until the queries end."""
-    seen = -1
+    """Let clients of the crew do some transactions whenever a micro-batch was tried, until the queries end.
+
+    No more of them than a batch can have in its way, and still lands: it is tried 11 times.
+    """
+    before = _tried(record)
+    seen = asked = 0
     while any(query.isActive for query in running):
-        tried = sum(file.read_bytes().count(b"\n") for file in record.glob("*-*.jsonl"))
-        if tried != seen:
-            crew.ask_for(chance.randint(1, 2), chance)
+        tried = _tried(record)[len(before) :]
+        if asked == 0 or (len(tried) > seen and asked <= _IN_THE_WAY * len(set(tried))):
+            asked += (number := chance.randint(1, 2))
+            crew.ask_for(number, chance)
             crew.watch()
-        seen = tried
+        seen = len(tried)
         time.sleep(0.05)
     for query in running:
         finished(query)
+
+
+def _tried(record: Path) -> list[tuple[str, int]]:
+    """The micro-batch of each attempt so far."""
+    return [tuple(event["batch"]) for event in events_in(record) if event.get("batch")]
 
 
 def _require_each_batch_in_the_logs(root: Path, count: int) -> None:
