@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
-from urllib.parse import quote
 
 from tests.contract.s3_server import BUCKET, s3_server
+from tests.stores.gcs_front import xml_front
 from tests.stores.install_servers import AZURE, GCS, S3, program
 
 _STARTS_WITHIN_S = 60.0
@@ -84,25 +84,25 @@ def azure() -> Iterator[Place]:
 
 @contextlib.contextmanager
 def gcs() -> Iterator[Place]:
-    """fake-gcs-server: it asks for no credentials, and takes objects by Google's JSON API only, so it is read from."""
-    with tempfile.TemporaryDirectory() as root:
+    """fake-gcs-server, which asks for no credentials; before it, what it lacks of Google's XML API."""
+    with tempfile.TemporaryDirectory() as root, contextlib.ExitStack() as running:
         where = ["-scheme", "http", "-host", "127.0.0.1", "-port", "{port}", "-public-host", "127.0.0.1:{port}"]
-        with _running(GCS, [*where, "-backend", "filesystem", "-filesystem-root", root], {}) as endpoint:
-            _send("POST", f"{endpoint}/storage/v1/b?project=tests", {}, json.dumps({"name": BUCKET}).encode())
-            settings = {"google_base_url": endpoint, "google_skip_signature": "true", "google_allow_http": "true"}
-            yield Place(f"gs://{BUCKET}", settings)
-
-
-def upload_to_gcs(place: Place, folder: Path, to: str) -> None:
-    """Put the files below a folder into the bucket of `gcs`."""
-    upload = f"{place.options['google_base_url']}/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name="
-    for file in (found for found in folder.rglob("*") if found.is_file()):
-        _send("POST", upload + quote(f"{to}/{file.relative_to(folder)}", safe=""), {}, file.read_bytes())
+        backend = running.enter_context(
+            _running(GCS, [*where, "-backend", "filesystem", "-filesystem-root", root], {"TZ": "UTC"})
+        )
+        _send("POST", f"{backend}/storage/v1/b?project=tests", {}, json.dumps({"name": BUCKET}).encode())
+        endpoint = running.enter_context(xml_front(backend))
+        # Who is anonymous may not put: this is an account that needs no token.
+        account = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": ""}
+        key = json.dumps({**account, "private_key": "", "private_key_id": ""})
+        settings = {"google_service_account_key": key, "google_allow_http": "true"}
+        yield Place(f"gs://{BUCKET}", settings)
 
 
 PLACES: Mapping[str, Callable[[], contextlib.AbstractContextManager[Place]]] = {
     **({"strict-s3": strict_s3} if program(S3) else {"s3": lenient_s3}),
     **({"azure": azure} if program(AZURE) else {}),
+    **({"gcs": gcs} if program(GCS) else {}),
 }
 """The stores that this run has: the strict servers only where they were built, and the run was told of them."""
 

@@ -194,8 +194,12 @@ class ObstoreStore:
         found: list[Any] = []
         offset: str | None = start_after
         while offset:
-            stream, offset = self._backend.list(prefix, offset=offset, chunk_size=_LIST_CHUNK), None
+            behind = offset
+            stream, offset = self._backend.list(prefix, offset=behind, chunk_size=_LIST_CHUNK), None
             for meta in (meta for chunk in stream for meta in chunk):
+                if meta["path"] <= behind:
+                    # Look-alikes of a store may not know what an offset is: this would never end.
+                    continue
                 child, slash, _ = meta["path"][len(directory) :].partition("/")
                 if slash:
                     offset = directory + child + _AFTER_DIRECTORY
