@@ -126,6 +126,11 @@ class LogLake(LakeTables):
         `root`, `database` and `storage_options` as in `open`. Every other process of the lake is to be stopped before;
         one that is not cannot commit any more. With `dry_run` nothing is done, and the answer says what would be.
         Raises RecoveryUndecided where the user has to say what counted: `choices`.
+
+        >>> with slackwater.Lake.open(path, spark=spark) as opened:
+        ...     sales = opened.create_table("sales", "id INT")
+        >>> print(*slackwater.Lake.recover_state(path, dry_run=True).lines)  # doctest: +ELLIPSIS
+        sales (...): version 0 is in the log
         """
         require("lake", "a lake")
         from slackwater.lake.recovery.recovery import recover
@@ -223,15 +228,29 @@ class LogLake(LakeTables):
         return lake_card(kind, self._root, self._owner, is_attached(self._owner))
 
     def tables(self) -> list[ManagedTable]:
-        """The tables, by name."""
+        """The tables, by name.
+
+        >>> [table.name for table in lake.tables()]
+        ['orders', 'stock']
+        """
         return self.owner.tables()
 
     def activity(self) -> Activity:
-        """Who is at work: open transactions, locks and who waits for whom, promises. For people: it may be old news."""
+        """Who is at work: open transactions, locks and who waits for whom, promises. For people: it may be old news.
+
+        >>> with lake.transaction() as tx:
+        ...     tx.lock("stock", exclusive=True)
+        ...     [(lock.table, lock.held) for lock in lake.activity().locks]
+        [('stock', 'X')]
+        """
         return self.owner.activity()
 
     def snapshot(self, name: str) -> Snapshot:
-        """The newest version of the table `name`. Raises TableNotFound and what reading a table raises."""
+        """The newest version of the table `name`. Raises TableNotFound and what reading a table raises.
+
+        >>> lake.snapshot("stock").to_arrow().to_pylist()
+        [{'sku': 'A1', 'qty': 10}]
+        """
         return Snapshot.open(self._table(name))
 
     def create_log(
@@ -253,6 +272,10 @@ class LogLake(LakeTables):
         lake's root. `user_metadata`: a text for the history, `user_name`: who did it, by default the user of this
         process. Raises TableAlreadyExists for a name or a place that is taken, InvalidArgument and UnsupportedFeature
         for a table that cannot be.
+
+        >>> from slackwater.protocol.schema.schema import DATE, StructField, StructType
+        >>> lake.create_log("days", StructType((StructField("day", DATE),)), description="holidays").version
+        0
         """
         definition = TableDefinition.of(schema, partition_by, cluster_by or None, properties, description)
         transaction = self.begin_create(name, definition, location)
@@ -265,6 +288,12 @@ class LogLake(LakeTables):
 
         `definition` says what the table is, `location` where, by default the name below the lake's root. Raises as
         `create_log`.
+
+        >>> from slackwater.protocol.schema.schema import DATE, StructField, StructType
+        >>> from slackwater.transaction.table.definition import TableDefinition
+        >>> days = TableDefinition(StructType((StructField("day", DATE),)))
+        >>> lake.begin_create("days", days).commit("CREATE TABLE").version
+        0
         """
         table = self._place(name, location)
         self._require_free(name)
@@ -332,6 +361,9 @@ class LogLake(LakeTables):
         what they share with it. Raises TableNotFound, OperationNotAllowed where the owner does not give it up, what
         every commit raises: nothing was done then; and StorageError where files could not be deleted: the table is out
         of the lake then, and the rest of them is still at its place.
+
+        >>> lake.drop_table("orders"), [table.name for table in lake.tables()]
+        (True, ['stock'])
         """
         location = self.owner.table(name).location
         keeps = self._root is None or parse_location(f"{self._root}/{name}") != parse_location(location)
@@ -348,6 +380,10 @@ class LogLake(LakeTables):
         It is handed back and taken over: two commits, between which it belongs to the file system. Slices of the time
         before have it by both names. Raises TableNotFound, TableAlreadyExists for a name that is taken, InvalidArgument
         for one that is none, OperationNotAllowed where the owner does not give it up, and what every commit raises.
+
+        >>> lake.rename_table("stock", "goods")
+        >>> lake.snapshot("goods").to_arrow().num_rows
+        1
         """
         location = self.owner.table(name).location
         self._place(to, location)

@@ -35,12 +35,21 @@ class LakeTables:
         return self._owner
 
     def table_of(self, at: TableVersion | ManagedTable) -> Table:
-        """The table that the owner speaks of, by `at`: its place and its id."""
+        """The table that the owner speaks of, by `at`: its place and its id.
+
+        >>> [lake.table_of(each).location == lake.location(each.name) for each in lake.tables()]
+        [True, True]
+        """
         store = open_store(at.location, self._options_at(at.location))
         return Table(store, OwnedTable(self.owner, at.table_id), follows_outside=self._follows_outside())
 
     def table_at(self, location: str | os.PathLike[str]) -> Table:
-        """The table at `location`, which may be anybody's, with the lake's storage options."""
+        """The table at `location`, which may be anybody's, with the lake's storage options.
+
+        >>> spark.range(3).write.format("delta").save(path)
+        >>> lake.table_at(path).list_log().latest_version
+        0
+        """
         return Table.at(location, self._options_at(location), self._follows_outside())
 
     def _follows_outside(self) -> bool:

@@ -59,6 +59,10 @@ class LogTimeSlice:
         """The names of the tables that there were, sorted.
 
         The log is read of tables that the owner's database does not tell that of: of then it holds no commit.
+
+        >>> now = lake.run(lambda tx: tx.current_timestamp())
+        >>> lake.as_of(now).tables()
+        ['orders', 'stock']
         """
         return sorted(name for name in self._tables if self._existed(name))
 
@@ -67,6 +71,10 @@ class LogTimeSlice:
 
         Raises TableNotFound for a table that there is not, or was not yet, TimestampOutOfRange where the table's log
         was cleaned up and does not reach back so far, VersionNotFound where it was handed back and its log is gone.
+
+        >>> now = lake.run(lambda tx: tx.current_timestamp())
+        >>> lake.as_of(now).version("stock")
+        1
         """
         at = self._table(name)
         if name not in self._versions:
@@ -77,6 +85,10 @@ class LogTimeSlice:
         """The table `name` as it was.
 
         Raises as `version` does, VersionNotFound where its log was cleaned up, CorruptTable.
+
+        >>> now = lake.run(lambda tx: tx.current_timestamp())
+        >>> lake.as_of(now).snapshot("stock").to_arrow().to_pylist()
+        [{'sku': 'A1', 'qty': 10}]
         """
         version = self.version(name)
         if name not in self._snapshots:

@@ -193,13 +193,26 @@ class LogTransaction:
         return dict(self._results)
 
     def snapshot(self, name: str) -> Snapshot:
-        """The table `name` as the transaction sees it; all of it counts as read. Raises TableNotFound."""
+        """The table `name` as the transaction sees it; all of it counts as read. Raises TableNotFound.
+
+        >>> with lake.transaction() as tx:
+        ...     tx.snapshot("stock").to_arrow(["qty"]).to_pylist()
+        [{'qty': 10}]
+        """
         table = self.reading(name)
         table.read()
         return table.snapshot
 
     def log(self, name: str) -> Transaction:
-        """The table `name`, to add files and remove them; its `commit` makes that part of this transaction."""
+        """The table `name`, to add files and remove them; its `commit` makes that part of this transaction.
+
+        >>> with lake.transaction() as tx:
+        ...     log = tx.log("stock")
+        ...     log.set_transaction("my-loader", 17)
+        ...     done = log.commit("WRITE")
+        >>> lake.snapshot("stock").transactions["my-loader"].version
+        17
+        """
         return Transaction(self.writing(name).snapshot, clock=self._clock)
 
     def lock(self, *names: str, where: str | Predicate | None = None, exclusive: bool = False) -> None:
@@ -209,6 +222,11 @@ class LogTransaction:
         share the lock. Others wait, or are waited for. Before anything of these tables is read or written. Raises
         LockTimeout, which says who holds what; DeadlockDetected; InvalidArgument for a condition that names no
         partitions.
+
+        >>> with lake.transaction(control="locking") as tx:
+        ...     tx.lock("orders", "stock", exclusive=True)  # nobody else writes them before the end
+        ...     tx.snapshot("stock").version
+        1
         """
         self._require_open()
         used = sorted(name for name in set(names) & self._tables.keys() if name not in self._locked)
@@ -226,18 +244,36 @@ class LogTransaction:
 
         At full precision it *is* the timestamp that the transaction commits with; else that agrees with it. Raises
         TimestampConflict where no timestamp is left: run the transaction again. Source: paper §3.2.1.
+
+        >>> with lake.transaction() as tx:
+        ...     minute, now = tx.current_timestamp("minute"), tx.current_timestamp()
+        >>> now == tx.commit_timestamp, now.replace(second=0, microsecond=0) == minute
+        (True, True)
         """
         unit = precision_named(precision)
         return cut_off(self._narrowed(unit, "UTC"), unit)
 
     def current_time(self, precision: int | str = 3, zone: str | None = None) -> dt.time:
-        """The current time of day in `zone`, by default `time_zone`; `precision` as in `current_timestamp`."""
+        """The current time of day in `zone`, by default `time_zone`; `precision` as in `current_timestamp`.
+
+        >>> with lake.transaction() as tx:
+        ...     here = tx.current_time("minute", zone="Asia/Kathmandu")
+        >>> then = tx.commit_timestamp.astimezone(here.tzinfo)
+        >>> (here.hour, here.minute) == (then.hour, then.minute)
+        True
+        """
         unit = precision_named(precision)
         here = self._zone(zone)
         return cut_off(self._narrowed(unit, here), unit, here).timetz()
 
     def current_date(self, zone: str | None = None) -> dt.date:
-        """The current day in `zone`, by default `time_zone`: the transaction will commit within that day, or not."""
+        """The current day in `zone`, by default `time_zone`: the transaction will commit within that day, or not.
+
+        >>> with lake.transaction() as tx:
+        ...     today = tx.current_date(zone="UTC")
+        >>> today == tx.commit_timestamp.date()
+        True
+        """
         here = self._zone(zone)
         return cut_off(self._narrowed("day", here), "day", here).date()
 
@@ -251,6 +287,12 @@ class LogTransaction:
 
         It has ended afterwards, whatever happens. After CommitUnknown it may have landed, and the files that it wrote
         stay; any other error of this package means that it did not, and they are deleted, or named by the error.
+
+        >>> tx = lake.transaction(spark)
+        >>> tx.table("stock").setProperties({"team": "sales"})
+        >>> tx.commit()
+        >>> tx.versions
+        {'stock': 2}
         """
         self._require_not_ended()
         try:
@@ -271,7 +313,14 @@ class LogTransaction:
             self._close()
 
     def rollback(self) -> None:
-        """End it without a trace: what was written for it is deleted."""
+        """End it without a trace: what was written for it is deleted.
+
+        >>> tx = lake.transaction(spark)
+        >>> tx.table("stock").setProperties({"team": "sales"})
+        >>> tx.rollback()
+        >>> lake.snapshot("stock").version
+        1
+        """
         self._require_not_ended()
         self._roll_back(None)
 
@@ -298,14 +347,24 @@ class LogTransaction:
     # What is read and written.
 
     def reading(self, name: str) -> TableBranch:
-        """The table `name`, for reads."""
+        """The table `name`, for reads.
+
+        >>> with lake.transaction() as tx:
+        ...     tx.reading("stock").snapshot.version
+        1
+        """
         self._require_open()
         if self._control == LOCKING and name not in self._locked:
             self._lock_tables([name], exclusive=name in self._declared)
         return self._table(name)
 
     def writing(self, name: str) -> TableBranch:
-        """The table `name`, for writes."""
+        """The table `name`, for writes.
+
+        >>> with lake.transaction() as tx:
+        ...     tx.writing("stock").is_written
+        False
+        """
         self._require_open()
         if self._control == LOCKING and self._locked.get(name, _SHARED) == _SHARED:
             self._lock_tables([name], exclusive=True)

@@ -81,6 +81,10 @@ class Snapshot(ABC):
         """The snapshot of the newest version; `self` where there is none newer. Only unseen commits are read.
 
         Raises as `load` does.
+
+        >>> first = slackwater.Snapshot.load(flights, version=0)
+        >>> first.update().version, first.version
+        (1, 0)
         """
 
     @property
@@ -148,7 +152,11 @@ class Snapshot(ABC):
 
     @abstractmethod
     def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
-        """How many files `where` leaves out, by partition values and by statistics; `zone` as in `files`."""
+        """How many files `where` leaves out, by partition values and by statistics; `zone` as in `files`.
+
+        >>> slackwater.Snapshot.load(flights).report("month = 3")
+        PruneReport(total_files=2, pruned_by_partition=1, pruned_by_stats=0)
+        """
 
     @abstractmethod
     def to_arrow(
@@ -167,6 +175,9 @@ class Snapshot(ABC):
 
         Raises InvalidArgument for unknown columns, for text that is no condition on this table and for one that rows
         cannot be filtered by here; DataFileNotFound, CorruptTable and its kinds, UnsupportedFeature, StorageError.
+
+        >>> slackwater.Snapshot.load(flights).to_arrow(["month"], where="carrier = 'AA'", limit=1).to_pylist()
+        [{'month': 3}]
         """
 
     @abstractmethod
@@ -181,6 +192,9 @@ class Snapshot(ABC):
         """As `Snapshot.to_arrow`, batch by batch, read as they are asked for: few rows are in memory at a time.
 
         What is wrong with a file is raised when the reader comes to it.
+
+        >>> sum(batch.num_rows for batch in slackwater.Snapshot.load(flights).to_batches(["carrier"]))
+        2
         """
 
     def to_polars(
@@ -191,7 +205,11 @@ class Snapshot(ABC):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pl.DataFrame:
-        """As `Snapshot.to_arrow`, as a Polars DataFrame. Raises InvalidArgument where Polars is not installed."""
+        """As `Snapshot.to_arrow`, as a Polars DataFrame. Raises InvalidArgument where Polars is not installed.
+
+        >>> slackwater.Snapshot.load(flights).to_polars(where="month > 3").rows()
+        [(4, 'AA')]
+        """
         return polars_frame(self.to_arrow(columns, where, limit=limit, zone=zone))
 
     def to_pandas(
@@ -202,7 +220,11 @@ class Snapshot(ABC):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pd.DataFrame:
-        """As `Snapshot.to_arrow`, as a pandas DataFrame. Raises InvalidArgument where pandas is not installed."""
+        """As `Snapshot.to_arrow`, as a pandas DataFrame. Raises InvalidArgument where pandas is not installed.
+
+        >>> slackwater.Snapshot.load(flights).to_pandas(["month"])["month"].tolist()
+        [3, 4]
+        """
         return pandas_frame(self.to_arrow(columns, where, limit=limit, zone=zone))
 
     def to_duckdb(
@@ -218,6 +240,10 @@ class Snapshot(ABC):
 
         The rows are in memory: what `columns` and `where` leave out is not. Raises InvalidArgument where DuckDB is not
         installed.
+
+        >>> months = slackwater.Snapshot.load(flights).to_duckdb(["month"])
+        >>> months.filter("month > 3").fetchall()
+        [(4,)]
         """
         return duckdb_relation(self.to_arrow(columns, where, limit=limit, zone=zone), connection)
 
@@ -226,17 +252,32 @@ class Snapshot(ABC):
         """The removed files that are not forgotten yet: columns of REMOVE_SCHEMA, times in ms.
 
         A damaged checkpoint is dealt with, or raises, as in `files`.
+
+        >>> tx = slackwater.Transaction(flights)
+        >>> tx.remove("month=3/part-1.parquet")
+        >>> tx.commit("DELETE").version
+        2
+        >>> slackwater.Snapshot.load(flights).tombstones()["path"].to_pylist()
+        ['month=3/part-1.parquet']
         """
 
     @abstractmethod
     def history(self) -> CommitHistory:
-        """The commits that the log holds now, with their times."""
+        """The commits that the log holds now, with their times.
+
+        >>> history = slackwater.Snapshot.load(flights).history()
+        >>> history.versions, history.timestamp_ms(0) <= history.timestamp_ms(1)
+        ([0, 1], True)
+        """
 
     @abstractmethod
     def checksum(self) -> VersionChecksum | None:
         """The version's checksum as its file has it; None where there is none (yet) that can be used.
 
         Raises StorageError.
+
+        >>> slackwater.Snapshot.load(flights).checksum().num_files
+        2
         """
 
     def __dir__(self) -> Iterable[str]:

@@ -157,6 +157,17 @@ class Transaction:
         """Declare that the work depends on the rows that satisfy `where` (SQL text or a predicate), or on all rows.
 
         A commit that adds or removes such rows meanwhile is then a conflict. Raises InvalidArgument.
+
+        >>> tx = slackwater.Transaction(flights)
+        >>> tx.read("month = 3")
+        >>> other = slackwater.Transaction(flights)
+        >>> other.remove("month=3/part-1.parquet")
+        >>> other.commit("DELETE").version
+        2
+        >>> tx.remove("month=4/part-1.parquet")
+        >>> tx.commit("DELETE")  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        slackwater.errors.ConcurrentDeleteReadException: ...
         """
         if where is None:
             self._inner.read_whole_table()
@@ -169,6 +180,14 @@ class Transaction:
         """How far the application `app_id` has come, by its newest `txn` action; None where it never committed.
 
         Where it commits elsewhere before this lands, `commit` raises ConcurrentTransactionException.
+
+        >>> tx = slackwater.Transaction(flights)
+        >>> if (tx.application_version("my-loader") or 0) < 17:
+        ...     tx.set_transaction("my-loader", 17)
+        ...     tx.commit("WRITE").version
+        2
+        >>> slackwater.Transaction(flights).application_version("my-loader")
+        17
         """
         return self._inner.application_version(app_id)
 
@@ -182,6 +201,11 @@ class Transaction:
         constraints, invariants, generated or identity columns) `rows_checked` must say that the rows satisfy them.
         On a clustered table the statistics must speak of the clustering columns. Raises OperationNotAllowed and
         InvalidArgument where they do not.
+
+        >>> tx = slackwater.Transaction(flights)
+        >>> tx.add(slackwater.AddFile("month=5/part-1.parquet", {"month": "5"}, size=450, modification_time=0))
+        >>> tx.commit("WRITE").version
+        2
         """
         _require_each(files, (AddFile,), "add")
         if not rows_checked and any(f.data_change for f in files):
@@ -195,6 +219,11 @@ class Transaction:
         """Stage `files` to remove; a path stands for the live file there. Raises InvalidArgument for one that is not.
 
         `data_change`, for files that are given by their paths: False where the commit only rearranges rows.
+
+        >>> tx = slackwater.Transaction(flights)
+        >>> tx.remove("month=3/part-1.parquet")
+        >>> tx.commit("DELETE").version, slackwater.Snapshot.load(flights).to_arrow()["month"].to_pylist()
+        (2, [4])
         """
         _require_each(files, (RemoveFile, str), "remove")
         self._inner.remove(f for f in files if isinstance(f, RemoveFile))
@@ -206,6 +235,11 @@ class Transaction:
         """Record that with this commit the application `app_id` has come to `version`, a number that it counts itself.
 
         Where it commits elsewhere before this lands, `commit` raises ConcurrentTransactionException.
+
+        >>> tx = slackwater.Transaction(flights)
+        >>> tx.set_transaction("my-loader", 17)
+        >>> tx.commit("WRITE").version, slackwater.Snapshot.load(flights).transactions["my-loader"].version
+        (2, 17)
         """
         self._inner.application_version(app_id)
         self._inner.set_transaction(app_id, version)
@@ -214,13 +248,30 @@ class Transaction:
         """Set the user's metadata domain `domain` to the text `configuration`.
 
         Raises OperationNotAllowed for one of the protocol's own, whose names start with `delta.`.
+
+        >>> tx = slackwater.Transaction(flights)
+        >>> tx.set_domain_metadata("team", '{"owner": "sales"}')
+        >>> tx.commit("SET DOMAIN METADATA").version
+        2
+        >>> slackwater.Snapshot.load(flights).domain_metadata["team"].configuration
+        '{"owner": "sales"}'
         """
         validate_user_domain(domain)
         self._support_domains()
         self._inner.set_domain(DomainMetadata(domain, configuration))
 
     def remove_domain_metadata(self, domain: str) -> None:
-        """Take the user's metadata domain `domain` away. Raises InvalidArgument where the table does not have it."""
+        """Take the user's metadata domain `domain` away. Raises InvalidArgument where the table does not have it.
+
+        >>> tx = slackwater.Transaction(flights)
+        >>> tx.set_domain_metadata("team", "{}")
+        >>> tx.commit("SET DOMAIN METADATA").version
+        2
+        >>> tx = slackwater.Transaction(flights)
+        >>> tx.remove_domain_metadata("team")
+        >>> tx.commit("REMOVE DOMAIN METADATA").version, list(slackwater.Snapshot.load(flights).domain_metadata)
+        (3, [])
+        """
         validate_user_domain(domain)
         found = self._based_on().domain_metadata.get(domain)
         if found is None:
@@ -242,6 +293,12 @@ class Transaction:
         DeltaConcurrentModificationException that says which other writer was in the way; CommitFailed where the store
         refused; CommitUnknown where nobody can say whether it landed; UnsupportedFeature, OperationNotAllowed and
         InvalidArgument before anything is tried. Except after CommitUnknown, an error means that it did not land.
+
+        >>> tx = slackwater.Transaction(flights)
+        >>> tx.remove("month=3/part-1.parquet")
+        >>> done = tx.commit("DELETE", {"predicate": "month = 3"}, user_metadata="the airline asked for it")
+        >>> done.version, done.attempts
+        (2, 1)
         """
         return self._inner.commit(operation, parameters, metrics, user_metadata, user_name=user_name)
 

@@ -73,7 +73,11 @@ class AddFile:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The `add` action; a null partition value stays null, other fields without a value are left out."""
+        """The `add` action; a null partition value stays null, other fields without a value are left out.
+
+        >>> slackwater.AddFile("a.parquet", {}, 45, 0).to_json()["add"]["size"]
+        45
+        """
         node: dict[str, Any] = {
             "path": self.path,
             "partitionValues": dict(self.partition_values),
@@ -141,7 +145,11 @@ class RemoveFile:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The `remove` action; `extendedFileMetadata` says whether partition values and size are there."""
+        """The `remove` action; `extendedFileMetadata` says whether partition values and size are there.
+
+        >>> slackwater.RemoveFile("a.parquet", 1_780_000_000_000, size=45).to_json()["remove"]["deletionTimestamp"]
+        1780000000000
+        """
         extended = self.partition_values is not None and self.size is not None
         node: dict[str, Any] = {
             "path": self.path,

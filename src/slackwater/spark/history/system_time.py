@@ -111,7 +111,11 @@ class SystemTime:
         return at_ms(self._covered(self._newest())[0].timestamp_ms)
 
     def toDF(self) -> DataFrame:  # noqa: N802  (as DeltaTable's)
-        """Every version of every row. Raises as `all`."""
+        """Every version of every row. Raises as `all`.
+
+        >>> lake.table("stock").system_time().toDF().columns
+        ['sku', 'qty', 'system_start', 'system_end']
+        """
         return self.all()
 
     def all(self) -> DataFrame:
@@ -119,6 +123,10 @@ class SystemTime:
 
         Raises OperationNotAllowed where the table has no row tracking or no in-commit timestamps, naming the property,
         DataFileNotFound where files of former versions were vacuumed, CorruptTable.
+
+        >>> lake.table("stock").update("sku = 'A1'", {"qty": "7"})
+        >>> sorted((row.qty, row.system_end is None) for row in lake.table("stock").system_time().all().collect())
+        [(7, True), (10, False)]
         """
         return self._selected(self._newest(), _FIRST_MS, _LAST_MS)
 
@@ -127,6 +135,10 @@ class SystemTime:
 
         Instants are as `Lake.as_of` takes them. Raises TimestampOutOfRange for one of the future or before the
         coverage, and as `all`.
+
+        >>> now = lake.run(lambda tx: tx.current_timestamp())
+        >>> [row.qty for row in lake.table("stock").system_time().as_of(now).collect()]
+        [10]
         """
         at = self._instant(timestamp)
         return self._selected(self._settled(at), at, at, is_instant=True)
@@ -135,6 +147,10 @@ class SystemTime:
         """The versions that were current at some time in `[start, end)`; an empty period has none.
 
         An `end` in the future is now. Raises InvalidArgument for an end before the start, and as `as_of` for `start`.
+
+        >>> now = lake.run(lambda tx: tx.current_timestamp())
+        >>> [row.qty for row in lake.table("stock").system_time(since=now).from_to(now, now).collect()]  # of no time
+        []
         """
         first, last = self._period(start, end)
         if first == last:
@@ -142,7 +158,12 @@ class SystemTime:
         return self._selected(self._settled(first, last - 1), first, last - 1)
 
     def between(self, start: Instant, end: Instant) -> DataFrame:
-        """The versions that were current at some time from `start` to `end`, both inclusive. Raises as `from_to`."""
+        """The versions that were current at some time from `start` to `end`, both inclusive. Raises as `from_to`.
+
+        >>> now = lake.run(lambda tx: tx.current_timestamp())
+        >>> [row.qty for row in lake.table("stock").system_time().between(now, now).collect()]
+        [10]
+        """
         first, last = self._period(start, end)
         return self._selected(self._settled(first, last), first, last)
 
@@ -154,6 +175,10 @@ class SystemTime:
         overwrite. `started_by` is `insert` or `update` (NULL where that was before the coverage), `ended_by` `update`
         or `delete` (NULL for what is current). Ordered by the key, then by time. Raises InvalidArgument for names that
         are no column's, and as `all`.
+
+        >>> versions = lake.table("stock").system_time().changes({"sku": "A1"})
+        >>> [(row.qty, row.started_by, row.ended_by) for row in versions.collect()]
+        [(10, 'insert', None)]
         """
         snapshot = self._newest()
         names = [_column_named(name, snapshot) for name in _names_of(key)]

@@ -133,7 +133,11 @@ class Lake(LogLake):
         return DeltaTable(self._session(), self._table(name), self._storage_options)
 
     def location(self, name: str) -> str:
-        """The path or URL of the table `name`, for `load` and `save`. Raises TableNotFound."""
+        """The path or URL of the table `name`, for `load` and `save`. Raises TableNotFound.
+
+        >>> spark.read.format("delta").load(lake.location("stock")).columns
+        ['sku', 'qty']
+        """
         return self._table(name).location
 
     def create_table(
@@ -239,6 +243,11 @@ class Lake(LogLake):
 
         What the session says counts where nothing is said: `spark.sql.files.ignoreMissingFiles`, and the metadata of
         commits.
+
+        >>> now = lake.run(lambda tx: tx.current_timestamp())
+        >>> lake.table("stock").setProperties({"team": "sales"})
+        >>> [(row.table, row.version) for row in lake.restore(now, ["stock"]).collect()]
+        [('stock', 1)]
         """
         session = self._session()
         ignored = ignores_missing_files(session) if ignore_missing_files is None else ignore_missing_files
@@ -264,6 +273,10 @@ class Lake(LogLake):
         """As `LogLake.clone`: one row a table, LAKE_CLONE_RESULT.
 
         The clones are read where the setting `spark.slackwater.allowPathsOutsideRoot` is true.
+
+        >>> now = lake.run(lambda tx: tx.current_timestamp())
+        >>> [(row.table, row.version) for row in lake.clone(now, path).collect()]
+        [('orders', 0), ('stock', 1)]
         """
         session = self._session()
         settings = SessionSettings.of(session)
@@ -275,12 +288,20 @@ class Lake(LogLake):
         return given_rows(session, rows, LAKE_CLONE_RESULT)
 
     def backfill(self, name: str) -> int:
-        """As `LogLake.backfill`; where it lasts, it shows that it goes on."""
+        """As `LogLake.backfill`; where it lasts, it shows that it goes on.
+
+        >>> lake.backfill("stock")
+        1
+        """
         with Progress.during(self._known_session(), "BACKFILL", f"putting commits of {name} into its log"):
             return super().backfill(name)
 
     def repair(self, name: str | None = None) -> list[str]:
-        """As `LogLake.repair`; where it lasts, it shows that it goes on."""
+        """As `LogLake.repair`; where it lasts, it shows that it goes on.
+
+        >>> lake.repair("orders")  # all is well
+        []
+        """
         with Progress.during(self._known_session(), "REPAIR", f"looking at {name or 'all tables'}"):
             return super().repair(name)
 
@@ -301,11 +322,22 @@ class Lake(LogLake):
         """Forget its names in the session `spark`, by default the lake's.
 
         Raises OperationNotAllowed while a transaction that SQL began is open there.
+
+        >>> shop = lake.attach(spark, "shop")
+        >>> spark.table("shop.stock").columns
+        ['sku', 'qty']
+        >>> lake.detach(spark)
         """
         detach(spark or self._session(), self)
 
     def close(self) -> None:
-        """As `LogLake.close`; sessions forget its names, and transactions that SQL began are rolled back."""
+        """As `LogLake.close`; sessions forget its names, and transactions that SQL began are rolled back.
+
+        >>> opened = slackwater.Lake.open(path, spark=spark)
+        >>> opened.close()
+        >>> repr(opened).endswith("(closed)>")
+        True
+        """
         try:
             forget(self)
         finally:

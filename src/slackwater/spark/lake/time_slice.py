@@ -62,7 +62,12 @@ class TimeSlice(LogTimeSlice):
         self._spark = spark
 
     def table(self, name: str) -> TimeSliceTable:
-        """The table `name` as it was. Raises as `snapshot`."""
+        """The table `name` as it was. Raises as `snapshot`.
+
+        >>> now = lake.run(lambda tx: tx.current_timestamp())
+        >>> lake.as_of(now).table("stock").version
+        1
+        """
         return TimeSliceTable(self._spark, name, self.snapshot(name))
 
 
@@ -98,6 +103,10 @@ class TimeSliceTable(DeltaTable):
 
         `options` as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`, `rows`. Raises
         InvalidArgument for options that name another version, DataFileNotFound where files of then were vacuumed.
+
+        >>> now = lake.run(lambda tx: tx.current_timestamp())
+        >>> lake.as_of(now).table("stock").toDF().first().qty
+        10
         """
         given = Options(options)
         given.require_no_travel("a table of a time slice")

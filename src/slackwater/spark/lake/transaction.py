@@ -69,6 +69,11 @@ class LakeTransaction(LogTransaction):
         """The table `name` as it was when the transaction began, with what the transaction did to it.
 
         Raises TableNotFound; with control `locking`, what `lock` raises.
+
+        >>> with lake.transaction(spark) as tx:
+        ...     tx.table("stock").setProperties({"team": "sales"})
+        >>> tx.versions
+        {'stock': 2}
         """
         if not isinstance(name, str):
             raise InvalidArgument(f"a table of the lake is named by a text, found {type(name).__name__}")
@@ -107,6 +112,11 @@ class TransactionTable(DeltaTable):
         """Add the rows of `frame`; `options` as `df.write.option` takes them (`mergeSchema=True`). Raises as `save`.
 
         Raises InvalidArgument for rows that ask Spark's clock.
+
+        >>> with lake.transaction(spark) as tx:
+        ...     tx.table("stock").append(spark.createDataFrame([("B2", 5)], "sku STRING, qty INT"))
+        >>> tx.versions
+        {'stock': 2}
         """
         self._save(frame, "append", options)
 
@@ -114,6 +124,12 @@ class TransactionTable(DeltaTable):
         """Replace all rows by those of `frame`, or those that `replaceWhere="…"` names; `options` as in `append`.
 
         Raises as `append`.
+
+        >>> counted = spark.createDataFrame([("A1", 9)], "sku STRING, qty INT")
+        >>> with lake.transaction(spark) as tx:
+        ...     tx.table("stock").overwrite(counted, replaceWhere="sku = 'A1'")
+        >>> lake.snapshot("stock").to_arrow().to_pylist()
+        [{'sku': 'A1', 'qty': 9}]
         """
         self._save(frame, "overwrite", options)
 
@@ -122,6 +138,10 @@ class TransactionTable(DeltaTable):
 
         `options` as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`, `rows`. Raises
         InvalidArgument for options that name another version.
+
+        >>> with lake.transaction(spark) as tx:
+        ...     tx.table("stock").toDF().first().qty
+        10
         """
         table = self._transaction.reading(self._name)
         scan = self._scan(table.snapshot, options)
@@ -132,6 +152,10 @@ class TransactionTable(DeltaTable):
         """The rows for which `condition`, SQL text or a Column, is true; the transaction depends on these alone.
 
         `options` as in `toDF`.
+
+        >>> with lake.transaction(spark) as tx:
+        ...     tx.table("stock").where("sku = 'A1'").first().qty
+        10
         """
         table = self._transaction.reading(self._name)
         scan = self._scan(table.snapshot, options)
@@ -143,7 +167,12 @@ class TransactionTable(DeltaTable):
         return frame
 
     def alias(self, aliasName: str) -> DeltaTable:
-        """The same table, whose `toDF` is known as `aliasName`."""
+        """The same table, whose `toDF` is known as `aliasName`.
+
+        >>> with lake.transaction(spark) as tx:
+        ...     tx.table("stock").alias("s").toDF().select("s.qty").columns
+        ['qty']
+        """
         return TransactionTable(self._transaction, self._name, aliasName)
 
     def _delete(self, condition: str | Column | None) -> int | None:

@@ -47,7 +47,12 @@ class DeltaOptimizeBuilder(_Builder):
     _ways = "executeCompaction() or executeZOrderBy(…) runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaOptimizeBuilder:
-        """Only partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true."""
+        """Only partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true.
+
+        >>> table = slackwater.DeltaTable.forPath(spark, flights)
+        >>> table.optimize().where("month = 3").executeCompaction().first().metrics.totalConsideredFiles
+        1
+        """
         if not isinstance(partitionFilter, (str, Column)):
             raise TypeError(f"'partitionFilter' must be a Spark SQL Column or a string, found {type(partitionFilter)}")
         chosen = copy.copy(self)
@@ -55,7 +60,12 @@ class DeltaOptimizeBuilder(_Builder):
         return chosen
 
     def full(self) -> DeltaOptimizeBuilder:
-        """On a clustered table: everything is clustered anew, also what is clustered well, or by other columns."""
+        """On a clustered table: everything is clustered anew, also what is clustered well, or by other columns.
+
+        >>> table.clusterBy("v")
+        >>> table.optimize().full().executeCompaction().first().metrics.numFilesAdded
+        1
+        """
         chosen = copy.copy(self)
         chosen._takes_all = True
         return chosen
@@ -67,6 +77,10 @@ class DeltaOptimizeBuilder(_Builder):
 
         Raises InvalidArgument for a filter on other columns, and DeltaConcurrentModificationException and its kinds:
         the table is unchanged then.
+
+        >>> done = table.optimize().executeCompaction().first()
+        >>> done.metrics.totalConsideredFiles, done.metrics.numFilesRemoved  # one file is as few as there can be
+        (1, 0)
         """
         table = self._table()
         if not clustering_paths(Snapshot.open(table)):
@@ -89,6 +103,9 @@ class DeltaOptimizeBuilder(_Builder):
         Queries with conditions on any of the columns read fewer files then. The result is as that of
         `executeCompaction`. Raises InvalidArgument for columns that are not there, are partition columns or have no
         statistics, and for a clustered table.
+
+        >>> table.optimize().executeZOrderBy("id", "v").first().metrics.numFilesAdded
+        1
         """
         names = list(cols[0]) if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
         for name in names:
@@ -100,12 +117,23 @@ class DeltaOptimizeBuilder(_Builder):
 
 
 class DeltaReorgBuilder(_Builder):
-    """A REORG of a table, made by `DeltaTable.reorg`; nothing is done before `applyPurge`."""
+    """A REORG of a table, made by `DeltaTable.reorg`; nothing is done before `applyPurge`.
+
+    >>> table.setProperties({"delta.enableDeletionVectors": "true"})
+    >>> table.delete("id = 1")
+    >>> table.reorg().applyPurge().first().metrics.numFilesRemoved
+    1
+    """
 
     _ways = "applyPurge() runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaReorgBuilder:
-        """Only partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true."""
+        """Only partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true.
+
+        >>> table = slackwater.DeltaTable.forPath(spark, flights)
+        >>> table.reorg().where("month = 3").applyPurge().first().metrics.numFilesRemoved  # nothing was deleted
+        0
+        """
         if not isinstance(partitionFilter, (str, Column)):
             raise TypeError(f"'partitionFilter' must be a Spark SQL Column or a string, found {type(partitionFilter)}")
         chosen = copy.copy(self)
@@ -118,5 +146,10 @@ class DeltaReorgBuilder(_Builder):
         The next vacuum takes what they held off the disk.
 
         The result and errors are as those of `DeltaOptimizeBuilder.executeCompaction`.
+
+        >>> table.setProperties({"delta.columnMapping.mode": "name"})
+        >>> table.dropColumns("v")
+        >>> table.reorg().applyPurge().first().metrics.numFilesAdded
+        1
         """
         return self._result(purge(self._spark, self._table(), self._where))

@@ -136,6 +136,10 @@ class TableAlterations:
         """Put the column at the path `col` in another place among its siblings.
 
         That is behind the one called `after` (a name, not a path), or with `first` before all: give one of the two.
+
+        >>> table.moveColumn("v", first=True)
+        >>> table.toDF().columns
+        ['v', 'id']
         """
         position = _position(after, first)
         if position is None:
@@ -144,7 +148,12 @@ class TableAlterations:
         self._change_column(path, lambda s: move_column(s.configuration, path, position), position)
 
     def setColumnComment(self, col: str, comment: str | None) -> None:
-        """Describe the column at the path `col` by the text `comment`; None takes the description away."""
+        """Describe the column at the path `col` by the text `comment`; None takes the description away.
+
+        >>> table.setColumnComment("v", "one letter")
+        >>> table.toDF().schema["v"].metadata
+        {'comment': 'one letter'}
+        """
         path = path_argument(col)
         text = None if comment is None else text_argument("comment", comment)
         self._change_column(path, lambda s: set_comment(s.configuration, path, text))
@@ -154,6 +163,10 @@ class TableAlterations:
 
         Raises InvariantViolationException, with a row that has a null there; InvalidArgument also for a column inside
         an array or a map.
+
+        >>> table.setColumnNullable("id", False)
+        >>> slackwater.Snapshot.load(place).schema.fields[0].nullable
+        False
         """
         if not isinstance(nullable, bool):
             raise InvalidArgument(f"nullable must be True or False, found {nullable!r}")
@@ -174,6 +187,12 @@ class TableAlterations:
 
         The table must support `allowColumnDefaults`. Raises InvalidArgument also for a field of a struct, a generated
         or identity column, and an expression that reads columns.
+
+        >>> table.addFeatureSupport("allowColumnDefaults")
+        >>> table.setColumnDefault("v", "'none'")
+        >>> spark.createDataFrame([(3,)], "id INT").write.format("delta").mode("append").save(place)
+        >>> table.where("id = 3").first().v
+        'none'
         """
         path = path_argument(col)
 
@@ -194,6 +213,11 @@ class TableAlterations:
         `col`: its path, which may lead into an array or a map. `dataType`: a Spark type, or its DDL text; what is of
         type void may become anything. Raises InvalidArgument for other changes, and for a column that the table is
         partitioned by, or that a constraint or a generated column reads.
+
+        >>> table = slackwater.DeltaTable.create(spark).location(path).addColumn("n", "SMALLINT").execute()
+        >>> table.changeColumnType("n", "INT")
+        >>> table.toDF().dtypes
+        [('n', 'int')]
         """
         (wanted,) = _columns([spark_types.StructField("x", parsed_type(dataType))])
         path = path_argument(col)
@@ -204,6 +228,11 @@ class TableAlterations:
 
         `cols`: a StructType or a list of StructFields. Raises InvalidArgument as the methods that drop, add and change
         one column.
+
+        >>> from pyspark.sql.types import StructType
+        >>> table.replaceColumns(StructType().add("v", "string").add("memo", "string").add("id", "integer"))
+        >>> table.toDF().columns
+        ['v', 'memo', 'id']
         """
         columns = _columns(cols)
         self._change(
@@ -231,6 +260,11 @@ class TableAlterations:
         """Take the table properties `keys`, in any case, away.
 
         With `ifExists` those that are not set are passed over, else they raise InvalidArgument.
+
+        >>> table.setProperties({"team": "sales", "room": "4"})
+        >>> table.unsetProperties("team")
+        >>> table.detail().first().properties
+        {'room': '4'}
         """
         for key in keys:
             text_argument("a key", key)
@@ -263,6 +297,11 @@ class TableAlterations:
         """Take the CHECK constraint `name`, in any case, away.
 
         Where there is none, nothing is done with `ifExists`, else InvalidArgument is raised.
+
+        >>> table.addConstraint("positive", "id > 0")
+        >>> table.dropConstraint("positive")
+        >>> table.detail().first().properties
+        {}
         """
         text_argument("name", name)
         self._alter(lambda s: alteration.drop_constraint(s, name, ifExists))
@@ -271,6 +310,10 @@ class TableAlterations:
         """Cluster the table by the columns at the paths `cols` from now on, four at most; without any, by none.
 
         Raises InvalidArgument also where the table is partitioned, or a file lacks the statistics of a column.
+
+        >>> table.clusterBy("id")
+        >>> table.detail().first().clusteringColumns
+        ['id']
         """
         paths = [path_argument(name) for name in cols]
         self._alter(lambda s: alteration.cluster_by(s, paths))
@@ -293,6 +336,10 @@ class TableAlterations:
         """Set the user's metadata domain `domain` to the text `configuration`.
 
         Raises OperationNotAllowed for names that start with `delta.`, which belong to the protocol.
+
+        >>> table.setDomainMetadata("team", "sales")
+        >>> slackwater.Snapshot.load(place).domain_metadata["team"].configuration
+        'sales'
         """
         text_argument("domain", domain)
         text_argument("configuration", configuration)
@@ -302,6 +349,11 @@ class TableAlterations:
         """Take the user's metadata domain `domain` away.
 
         Raises InvalidArgument where it is not there, OperationNotAllowed for one of the protocol's.
+
+        >>> table.setDomainMetadata("team", "sales")
+        >>> table.removeDomainMetadata("team")
+        >>> list(slackwater.Snapshot.load(place).domain_metadata)
+        []
         """
         text_argument("domain", domain)
         self._alter(lambda s: alteration.remove_domain(s, domain))
@@ -310,6 +362,10 @@ class TableAlterations:
         """Raise the table's protocol to at least `readerVersion` and `writerVersion`; nothing is ever lowered.
 
         Raises InvalidArgument for versions that there are not.
+
+        >>> table.upgradeTableProtocol(1, 4)
+        >>> table.detail().first().minWriterVersion
+        4
         """
         for version in (readerVersion, writerVersion):
             if isinstance(version, bool) or not isinstance(version, int):
@@ -320,6 +376,10 @@ class TableAlterations:
         """Add the table feature `featureName`, and those that it requires, to the protocol.
 
         Raises InvalidArgument for a feature that is not known, OperationNotAllowed for one that comes with an owner.
+
+        >>> table.addFeatureSupport("deletionVectors")
+        >>> "deletionVectors" in table.detail().first().tableFeatures
+        True
         """
         if not isinstance(featureName, str):
             raise InvalidArgument(f"featureName needs to be a string but got {type(featureName)}")
@@ -332,6 +392,11 @@ class TableAlterations:
         they are older than `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours). Raises InvalidArgument
         where the table does not support it or another feature requires it; OperationNotAllowed where the table still
         uses it, or older versions may.
+
+        >>> table.addFeatureSupport("allowColumnDefaults")
+        >>> table.dropFeatureSupport("allowColumnDefaults")
+        >>> "allowColumnDefaults" in table.detail().first().tableFeatures
+        False
         """
         if not isinstance(featureName, str):
             raise InvalidArgument(f"featureName needs to be a string but got {type(featureName)}")

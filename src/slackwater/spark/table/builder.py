@@ -120,13 +120,21 @@ class DeltaTableBuilder(Generic[T]):
         """The table's name: `identifier` is ``delta.`/path` ``, or a name in the session's catalog or an attached lake.
 
         Raises InvalidArgument for a name that no table can have.
+
+        >>> builder = slackwater.DeltaTable.create(spark).tableName(f"delta.`{path}`").addColumn("id", "INT")
+        >>> builder.execute().toDF().columns
+        ['id']
         """
         parts = parts_of(text_argument("identifier", identifier))
         self._path, self._name = (path_of(parts), None) if path_of(parts) is not None else (self._path, parts)
         return self
 
     def location(self, location: str) -> Self:
-        """Where the table is to be: `location` is a directory or URL."""
+        """Where the table is to be: `location` is a directory or URL.
+
+        >>> slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT").execute().toDF().count()
+        0
+        """
         self._path = text_argument("location", location)
         return self
 
@@ -166,7 +174,12 @@ class DeltaTableBuilder(Generic[T]):
         self._properties = found
 
     def comment(self, comment: str) -> Self:
-        """Describe the table by the text `comment`."""
+        """Describe the table by the text `comment`.
+
+        >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT").comment("all flights")
+        >>> builder.execute().detail().first().description
+        'all flights'
+        """
         self._comment = text_argument("comment", comment)
         return self
 
@@ -185,6 +198,10 @@ class DeltaTableBuilder(Generic[T]):
         expression over other columns, or an IdentityGenerator; `generatedByDefaultAs`: an IdentityGenerator whose
         values rows may replace by their own. Raises InvalidArgument, for both of them too, and UnsupportedFeature for
         an identity column that is not BIGINT.
+
+        >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("at", "TIMESTAMP", nullable=False)
+        >>> builder.addColumn("day", "DATE", generatedAlwaysAs="CAST(at AS DATE)").execute().toDF().columns
+        ['at', 'day']
         """
         if not isinstance(nullable, bool):
             raise InvalidArgument(f"nullable must be True or False, found {nullable!r}")
@@ -198,7 +215,12 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def addColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> Self:
-        """Add the fields `cols`, a StructType or a list of StructFields."""
+        """Add the fields `cols`, a StructType or a list of StructFields.
+
+        >>> rows = spark.createDataFrame([(1, "a")], "id INT, v STRING")
+        >>> slackwater.DeltaTable.create(spark).location(path).addColumns(rows.schema).execute().toDF().columns
+        ['id', 'v']
+        """
         fields = list(cols.fields) if isinstance(cols, spark_types.StructType) else cols
         if not isinstance(fields, list) or not all(isinstance(f, spark_types.StructField) for f in fields):
             raise InvalidArgument(f"cols must be a StructType or a list of StructFields, found {cols!r}")
@@ -206,17 +228,32 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
-        """The columns that the table is partitioned by: `cols`, of the top level, one by one or as a list."""
+        """The columns that the table is partitioned by: `cols`, of the top level, one by one or as a list.
+
+        >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("day", "DATE").addColumn("n", "INT")
+        >>> builder.partitionedBy("day").execute().detail().first().partitionColumns
+        ['day']
+        """
         self._partition_by = _names("partitionedBy", cols)
         return self
 
     def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
-        """The columns that the table is clustered by: `cols`, one by one or as a list, nested ones as dotted paths."""
+        """The columns that the table is clustered by: `cols`, one by one or as a list, nested ones as dotted paths.
+
+        >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("day", "DATE").addColumn("n", "INT")
+        >>> builder.clusterBy("day", "n").execute().detail().first().clusteringColumns
+        ['day', 'n']
+        """
         self._cluster_by = _names("clusterBy", cols)
         return self
 
     def property(self, key: str, value: str) -> Self:
-        """Set the table property `key` to `value`, both texts."""
+        """Set the table property `key` to `value`, both texts.
+
+        >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT")
+        >>> builder.property("delta.appendOnly", "true").execute().detail().first().properties
+        {'delta.appendOnly': 'true'}
+        """
         self._properties[text_argument("key", key)] = text_argument("value", value)
         return self
 
@@ -225,6 +262,10 @@ class DeltaTableBuilder(Generic[T]):
 
         Raises TableAlreadyExists, TableNotFound where there is nothing to replace, InvalidArgument and
         UnsupportedFeature for a table that cannot be, and as every commit does.
+
+        >>> table = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT").execute()
+        >>> [row.operation for row in table.history().collect()]
+        ['CREATE TABLE']
         """
         if self._name is not None:
             return self._execute_named(self._name)

@@ -30,7 +30,11 @@ class TableServices:
         return DeltaOptimizeBuilder(self._spark, self._changing, self._table.root_url)
 
     def reorg(self) -> DeltaReorgBuilder:
-        """A builder for a REORG: `applyPurge` rewrites files with deleted rows or dropped columns."""
+        """A builder for a REORG: `applyPurge` rewrites files with deleted rows or dropped columns.
+
+        >>> table.reorg().applyPurge().first().metrics.numFilesRemoved  # nothing was deleted
+        0
+        """
         return DeltaReorgBuilder(self._spark, self._changing, self._table.root_url)
 
     def restoreToVersion(self, version: int) -> DataFrame:
@@ -51,6 +55,11 @@ class TableServices:
         """As `restoreToVersion`, to the version of `timestamp`, text as `timestampAsOf` takes it.
 
         Raises TimestampOutOfRange for a time before the first version that is left, or after the last.
+
+        >>> before = table.history().selectExpr("string(timestamp)").first()[0]
+        >>> table.setProperties({"team": "sales"})
+        >>> table.restoreToTimestamp(before).count(), table.detail().first().properties
+        (1, {})
         """
         require_type("timestamp", timestamp, str)
         return self._restore(timestamp=timestamp)
@@ -90,6 +99,11 @@ class TableServices:
         `mode` is "symlink_format_manifest", in any case: `_symlink_format_manifest/[partition/]manifest` names a data
         file a line. Raises InvalidArgument for another one; UnsupportedFeature for a table with column mapping, or of
         which rows are deleted by vectors; StorageError.
+
+        >>> from pathlib import Path
+        >>> table.generate("symlink_format_manifest")
+        >>> Path(place, "_symlink_format_manifest", "manifest").read_text().endswith(".parquet\\n")
+        True
         """
         generate(self._snapshot_for_upkeep("manifests"), text_argument("mode", mode))
 

@@ -261,7 +261,11 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return list_log(table.store).latest_version is not None
 
     def alias(self, aliasName: str) -> DeltaTable:
-        """The same table, whose `toDF` is known as `aliasName`."""
+        """The same table, whose `toDF` is known as `aliasName`.
+
+        >>> table.alias("t").toDF().select("t.v").columns
+        ['v']
+        """
         aliased = copy.copy(self)
         aliased._alias = aliasName
         return aliased
@@ -305,6 +309,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
         It is of a table with row tracking and in-commit timestamps, from `since` on, or as far back as rows can be
         followed; `rowTracking` adds `_row_id` and `_row_commit_version`. Instants are as `Lake.as_of` takes them.
+
+        >>> versions = lake.table("stock").system_time(rowTracking=True).all()
+        >>> [(row.sku, row.qty, row.system_end, row._row_id) for row in versions.collect()]
+        [('A1', 10, None, 0)]
         """
         allowed = Options(self._options).flag("allowPathsOutsideRoot") or self._table.follows_outside
         return SystemTime(self._spark, self._snapshot_for_rows, since, rowTracking, allowed, self._told_place())
@@ -369,13 +377,24 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """As `cloneAtVersion`, of the version of `timestamp`, text as `timestampAsOf` takes it.
 
         `target`, `isShallow`, `replace`, `properties` as in `clone`. Raises TimestampOutOfRange.
+
+        >>> then = table.history().selectExpr("string(timestamp)").first()[0]
+        >>> table.setProperties({"team": "sales"})
+        >>> table.cloneAtTimestamp(then, path, isShallow=True).detail().first().properties
+        {}
         """
         require_type("timestamp", timestamp, str)
         moment = to_ms(timestamp, time_zone(session_zone(self._spark)))
         return self._cloned(self._snapshot_to_clone(timestamp=moment), target, isShallow, replace, properties)
 
     def checkpoint(self) -> None:
-        """Write a checkpoint of the newest version now, rather than when `delta.checkpointInterval` asks for it."""
+        """Write a checkpoint of the newest version now, rather than when `delta.checkpointInterval` asks for it.
+
+        >>> from pathlib import Path
+        >>> table.checkpoint()
+        >>> [file.name for file in Path(place, "_delta_log").glob("*.parquet")]
+        ['00000000000000000000.checkpoint.parquet']
+        """
         with Progress.during(self._spark, "CHECKPOINT", "writing the newest version"):
             checkpoint_newest(self._snapshot_for_upkeep("a checkpoint"), Clock().now_ms())
 
@@ -385,6 +404,12 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         By default from the first one after the newest checkpoint, and to the newest one in the log.
 
         Raises InvalidArgument where that is fewer than two versions, or the log lacks a commit.
+
+        >>> from pathlib import Path
+        >>> table.setProperties({"team": "sales"})
+        >>> table.compactLog(0, 1)
+        >>> [file.name for file in Path(place, "_delta_log").glob("*.compacted.json")]
+        ['00000000000000000000.00000000000000000001.compacted.json']
         """
         with Progress.during(self._spark, "LOG COMPACTION", "joining commits"):
             compact(self._snapshot_for_upkeep("log compaction"), startVersion, endVersion)
@@ -404,7 +429,11 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
             return len(truncate_history(self._table, settings.user_metadata, user_name=settings.user_name))
 
     def cleanUpLog(self) -> int:
-        """Delete what of the log is older than `delta.logRetentionDuration`, now; how many files went."""
+        """Delete what of the log is older than `delta.logRetentionDuration`, now; how many files went.
+
+        >>> table.cleanUpLog()
+        0
+        """
         with Progress.during(self._spark, "LOG CLEANUP", "deleting files of the log"):
             return len(clean_up(self._snapshot_for_upkeep("a cleanup of the log"), Clock().now_ms()).deleted)
 

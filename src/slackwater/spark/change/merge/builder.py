@@ -76,6 +76,12 @@ class DeltaMergeBuilder:
 
         `condition`, over both rows, says which of them; None: all. Keys of `set` are columns (`a`, `a.b` for fields of
         structs); the text `DEFAULT` is the column's default value.
+
+        >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
+        >>> merge = table.alias("t").merge(news, "t.id = s.id")
+        >>> done = merge.whenMatchedUpdate("t.v <> s.v", {"v": "concat(t.v, ', ', s.v)"}).execute()
+        >>> sorted((row.id, row.v) for row in table.toDF().collect())
+        [(1, 'a'), (2, 'b, new')]
         """
         validate_set_argument(set)
         return self._with(MATCHED, UPDATE, condition, set)
@@ -84,11 +90,22 @@ class DeltaMergeBuilder:
         """Update every column of target rows that a source row matches to the source's column of its name.
 
         `condition`, over both rows, says which of them; None: all.
+
+        >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
+        >>> merge = table.alias("t").merge(news, "t.id = s.id")
+        >>> merge.whenMatchedUpdateAll("t.v <> s.v")
+        <DeltaMergeBuilder ON t.id = s.id: WHEN MATCHED THEN UPDATE; execute() runs it>
         """
         return self._with(MATCHED, UPDATE, condition)
 
     def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Delete target rows that a source row matches; `condition`, over both rows, says which; None: all."""
+        """Delete target rows that a source row matches; `condition`, over both rows, says which; None: all.
+
+        >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
+        >>> merge = table.alias("t").merge(news, "t.id = s.id")
+        >>> merge.whenMatchedDelete("s.v IS NULL").whenMatchedUpdateAll()
+        <DeltaMergeBuilder ON t.id = s.id: WHEN MATCHED THEN DELETE; WHEN MATCHED THEN UPDATE; execute() runs it>
+        """
         return self._with(MATCHED, DELETE, condition)
 
     def whenNotMatchedInsert(
@@ -98,6 +115,12 @@ class DeltaMergeBuilder:
 
         `condition`, over the source row, says which of them; None: all. Keys of `values` are whole columns; those that
         are not named get their generated or default value, or null.
+
+        >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
+        >>> merge = table.alias("t").merge(news, "t.id = s.id")
+        >>> done = merge.whenNotMatchedInsert("s.id > 2", {"id": "s.id", "v": "upper(s.v)"}).execute()
+        >>> sorted((row.id, row.v) for row in table.toDF().collect())
+        [(1, 'a'), (2, 'b'), (3, 'NEW')]
         """
         validate_set_argument(values, "values")
         return self._with(NOT_MATCHED, INSERT, condition, values)
@@ -106,6 +129,11 @@ class DeltaMergeBuilder:
         """Insert source rows that match no target row, each column from the source's column of its name.
 
         `condition`, over the source row, says which of them; None: all.
+
+        >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
+        >>> merge = table.alias("t").merge(news, "t.id = s.id")
+        >>> merge.whenNotMatchedInsertAll("s.v IS NOT NULL")
+        <DeltaMergeBuilder ON t.id = s.id: WHEN NOT MATCHED THEN INSERT; execute() runs it>
         """
         return self._with(NOT_MATCHED, INSERT, condition)
 
@@ -117,16 +145,34 @@ class DeltaMergeBuilder:
         """Update target rows that no source row matches: `set` maps columns to expressions over the target row.
 
         `condition`, over the target row, says which of them; None: all. Keys of `set` as in `whenMatchedUpdate`.
+
+        >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
+        >>> merge = table.alias("t").merge(news, "t.id = s.id")
+        >>> done = merge.whenNotMatchedBySourceUpdate("t.v = 'a'", {"v": "'gone'"}).execute()
+        >>> sorted((row.id, row.v) for row in table.toDF().collect())
+        [(1, 'gone'), (2, 'b')]
         """
         validate_set_argument(set)
         return self._with(NOT_MATCHED_BY_SOURCE, UPDATE, condition, set)
 
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Delete target rows that no source row matches; `condition`, over the target row, says which; None: all."""
+        """Delete target rows that no source row matches; `condition`, over the target row, says which; None: all.
+
+        >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
+        >>> merge = table.alias("t").merge(news, "t.id = s.id")
+        >>> merge.whenNotMatchedBySourceDelete("t.v = 'a'")
+        <DeltaMergeBuilder ON t.id = s.id: WHEN NOT MATCHED BY SOURCE THEN DELETE; execute() runs it>
+        """
         return self._with(NOT_MATCHED_BY_SOURCE, DELETE, condition)
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
-        """Let columns that only the source has become columns of the target, where a clause writes them."""
+        """Let columns that only the source has become columns of the target, where a clause writes them.
+
+        >>> news = spark.createDataFrame([(3, "new", "note")], "id INT, v STRING, memo STRING").alias("s")
+        >>> merge = table.alias("t").merge(news, "t.id = s.id").withSchemaEvolution()
+        >>> merge.whenNotMatchedInsertAll().execute().first().num_inserted_rows, table.toDF().columns
+        (1, ['id', 'v', 'memo'])
+        """
         return replace(self, evolves_schema=True)
 
     def execute(self) -> DataFrame:
@@ -138,6 +184,11 @@ class DeltaMergeBuilder:
         several source rows modify one target row, InvariantViolationException for a row that breaks a rule,
         OperationNotAllowed, UnsupportedFeature, and the DeltaConcurrentModificationException that says which other
         writer was in the way: the table is unchanged then.
+
+        >>> news = spark.createDataFrame([(2, "new"), (3, "new")], "id INT, v STRING").alias("s")
+        >>> merge = table.alias("t").merge(news, "t.id = s.id")
+        >>> merge.whenMatchedDelete("s.v = 'new'").whenNotMatchedInsertAll().execute().first()
+        Row(num_affected_rows=2, num_updated_rows=0, num_deleted_rows=1, num_inserted_rows=1)
         """
         if not self.clauses:
             raise InvalidArgument(
