@@ -143,13 +143,20 @@ def load_segment(
     return segment_of(list_from(0), store.root_url, version, without)
 
 
+def not_a_table(where: str) -> TableNotFound:
+    """What is raised where no log of a table is."""
+    if where.endswith(f"/{LOG}"):
+        return TableNotFound(f"{where} is the log of a table, not a table: name the directory that it is in")
+    return TableNotFound(f"{where} is not a Delta table: its {LOG} directory is missing or holds no commit")
+
+
 def segment_of(
     listing: LogListing, where: str, version: int | None = None, without: frozenset[CheckpointFiles] = frozenset()
 ) -> LogSegment:
     """The segment for `version` (newest where None) from what `listing` shows. Raises as `load_segment` does."""
     latest = listing.latest_version
     if latest is None:
-        raise TableNotFound(f"{where} is not a Delta table: its {LOG} directory is missing or holds no commit")
+        raise not_a_table(where)
     target = latest if version is None else version
     if target > latest:
         raise VersionNotFound(f"{where} has no version {target}: its newest version is {latest}")

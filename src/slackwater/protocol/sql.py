@@ -43,7 +43,9 @@ def parse_sql(text: str, what: str = "expression") -> SqlNode:
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         where = f"line {first.get('line', '?')}, column {first.get('col', '?')}"
-        raise SqlSyntaxError(f"not an SQL {what}: {text!r}, at {where}: {first.get('description', error)}") from error
+        # What is missing for which of the parser's classes is not for people.
+        says = str(first.get("description", error)).partition(" for <class ")[0]
+        raise SqlSyntaxError(f"not an SQL {what}: {text!r}, at {where}: {says}") from error
     except (SqlglotError, RecursionError) as error:
         raise SqlSyntaxError(f"not an SQL {what}: {text!r}: {error.__cause__ or error}") from error
     if len(trees) != 1 or trees[0] is None:

@@ -97,9 +97,7 @@ class RowRead:
                 # Batches without columns come with one of nulls.
                 yield batch if self.columns else batch.select([])
         except DataFileNotFound as error:
-            raise DataFileNotFound(
-                f"{snapshot.store.root_url}: version {snapshot.version} names a data file that is gone: {error}"
-            ) from error
+            raise DataFileNotFound(f"version {snapshot.version} names a data file that is gone: {error}") from error
 
     def _wanted(self) -> RowsWanted:
         snapshot, read = self.snapshot, self._read

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from slackwater.errors import InvalidSchema
+from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.markup.figures import counted, visible
@@ -55,7 +55,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         self, where: str | Predicate, columns: Sequence[str] = tuple(ADD_SCHEMA.names), zone: str = "UTC"
     ) -> Pruned:
         """As `files`, with the account of what was left out; beside `columns` further ones may come along."""
-        predicate = parse_predicate(where, self.schema, zone=zone) if isinstance(where, str) else where
+        predicate = self._predicate(where, zone)
         partition_columns = self.metadata.partition_columns
         data_columns = [path for path in columns_of(predicate) if path[0] not in partition_columns]
         needed = [*columns, "partitionValues", *(self._stats_columns(data_columns) if data_columns else ())]
@@ -94,6 +94,15 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         schema, batches = self._rows(columns, where, limit, zone)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
+    def _predicate(self, where: str | Predicate, zone: str) -> Predicate:
+        if isinstance(where, str):
+            return parse_predicate(where, self.schema, zone=zone)
+        if not isinstance(where, Predicate):
+            raise InvalidArgument(
+                f"a condition is SQL text, such as \"month = 3 AND day > '2026-11-22'\", found {type(where).__name__}"
+            )
+        return where
+
     def _rows(
         self,
         columns: Sequence[str] | None,
@@ -103,7 +112,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
         keeps_all: bool = False,
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         require_limit(limit)
-        predicate = parse_predicate(where, self.schema, zone=zone) if isinstance(where, str) else where
+        predicate = None if where is None else self._predicate(where, zone)
         read = RowRead.of(self, columns, predicate, zone)
         return read.schema, read.batches(self.files(predicate, FILE_COLUMNS, zone), limit, keeps_all)
 

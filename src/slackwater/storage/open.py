@@ -104,6 +104,10 @@ class _Opener:
     """Opens stores with one set of credentials; stores of one bucket share its connections."""
 
     def __init__(self, storage_options: Mapping[str, str]) -> None:
+        if not isinstance(storage_options, Mapping):
+            raise InvalidArgument(
+                f"storage_options are a dict of texts by their names, found {type(storage_options).__name__}"
+            )
         self._options = {key.lower(): str(value) for key, value in storage_options.items()}
         self._backends: dict[str, Any] = {}
         self._lock = threading.Lock()

@@ -6,14 +6,14 @@ tables".
 
 from __future__ import annotations
 
-from slackwater.errors import CorruptCheckpoint, InvalidSchema, SlackwaterError, TableNotFound, VersionNotFound
+from slackwater.errors import CorruptCheckpoint, InvalidSchema, SlackwaterError, VersionNotFound
+from slackwater.log.segment import not_a_table
 from slackwater.log.table import Table
 from slackwater.maintenance.verify.files import COLUMNS, data_places, look_at_data_files, look_at_vectors
 from slackwater.maintenance.verify.findings import FaultKind, Findings, Verification
 from slackwater.maintenance.verify.footers import look_at_statistics
 from slackwater.maintenance.verify.told import Told
 from slackwater.maintenance.verify.walk import LogWalk
-from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.features.managed_commits import ownership
 
 
@@ -27,7 +27,7 @@ def verify(table: Table, version: int | None = None, footers: bool = False) -> V
     listing = table.list_log()
     latest = listing.latest_version
     if latest is None:
-        raise TableNotFound(f"{table.root_url} is not a Delta table: its {LOG} directory is missing or holds no commit")
+        raise not_a_table(table.root_url)
     target = latest if version is None else version
     if target > latest:
         raise VersionNotFound(f"{table.root_url} has no version {target}: its newest version is {latest}")
