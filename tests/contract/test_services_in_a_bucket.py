@@ -10,6 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slackwater.data_files.reading import RowsWanted, Split
+from slackwater.data_files.rewriting import Rewriting, rewrite
+from slackwater.data_files.writing import FileFormat
 from slackwater.errors import DataFileNotFound
 from slackwater.log.table import Table
 from slackwater.maintenance import present_files
@@ -115,6 +118,17 @@ def test_a_table_is_restored_where_its_files_are_there(
     with pytest.raises(DataFileNotFound, match="part 05"):
         restore(Table.at(url, options), 0)
     assert _ids(url, options) == [0, 1, 2]
+
+
+def test_rows_of_many_objects_become_those_of_one(store: ObjectStore) -> None:
+    columns = pa.schema([("id", pa.int64())])
+    splits = [Split(meta.path, size_bytes=meta.size_bytes) for meta in store.list_from("", recursive=True)]
+    small = [split for split in splits if not split.place.startswith("_")]
+    done = rewrite(store, small, "new", Rewriting(RowsWanted(columns), FileFormat(columns)), readers=2)
+    (written,) = done.files
+    assert (done.num_read, len(small)) == (_FILES, _FILES)
+    rows = pq.read_table(pa.BufferReader(store.read(written.path)))["id"].to_pylist()
+    assert rows == [*range(0, _FILES, 2), *range(1, _FILES, 2)]
 
 
 def test_a_clone_reads_the_files_of_a_bucket(
