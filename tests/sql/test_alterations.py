@@ -55,27 +55,27 @@ def test_what_each_action_says(action: str, expected: parsed.Alteration) -> None
 @pytest.mark.parametrize(
     ("action", "expected"),
     [
-        ("ALTER COLUMN c TYPE MAP<INT, STRING>", parsed.ColumnChange("`c`", type="MAP<INT, STRING>")),
-        ("CHANGE s.x COMMENT 'w'", parsed.ColumnChange("`s`.`x`", comment="w")),
-        ("ALTER c FIRST", parsed.ColumnChange("`c`", first=True)),
-        ("ALTER COLUMN c AFTER `d e`", parsed.ColumnChange("`c`", after="d e")),
-        ("ALTER COLUMN c SET NOT NULL", parsed.ColumnChange("`c`", nullable=False)),
-        ("ALTER COLUMN c DROP NOT NULL", parsed.ColumnChange("`c`", nullable=True)),
-        ("ALTER COLUMN c SET DEFAULT f(1, 2) + 1", parsed.ColumnChange("`c`", default="f(1, 2) + 1")),
-        ("ALTER COLUMN c DROP DEFAULT", parsed.ColumnChange("`c`", default="")),
-        ("ALTER COLUMN c SYNC IDENTITY", parsed.ColumnChange("`c`", syncs_identity=True)),
-        ("CHANGE COLUMN c C INT COMMENT 'w' AFTER d", parsed.ColumnChange("`c`", "INT", "w", after="d")),
-        ("CHANGE c c INT NOT NULL FIRST", parsed.ColumnChange("`c`", "INT", nullable=False, first=True)),
+        ("ALTER COLUMN c TYPE MAP<INT, STRING>", parsed.ColumnClause("`c`", type="MAP<INT, STRING>")),
+        ("CHANGE s.x COMMENT 'w'", parsed.ColumnClause("`s`.`x`", comment="w")),
+        ("ALTER c FIRST", parsed.ColumnClause("`c`", first=True)),
+        ("ALTER COLUMN c AFTER `d e`", parsed.ColumnClause("`c`", after="d e")),
+        ("ALTER COLUMN c SET NOT NULL", parsed.ColumnClause("`c`", nullable=False)),
+        ("ALTER COLUMN c DROP NOT NULL", parsed.ColumnClause("`c`", nullable=True)),
+        ("ALTER COLUMN c SET DEFAULT f(1, 2) + 1", parsed.ColumnClause("`c`", default="f(1, 2) + 1")),
+        ("ALTER COLUMN c DROP DEFAULT", parsed.ColumnClause("`c`", default="")),
+        ("ALTER COLUMN c SYNC IDENTITY", parsed.ColumnClause("`c`", syncs_identity=True)),
+        ("CHANGE COLUMN c C INT COMMENT 'w' AFTER d", parsed.ColumnClause("`c`", "INT", "w", after="d")),
+        ("CHANGE c c INT NOT NULL FIRST", parsed.ColumnClause("`c`", "INT", nullable=False, first=True)),
     ],
 )
-def test_what_is_to_change_of_a_column(action: str, expected: parsed.ColumnChange) -> None:
+def test_what_is_to_change_of_a_column(action: str, expected: parsed.ColumnClause) -> None:
     assert altered(action) == parsed.ChangeColumns((expected,))
 
 
 def test_columns_may_change_together() -> None:
     found = altered("ALTER COLUMN a TYPE MAP<INT, INT>, b COMMENT 'x', c SET DEFAULT f(1, 2)")
     assert isinstance(found, parsed.ChangeColumns)
-    assert [(change.column, change.type, change.default) for change in found.changes] == [
+    assert [(clause.column, clause.type, clause.default) for clause in found.clauses] == [
         ("`a`", "MAP<INT, INT>", None),
         ("`b`", None, None),
         ("`c`", None, "f(1, 2)"),

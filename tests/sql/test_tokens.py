@@ -13,7 +13,7 @@ from slackwater.sql.tokens import (
     Cursor,
     closing,
     name_at,
-    quoted_name,
+    quoted,
     tokens_of,
     with_quoted_names,
 )
@@ -155,7 +155,7 @@ def test_what_is_no_name_gives_none(text: str) -> None:
 
 @pytest.mark.parametrize("part", ["a", "a`b", "``", "a.b", "select", " "])
 def test_a_quoted_name_says_what_it_was_made_of(part: str) -> None:
-    assert values(quoted_name(part)) == [part]
+    assert values(quoted(part)) == [part]
 
 
 def test_the_text_of_a_name_is_sql_of_its_parts() -> None:

@@ -43,8 +43,8 @@ class RenameColumn:
 
 
 @dataclass(frozen=True)
-class ColumnChange:
-    """What is to change of the column at a path in SQL; None and False: not that.
+class ColumnClause:
+    """What a statement says of the column at a path in SQL; None and False: not that.
 
     `default` is "" where it is to go.
     """
@@ -63,7 +63,7 @@ class ColumnChange:
 class ChangeColumns:
     """ALTER COLUMN and CHANGE COLUMN."""
 
-    changes: tuple[ColumnChange, ...]
+    clauses: tuple[ColumnClause, ...]
 
 
 @dataclass(frozen=True)
@@ -237,9 +237,9 @@ def _rename(cursor: Cursor) -> Alteration:
 
 def _alter_column(cursor: Cursor) -> Alteration:
     cursor.takes_one("COLUMN", "COLUMNS")
-    found = [_column_change(cursor)]
+    found = [_column_clause(cursor)]
     while cursor.takes(","):
-        found.append(_column_change(cursor))
+        found.append(_column_clause(cursor))
     return ChangeColumns(tuple(found))
 
 
@@ -255,33 +255,33 @@ def _change_column(cursor: Cursor) -> Alteration:
     if new.name.parts[-1].lower() != column.parts[-1].lower():
         raise InvalidArgument(f"CHANGE COLUMN does not rename {column.text}: RENAME COLUMN … TO {new.name.text}")
     nullable = None if new.nullable else False
-    change = ColumnChange(column.text, new.type, new.comment, nullable, new.default, new.first, new.after)
-    return ChangeColumns((change,))
+    clause = ColumnClause(column.text, new.type, new.comment, nullable, new.default, new.first, new.after)
+    return ChangeColumns((clause,))
 
 
-def _column_change(cursor: Cursor) -> ColumnChange:
+def _column_clause(cursor: Cursor) -> ColumnClause:
     column = cursor.name("a column").text
     if cursor.takes("TYPE"):
-        return ColumnChange(column, type=type_of(cursor))
+        return ColumnClause(column, type=type_of(cursor))
     if cursor.takes("COMMENT"):
-        return ColumnChange(column, comment=cursor.literal())
+        return ColumnClause(column, comment=cursor.literal())
     if cursor.takes("FIRST"):
-        return ColumnChange(column, first=True)
+        return ColumnClause(column, first=True)
     if cursor.takes("AFTER"):
-        return ColumnChange(column, after=cursor.name("a column").parts[-1])
+        return ColumnClause(column, after=cursor.name("a column").parts[-1])
     if cursor.takes("SET", "NOT", "NULL"):
-        return ColumnChange(column, nullable=False)
+        return ColumnClause(column, nullable=False)
     if cursor.takes("DROP", "NOT", "NULL"):
-        return ColumnChange(column, nullable=True)
+        return ColumnClause(column, nullable=True)
     if cursor.takes("DROP", "DEFAULT"):
-        return ColumnChange(column, default="")
+        return ColumnClause(column, default="")
     if cursor.takes("SET", "DEFAULT"):
         default = cursor.until(",")
         if not default:
             raise cursor.unexpected("an expression behind SET DEFAULT")
-        return ColumnChange(column, default=default)
+        return ColumnClause(column, default=default)
     if cursor.takes("SYNC", "IDENTITY"):
-        return ColumnChange(column, syncs_identity=True)
+        return ColumnClause(column, syncs_identity=True)
     raise cursor.unexpected("TYPE, COMMENT, FIRST, AFTER, SET, DROP or SYNC IDENTITY")
 
 

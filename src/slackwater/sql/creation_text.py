@@ -18,7 +18,7 @@ from slackwater.protocol.schema.schema import (
     StructType,
 )
 from slackwater.sql.parameters import text_literal
-from slackwater.sql.tokens import Cursor, quoted_name, tokens_of
+from slackwater.sql.tokens import Cursor, quoted, tokens_of
 
 _WORDS = {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT"}
 _ENDS_DEFAULT = ("COMMENT", "GENERATED", "FIRST", "AFTER", ",")
@@ -42,7 +42,7 @@ def creation_text(table: TableText) -> str:
     columns = ",\n".join(f"  {_column(column)}" for column in table.schema)
     lines = [f"CREATE TABLE {table.name} (\n{columns})", "USING delta"]
     if table.partitioned_by:
-        lines.append(f"PARTITIONED BY ({', '.join(map(quoted_name, table.partitioned_by))})")
+        lines.append(f"PARTITIONED BY ({', '.join(map(quoted, table.partitioned_by))})")
     if table.clustered_by:
         lines.append(f"CLUSTER BY ({', '.join(table.clustered_by)})")
     if table.comment is not None:
@@ -56,7 +56,7 @@ def creation_text(table: TableText) -> str:
 
 
 def _column(column: StructField) -> str:
-    found = [quoted_name(column.name), _type(column.type)]
+    found = [quoted(column.name), _type(column.type)]
     if not column.nullable:
         found.append("NOT NULL")
     generated = column.metadata.get(GENERATION_EXPRESSION)
@@ -96,4 +96,4 @@ def _type(data_type: DataType) -> str:
 def _nested(column: StructField) -> str:
     comment = column.metadata.get(COMMENT)
     said = "" if comment is None else f" COMMENT {text_literal(comment)}"
-    return f"{quoted_name(column.name)}: {_type(column.type)}{'' if column.nullable else ' NOT NULL'}{said}"
+    return f"{quoted(column.name)}: {_type(column.type)}{'' if column.nullable else ' NOT NULL'}{said}"

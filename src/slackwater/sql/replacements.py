@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from slackwater.sql.relations import Relation
-from slackwater.sql.tokens import Token, name_at, quoted_name
+from slackwater.sql.tokens import Token, name_at, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def as_view(relation: Relation, view: str) -> Iterator[Replacement]:
     """What lets the relation be `view`, known by the name that it had."""
     yield Replacement(relation.start, relation.end, view)
     if relation.alias is None and relation.takes_alias:
-        yield Replacement(relation.alias_at, relation.alias_at, f" AS {quoted_name(relation.shown)}")
+        yield Replacement(relation.alias_at, relation.alias_at, f" AS {quoted(relation.shown)}")
 
 
 def without_database(

@@ -91,7 +91,7 @@ def with_quoted_names(text: str, tokens: Sequence[Token]) -> str:
     pieces, at = [], 0
     for token in tokens:
         if token.kind == TEXT and token.raw[0] == '"':
-            pieces += [text[at : token.start], quoted_name(token.raw[1:-1].replace('""', '"'))]
+            pieces += [text[at : token.start], quoted(token.raw[1:-1].replace('""', '"'))]
             at = token.end
     return "".join([*pieces, text[at:]])
 
@@ -147,7 +147,7 @@ class SqlName:
     @property
     def text(self) -> str:
         """The name in SQL."""
-        return ".".join(quoted_name(part) for part in self.parts)
+        return ".".join(quoted(part) for part in self.parts)
 
 
 def name_at(tokens: Sequence[Token], at: int) -> SqlName | None:
@@ -162,7 +162,7 @@ def name_at(tokens: Sequence[Token], at: int) -> SqlName | None:
     return SqlName(tuple(parts), tokens[start].start, tokens[at].end, at + 1)
 
 
-def quoted_name(part: str) -> str:
+def quoted(part: str) -> str:
     """One part of a name as an identifier, whatever characters it has."""
     return "`" + part.replace("`", "``") + "`"
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.errors import InvalidArgument, TableAlreadyExists
 from slackwater.log.segment import list_log
 from slackwater.spark.catalog.registration import put_down, take_out
-from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_of
+from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import CatalogEntry, entry_of
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.stores import table_at
@@ -44,7 +44,7 @@ def table_exists(spark: SparkSession, name: str) -> bool | None:
     found = None if not tokens else name_at(tokens, 0)
     if tokens is None or found is None or found.next != len(tokens):
         return None
-    path = path_of(found.parts)
+    path = path_in_parts(found.parts)
     if path is not None:
         return list_log(table_at(spark, path).store).latest_version is not None
     in_lake = lake_name_of(spark, found.parts)
@@ -68,7 +68,7 @@ def save_as_table(
     """
     spark = frame.sparkSession
     parts = parts_of(name)
-    path = path_of(parts)
+    path = path_in_parts(parts)
     if path is not None:
         save(frame, path, mode, partition_by, options, cluster_by, True, properties)
         return

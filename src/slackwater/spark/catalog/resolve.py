@@ -86,7 +86,7 @@ def known_parts(name: str) -> tuple[str, ...]:
         return ()
 
 
-def path_of(parts: Sequence[str]) -> str | None:
+def path_in_parts(parts: Sequence[str]) -> str | None:
     """The path that the name ``delta.`/path` `` has, None for other names."""
     is_path = len(parts) == 2 and parts[0].lower() == "delta" and ("/" in parts[1] or ":" in parts[1])
     return parts[1] if is_path else None
@@ -98,7 +98,7 @@ def lake_name_of(spark: SparkSession, parts: Sequence[str], is_new: bool = False
     A temporary view goes before it, but not where the name `is_new`, that of a table to create.
     """
     names = SessionNames.of(spark)
-    if not names.lakes or path_of(parts) is not None:
+    if not names.lakes or path_in_parts(parts) is not None:
         return None
     current = names.current_lake
     is_certain = True
@@ -121,7 +121,7 @@ def resolve(spark: SparkSession, parts: Sequence[str]) -> NamedPlace | None:
 
     What is at a path is not looked at. Raises TableNotFound for a name of a lake that has no such table.
     """
-    path = path_of(parts)
+    path = path_in_parts(parts)
     if path is not None:
         return NamedPlace(tuple(parts), path)
     in_lake = lake_name_of(spark, parts)

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.spark.session.modes import condition_of, is_connect, java_class
-from slackwater.spark.session.names import quoted
 from slackwater.sql.parameters import text_literal
+from slackwater.sql.tokens import quoted
 
 SPARK_CATALOG = "spark_catalog"
 _LINE = re.compile(r"(?m)^(Provider|Location|Type): ?(.*)$")

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.spark.catalog.named import save_as_table
-from slackwater.spark.catalog.resolve import known_parts, lake_name_of, parts_of, path_of, resolve
+from slackwater.spark.catalog.resolve import known_parts, lake_name_of, parts_of, path_in_parts, resolve
 from slackwater.spark.session.modes import frame_of_writer
 from slackwater.spark.session.sessions import answers_for, is_delta_by_default
 from slackwater.spark.sql.tables import NamedTable, named_table
@@ -104,7 +104,7 @@ def _session(writer: Any) -> SparkSession:
 def _creates_delta(spark: SparkSession, request: _Request, parts: tuple[str, ...]) -> bool:
     if request.provider is not None:
         return request.provider == "delta"
-    if path_of(parts) is not None or lake_name_of(spark, parts, is_new=True) is not None:
+    if path_in_parts(parts) is not None or lake_name_of(spark, parts, is_new=True) is not None:
         return True
     return is_delta_by_default(spark)
 

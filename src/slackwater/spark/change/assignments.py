@@ -19,10 +19,10 @@ from slackwater.protocol.features.row_rules import RowRules
 from slackwater.protocol.schema.column_paths import format_column_path, has_path, parse_column_path, resolve_path
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
 from slackwater.spark.session.modes import condition_of, plain_method
-from slackwater.spark.session.names import quoted
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.write.row_checks import class_of, said_by_spark
 from slackwater.spark.write.store_types import StoreAssignment, stored
+from slackwater.sql.tokens import quoted
 
 Expression: TypeAlias = Column | str
 """A Column, or SQL text."""

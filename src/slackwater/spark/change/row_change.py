@@ -40,9 +40,9 @@ from slackwater.spark.read.located_rows import LocatedRows, located_schema
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import empty_frame, release_kept_rows, with_settings
-from slackwater.spark.session.names import quoted
 from slackwater.spark.write.files.data_files import WRITE_SETTINGS
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
+from slackwater.sql.tokens import quoted
 from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult

@@ -27,8 +27,8 @@ from slackwater.spark.change.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 from slackwater.spark.change.row_matches import Condition, RowMatches
 from slackwater.spark.change.scalar_queries import has_scalar_queries, with_scalars
 from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
-from slackwater.spark.session.names import quoted
 from slackwater.spark.session.progress import Progress
+from slackwater.sql.tokens import quoted
 
 _CHANGED = "__slackwater_changed"
 _WHAT = "UPDATE SET"

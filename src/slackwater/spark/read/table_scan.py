@@ -52,10 +52,10 @@ from slackwater.spark.read.row_sources import ByArrow, BySpark, RowsAsked, RowsF
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import empty_frame, is_connect
-from slackwater.spark.session.names import quoted
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.row_way import RowWay, row_way
 from slackwater.spark.session.types import NotNull, to_spark_schema, to_spark_type
+from slackwater.sql.tokens import quoted
 from slackwater.stats.row_groups import RowGroupTest
 
 ROW_ID = "_row_id"

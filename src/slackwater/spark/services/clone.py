@@ -16,7 +16,7 @@ from slackwater.maintenance.clone import shallow_clone
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.names import table_path
+from slackwater.spark.session.names import path_in_text
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.stores import table_at
@@ -60,7 +60,7 @@ def _path_of(target: Any, is_shallow: Any, is_replaced: Any, properties: Any) ->
             "table.toDF() to the other place (DELTA_UNSUPPORTED_DEEP_CLONE)",
             error_class="DELTA_UNSUPPORTED_DEEP_CLONE",
         )
-    path = table_path(target) or target
+    path = path_in_text(target) or target
     if not is_absolute(path):
         raise UnsupportedFeature(
             f"{target}: tables are found by path in this version: name an absolute path or a URL, or delta.`/path`",

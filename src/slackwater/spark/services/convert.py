@@ -19,7 +19,7 @@ from slackwater.maintenance.described_files import DescribedFile, describe_files
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.modes import default_parallelism, is_one_process
-from slackwater.spark.session.names import table_path
+from slackwater.spark.session.names import path_in_text
 from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.row_way import has_python_workers
 from slackwater.spark.session.stores import table_at
@@ -67,7 +67,7 @@ def _path(identifier: str) -> str:
     match = _PARQUET.match(identifier.strip())
     if match is not None:
         return match[1].replace("``", "`")
-    found = table_path(identifier)
+    found = path_in_text(identifier)
     if found is None:
         raise UnsupportedFeature(
             f"{identifier}: only directories of Parquet files become tables in this version, and they are found by "

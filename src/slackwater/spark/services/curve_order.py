@@ -18,7 +18,7 @@ from slackwater.log.file_actions import one_array
 from slackwater.maintenance.layout.curves import Curve, bits_of
 from slackwater.maintenance.layout.ranges import CurveOrder
 from slackwater.protocol.schema.schema import ColumnPath
-from slackwater.spark.session.names import quoted
+from slackwater.sql.tokens import quoted
 
 _SAMPLED_ROWS = 200_000
 _SEED = 20

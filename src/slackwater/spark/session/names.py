@@ -14,13 +14,8 @@ _SUGGESTED = re.compile(rf"( Did you mean one of the following\? \[)({_NAMES})(\
 _AMBIGUOUS = re.compile(rf"(is ambiguous, could be: \[)({_NAMES})(\])")
 
 
-def quoted(name: str) -> str:
-    """One column name as an identifier, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def table_path(name: str) -> str | None:
-    """The path in a table name of the form ``delta.`/path` ``, None for any other name."""
+def path_in_text(name: str) -> str | None:
+    """The path in a table name, as text, of the form ``delta.`/path` ``, None for any other name."""
     match = _PATH_NAME.match(name.strip())
     return match[1].replace("``", "`") if match else None
 

@@ -21,7 +21,7 @@ from slackwater.spark.sql.statement import Statement
 from slackwater.spark.sql.tables import NamedTable
 from slackwater.spark.table.alter import path_argument
 from slackwater.spark.table.arguments import parsed_type
-from slackwater.spark.table.column_edits import ColumnEdit, edit_columns
+from slackwater.spark.table.column_changes import ColumnChange, change_columns
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql import alterations as parsed
 from slackwater.sql.definitions import ColumnDefinition
@@ -114,25 +114,25 @@ def _field(column: ColumnDefinition) -> StructField:
 
 
 def _change_columns(table: DeltaTable, found: parsed.ChangeColumns) -> None:
-    edits = []
-    for change in found.changes:
-        if change.syncs_identity:
+    changes = []
+    for clause in found.clauses:
+        if clause.syncs_identity:
             raise UnsupportedFeature(
-                f"ALTER COLUMN {change.column} SYNC IDENTITY is not there: the next values follow those that the "
+                f"ALTER COLUMN {clause.column} SYNC IDENTITY is not there: the next values follow those that the "
                 "table generated, and not those that rows brought"
             )
-        position = ColumnPosition(change.after) if change.after is not None else None
-        edits.append(
-            ColumnEdit(
-                path_argument(change.column),
-                change.type,
-                change.comment,
-                change.nullable,
-                change.default,
-                ColumnPosition() if change.first else position,
+        position = ColumnPosition(clause.after) if clause.after is not None else None
+        changes.append(
+            ColumnChange(
+                path_argument(clause.column),
+                clause.type,
+                clause.comment,
+                clause.nullable,
+                clause.default,
+                ColumnPosition() if clause.first else position,
             )
         )
-    edit_columns(table._spark, table, edits)
+    change_columns(table._spark, table, changes)
 
 
 _CARRIED_OUT: dict[type, Callable[[DeltaTable, Any], object]] = {

@@ -15,7 +15,6 @@ from slackwater.predicate.sql_text import has_subquery
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.row_rules import row_rules
 from slackwater.protocol.schema.schema import StructType
-from slackwater.spark.session.names import quoted
 from slackwater.spark.sql.frames import session_views
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.results import affected, nothing
@@ -24,7 +23,7 @@ from slackwater.spark.sql.tables import NamedTable, named_table
 from slackwater.sql import changes as parsed
 from slackwater.sql.relations import relations_of
 from slackwater.sql.replacements import Replacement, replaced
-from slackwater.sql.tokens import Cursor, closing, name_at, tokens_of
+from slackwater.sql.tokens import Cursor, closing, name_at, quoted, tokens_of
 
 _WHOLE = "SELECT * FROM "
 

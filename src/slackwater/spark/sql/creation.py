@@ -13,7 +13,7 @@ from pyspark.sql import types as spark_types
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
 from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.registration import put_down, take_out
-from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_of
+from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import entry_of, plain_sql
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.sessions import is_delta_by_default
@@ -82,7 +82,7 @@ def _says_delta(statement: Statement) -> bool:
 def _is_delta(spark: SparkSession, given: TableCreation) -> bool:
     if given.provider is not None:
         return given.provider == "delta"
-    if path_of(given.table.parts) is not None or lake_name_of(spark, given.table.parts, is_new=True) is not None:
+    if path_in_parts(given.table.parts) is not None or lake_name_of(spark, given.table.parts, is_new=True) is not None:
         return True
     if given.clones is not None:
         return True
@@ -98,7 +98,7 @@ class _Creation:
         self._statement = statement
         self._spark = statement.spark
         self._given = given
-        self._path = path_of(given.table.parts)
+        self._path = path_in_parts(given.table.parts)
         self._in_lake = lake_name_of(self._spark, given.table.parts, is_new=True)
         is_named = self._path is None and self._in_lake is None
         self._entry = entry_of(self._spark, given.table.parts) if is_named else None

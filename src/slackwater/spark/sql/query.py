@@ -20,7 +20,6 @@ from slackwater.spark.lake.transaction import TransactionTable
 from slackwater.spark.lake.transaction_time import TransactionTime
 from slackwater.spark.read.narrowing import selects_anew, without_useless_files
 from slackwater.spark.session.defaults import session_zone
-from slackwater.spark.session.names import quoted
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.frames import new_view_name, sql_over
 from slackwater.spark.sql.tables import NamedTable, frame_of, named_table, required_table
@@ -28,7 +27,7 @@ from slackwater.sql.needed import needed_columns, renames_columns
 from slackwater.sql.pushed import pushed_conditions
 from slackwater.sql.relations import Block, Relation, blocks_of
 from slackwater.sql.replacements import Replacement, as_view, replaced, without_database
-from slackwater.sql.tokens import Token, tokens_of
+from slackwater.sql.tokens import Token, quoted, tokens_of
 
 _CHANGES, _CHANGES_BY_PATH = "table_changes", "table_changes_by_path"
 

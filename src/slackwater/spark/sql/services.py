@@ -9,13 +9,12 @@ from pyspark.sql import DataFrame
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.catalog.resolve import resolve
-from slackwater.spark.session.names import quoted
 from slackwater.spark.sql.results import nothing
 from slackwater.spark.sql.statement import Statement
 from slackwater.spark.sql.tables import NamedTable, named_table, required_table, travel_options
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql import services as parsed
-from slackwater.sql.tokens import SqlName, name_at
+from slackwater.sql.tokens import SqlName, name_at, quoted
 
 
 def optimize(statement: Statement) -> DataFrame:

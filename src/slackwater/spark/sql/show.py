@@ -18,7 +18,6 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.attached import AttachedLake, SessionNames
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.given_rows import given_rows
-from slackwater.spark.session.names import quoted
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.sql.changes import partition_values
 from slackwater.spark.sql.describe import catalog_name, shown_properties
@@ -29,7 +28,7 @@ from slackwater.spark.table.builder import CREATE, DeltaTableBuilder
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql.creation_text import TableText, creation_text
 from slackwater.sql.definitions import property_key
-from slackwater.sql.tokens import Cursor, SqlName, name_at, quoted_name
+from slackwater.sql.tokens import Cursor, SqlName, name_at, quoted
 from slackwater.transaction.table.alteration import clustering_columns
 
 _TABLES = (
@@ -144,7 +143,7 @@ def _definition(statement: Statement, named: NamedTable) -> TableText:
     # Where it is told by the catalog, the place is as it was given.
     location = None if named.place.entry is None or named.place.entry.is_managed else named.place.location
     return TableText(
-        ".".join(map(quoted_name, shown)),
+        ".".join(map(quoted, shown)),
         snapshot.schema,
         snapshot.metadata.partition_columns,
         [format_column_path(path) for path in clustering_columns(snapshot)],

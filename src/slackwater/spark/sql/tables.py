@@ -12,7 +12,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
 from slackwater.log.history import to_ms
-from slackwater.spark.catalog.resolve import LakeName, NamedPlace, path_of, require, resolve
+from slackwater.spark.catalog.resolve import LakeName, NamedPlace, path_in_parts, require, resolve
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, plain_sql
 from slackwater.spark.history.system_time import SystemTime
 from slackwater.spark.session.defaults import session_zone
@@ -78,7 +78,7 @@ def frame_of(spark: SparkSession, named: NamedTable, travel: Travel | None = Non
         name = named.place.in_lake
         frame: DataFrame = name.lake.as_of(moment(spark, travel.texts[0])).table(name.name).toDF()
         return frame
-    if path_of(named.place.parts) is not None:
+    if path_in_parts(named.place.parts) is not None:
         return _path_frame(spark, named.place, travel)
     return named.table.toDF(**({} if travel is None else travel_options(spark, travel)))
 

@@ -19,7 +19,7 @@ from pyspark.sql import types as spark_types
 from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.log.table import Table
 from slackwater.spark.catalog.named import require_same
-from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_of, resolve
+from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of, parts_of, path_in_parts, resolve
 from slackwater.spark.catalog.session_catalog import entry_of
 from slackwater.spark.requests import given_path, is_extended, wrap
 from slackwater.spark.session.defaults import SessionSettings
@@ -264,7 +264,7 @@ def _table_at(request: _Request, path: Any, written: WriteOptions) -> Table:
 def _table_named(request: _Request, name: Any, written: WriteOptions) -> Table:
     """The table that the name stands for; where it is no path, one that is missing is created."""
     spark, parts = request.spark, parts_of(name)
-    path = path_of(parts)
+    path = path_in_parts(parts)
     if path is not None:
         return table_at(spark, path, written.given)
     in_lake = lake_name_of(spark, parts, is_new=True)

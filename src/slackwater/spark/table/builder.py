@@ -36,7 +36,7 @@ from slackwater.protocol.schema.schema import (
 )
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.registration import put_down, take_out
-from slackwater.spark.catalog.resolve import LakeName, lake_name_of, parts_of, path_of
+from slackwater.spark.catalog.resolve import LakeName, lake_name_of, parts_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import entry_of
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.stores import table_at
@@ -126,7 +126,8 @@ class DeltaTableBuilder(Generic[T]):
         ['id']
         """
         parts = parts_of(text_argument("identifier", identifier))
-        self._path, self._name = (path_of(parts), None) if path_of(parts) is not None else (self._path, parts)
+        path = path_in_parts(parts)
+        self._path, self._name = (self._path, parts) if path is None else (path, None)
         return self
 
     def location(self, location: str) -> Self:

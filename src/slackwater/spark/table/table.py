@@ -32,7 +32,7 @@ from slackwater.spark.services.clone import clone_table
 from slackwater.spark.services.convert import convert_to_table
 from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.given_rows import given_rows
-from slackwater.spark.session.names import table_path
+from slackwater.spark.session.names import path_in_text
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.stores import table_at
@@ -257,7 +257,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         >>> slackwater.DeltaTable.isDeltaTable(spark, place), slackwater.DeltaTable.isDeltaTable(spark, path)
         (True, False)
         """
-        table = table_at(sparkSession, table_path(identifier) or identifier)
+        table = table_at(sparkSession, path_in_text(identifier) or identifier)
         return list_log(table.store).latest_version is not None
 
     def alias(self, aliasName: str) -> DeltaTable:

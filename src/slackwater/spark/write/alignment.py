@@ -16,8 +16,8 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.spark.session.names import quoted
 from slackwater.spark.session.types import to_spark_type
+from slackwater.sql.tokens import quoted
 
 
 def aligned_column(given: StructField, wanted: StructField, value: Column | None = None) -> Column:

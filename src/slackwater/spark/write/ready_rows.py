@@ -17,7 +17,6 @@ from slackwater.protocol.features.identity_columns import IdentityColumn
 from slackwater.protocol.features.row_rules import GeneratedColumn, RowRules
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.protocol.schema.schema import StructField, StructType
-from slackwater.spark.session.names import quoted
 from slackwater.spark.session.types import from_spark_schema, to_spark_type
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
 from slackwater.spark.write.identity_values import identity_values, with_bounded_partitions
@@ -29,6 +28,7 @@ from slackwater.spark.write.row_checks import (
     not_null_check,
     sql_check,
 )
+from slackwater.sql.tokens import quoted
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 from slackwater.errors import InvalidArgument, InvariantViolationException, SlackwaterError, SqlSyntaxError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructType
 from slackwater.spark.session.modes import condition_of, new_observation, observed
-from slackwater.spark.session.names import quoted, without_our_names
+from slackwater.spark.session.names import without_our_names
+from slackwater.sql.tokens import quoted
 
 _RAISED = "USER_RAISED_EXCEPTION"
 _MARK = "slackwater-row-check"

@@ -43,7 +43,6 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.services.auto import with_auto_compaction
 from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.modes import with_settings
-from slackwater.spark.session.names import quoted
 from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
@@ -59,6 +58,7 @@ from slackwater.spark.write.overwrite import (
 from slackwater.spark.write.schema_evolution import evolved_table
 from slackwater.spark.write.store_types import stored_columns
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
+from slackwater.sql.tokens import quoted
 from slackwater.transaction.begin import begin, begin_table
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
-from slackwater.spark.session.names import quoted
+from slackwater.sql.tokens import quoted
 
 _INTEGRAL_DIGITS: dict[type[spark_types.DataType], int] = {
     spark_types.ByteType: 3,

@@ -32,9 +32,9 @@ from slackwater.spark.change.merge.builder import (
 )
 from slackwater.spark.change.merge.source import copies, schema_of, with_copies
 from slackwater.spark.change.scalar_queries import with_scalars
-from slackwater.spark.session.names import quoted
 from slackwater.spark.write.alignment import is_aligned, merged_value
 from slackwater.spark.write.ready_rows import default_value
+from slackwater.sql.tokens import quoted
 
 _NESTED = (StructType, ArrayType, MapType)
 

@@ -29,9 +29,9 @@ from slackwater.spark.change.row_change import (
     rows_left,
 )
 from slackwater.spark.read.located_rows import ADDRESS, KEPT_COMMIT_VERSION, KEPT_ROW_ID, row_count, united
-from slackwater.spark.session.names import quoted
 from slackwater.spark.write.alignment import null_column
 from slackwater.spark.write.table_rows import RowsWritten
+from slackwater.sql.tokens import quoted
 
 _PAIR_ADDRESS = "__slackwater_pair_address"
 _PAIR_BYTES = 32

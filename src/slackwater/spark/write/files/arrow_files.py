@@ -23,7 +23,7 @@ from slackwater.data_files.writing import (
     write_rows,
 )
 from slackwater.spark.session.arrow_types import to_arrow_schema
-from slackwater.spark.session.names import quoted
+from slackwater.sql.tokens import quoted
 from slackwater.storage.store import ObjectStore
 
 _FILES = "path string, size_bytes long, modified_ms long, num_rows long, texts array<string>, footer binary"

@@ -33,13 +33,13 @@ from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, physical
 from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType, nullable_type
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import with_settings, writer_failure
-from slackwater.spark.session.names import quoted
 from slackwater.spark.session.row_way import RowWay, row_way
 from slackwater.spark.session.shared_storage import require_shared
 from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_type
 from slackwater.spark.write.files.arrow_files import write_arrow_files
 from slackwater.spark.write.files.counted_rows import CountedRows
 from slackwater.spark.write.files.staging import Staging, staging_for
+from slackwater.sql.tokens import quoted
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_of_footer
 from slackwater.storage.parquet_footer import ParquetFooter, read_footer
 from slackwater.storage.store import ObjectMeta, ObjectStore

@@ -23,7 +23,7 @@ from slackwater.spark.write.table_expressions import validate_default
 
 
 @dataclass(frozen=True)
-class ColumnEdit:
+class ColumnChange:
     """What changes of the column at `path`; None: not that. `default` "" takes it away."""
 
     path: ColumnPath
@@ -34,42 +34,42 @@ class ColumnEdit:
     position: ColumnPosition | None = None
 
 
-def edit_columns(spark: SparkSession, table: TableAlterations, edits: Sequence[ColumnEdit]) -> None:
-    """Commit all of `edits`, or none. Raises as the methods of `DeltaTable` for each."""
+def change_columns(spark: SparkSession, table: TableAlterations, changes: Sequence[ColumnChange]) -> None:
+    """Commit all of `changes`, or none. Raises as the methods of `DeltaTable` for each."""
 
     def change(snapshot: Snapshot) -> TableConfiguration:
         changed = snapshot.configuration
-        for edit in edits:
-            changed = _edited(spark, table, snapshot, changed, edit)
+        for each in changes:
+            changed = _changed(spark, table, snapshot, changed, each)
         return changed
 
-    reads_rows = any(edit.nullable is False for edit in edits)
-    if len(edits) == 1:
-        table._change_column(edits[0].path, change, edits[0].position, reads_rows)
+    reads_rows = any(each.nullable is False for each in changes)
+    if len(changes) == 1:
+        table._change_column(changes[0].path, change, changes[0].position, reads_rows)
         return
-    paths = [{"column": {"name": format_column_path(edit.path)}} for edit in edits]
+    paths = [{"column": {"name": format_column_path(each.path)}} for each in changes]
     table._change("CHANGE COLUMNS", change, {"columns": orjson.dumps(paths).decode()}, reads_rows)
 
 
-def _edited(
-    spark: SparkSession, table: TableAlterations, snapshot: Snapshot, before: TableConfiguration, edit: ColumnEdit
+def _changed(
+    spark: SparkSession, table: TableAlterations, snapshot: Snapshot, before: TableConfiguration, change: ColumnChange
 ) -> TableConfiguration:
-    path, changed = edit.path, before
-    if edit.type is not None:
-        wanted = spark_types.StructType([spark_types.StructField("x", parsed_type(edit.type))])
+    path, changed = change.path, before
+    if change.type is not None:
+        wanted = spark_types.StructType([spark_types.StructField("x", parsed_type(change.type))])
         changed = change_type(changed, path, from_spark_schema(wanted).fields[0].type)
-    if edit.default is not None:
-        changed = set_default(changed, path, edit.default or None)
-        if edit.default:
+    if change.default is not None:
+        changed = set_default(changed, path, change.default or None)
+        if change.default:
             _, column = resolve_field(changed.schema, path)
-            what = f"default value {edit.default!r} of column {format_column_path(path)}"
-            validate_default(spark, edit.default, column.type, what)
-    if edit.nullable is not None:
-        nullable = set_nullability(changed, path, edit.nullable, holds_no_null=True)
-        if not edit.nullable and nullable != changed:
+            what = f"default value {change.default!r} of column {format_column_path(path)}"
+            validate_default(spark, change.default, column.type, what)
+    if change.nullable is not None:
+        nullable = set_nullability(changed, path, change.nullable, holds_no_null=True)
+        if not change.nullable and nullable != changed:
             spelled, _ = resolve_field(snapshot.schema, path)
             table._require_rows(snapshot, not_null_check(spelled, snapshot.schema))
         changed = nullable
-    if edit.comment is not None:
-        changed = set_comment(changed, path, edit.comment)
-    return changed if edit.position is None else move_column(changed, path, edit.position)
+    if change.comment is not None:
+        changed = set_comment(changed, path, change.comment)
+    return changed if change.position is None else move_column(changed, path, change.position)
