@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from slackwater import DeltaTable
+from tests.people import test_mistakes_of_changes, test_mistakes_of_reads, test_mistakes_of_writes
 from tests.people.tasks import TASKS, Task, carry_out
 
 if TYPE_CHECKING:
@@ -28,11 +29,22 @@ delta-spark itself.
 | task | lines | by delta-spark |
 |-|-|-|
 """
+MISTAKES = """
+## What people get wrong
+
+Mistakes of readers, writers, changes, lakes, of Python without Spark and of users without rights are made by tests,
+too: each is answered by one sentence that says what is wrong, where, and what to do, and nothing is written. These ones
+Spark answers in its own words, for it sees them before anything of this package is called, or while its tasks cast a
+value:
+
+"""
+MODULES = (test_mistakes_of_reads, test_mistakes_of_writes, test_mistakes_of_changes)
 
 
 def page() -> str:
     """The page that belongs to `TASKS`; `PAGE.write_text(page())` makes it."""
-    return INTRODUCTION + "".join(_row(task) for task in TASKS)
+    theirs = [mistake.name for module in MODULES for mistake in module.MISTAKES if mistake.of_spark]
+    return INTRODUCTION + "".join(map(_row, TASKS)) + MISTAKES + "".join(f"- {name}\n" for name in theirs)
 
 
 def _row(task: Task) -> str:
