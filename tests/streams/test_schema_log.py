@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from slackwater.streams.options import StreamOptions
 from slackwater.streams.schema_changes import Unblocked, require_unblocked
 from slackwater.streams.schema_log import SchemaLog
 from slackwater.streams.source import TableSource
+from slackwater.streams.source_place import source_place
 from slackwater.transaction.begin import begin
 from slackwater.transaction.table.alteration import set_properties
 from tests.streams.test_source import Log, paths
@@ -244,3 +246,25 @@ def test_changes_that_only_the_user_can_judge_are_let_pass_by_options(
             with pytest.raises(OperationNotAllowed, match=says):
                 require_unblocked(older, newer, 7, given, "t")
     require_unblocked(older, newer, 7, allowed, "t")
+
+
+def test_a_log_in_a_checkpoint_names_the_place_of_its_source_as_spark_does(tmp_path: Path) -> None:
+    table = Log().snapshot
+    checkpoint = tmp_path / "of flights"
+    (checkpoint / "schemas" / "a").mkdir(parents=True)
+    (checkpoint / "metadata").write_text('{"id":"5d5d7a16-56bc-4ae3-a2a3-0f5f1d2f39a2"}', encoding="utf-8")
+    for place in (checkpoint / "schemas", checkpoint / "schemas" / "a"):
+        entry = SchemaLog.of(open_store(place), table.metadata.id).append(0, table.configuration)
+        assert entry.source == f"file:{checkpoint}/sources/0"
+    (checkpoint / "metadata").write_text("[]", encoding="utf-8")
+    assert (
+        SchemaLog.of(open_store(checkpoint / "others"), table.metadata.id).append(0, table.configuration).source == ""
+    )
+
+
+def test_the_place_of_a_source_in_a_bucket_has_the_scheme_that_the_user_gave() -> None:
+    root = f"memory://{uuid.uuid4()}"
+    open_store(root).put("check/metadata", b'{"id":"5d5d7a16-56bc-4ae3-a2a3-0f5f1d2f39a2"}')
+    store = open_store(f"{root}/check/schemas")
+    assert source_place(store, "s3a://bucket/check/schemas/") == "s3a://bucket/check/sources/0"
+    assert source_place(open_store(f"{root}/elsewhere/schemas"), "s3a://bucket/elsewhere/schemas") == ""

@@ -17,6 +17,7 @@ from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.schema.schema import StructType, parse_schema, schema_to_json
 from slackwater.storage.store import ObjectStore
+from slackwater.streams.source_place import source_place
 
 _HEADER = b"v1\n"
 
@@ -26,7 +27,7 @@ class TrackedSchema:
     """What the table was at `version`, as a stream reads it from there on; `number` is the entry's place in the log.
 
     `before` is the number of the entry that this one follows, where that is not the last one but it. `source`: where
-    delta-spark keeps what it knows of the source, '' where it did not begin the log.
+    Spark keeps what it knows of the source, by which delta-spark knows whose log it is; '' where nobody said so.
     """
 
     number: int
@@ -38,20 +39,24 @@ class TrackedSchema:
 
 @dataclass(frozen=True)
 class SchemaLog:
-    """The log of one source: in the directory `directory` of `store`, of the table with `table_id`."""
+    """The log of one source: in the directory `directory` of `store`, of the table with `table_id`.
+
+    `location`: the place of the store as the user named it.
+    """
 
     store: ObjectStore
     directory: str
     table_id: str
+    location: str = ""
 
     @staticmethod
-    def of(store: ObjectStore, table_id: str, tracking_id: str | None = None) -> SchemaLog:
-        """The log at a schemaTrackingLocation, whose `store` this is.
+    def of(store: ObjectStore, table_id: str, tracking_id: str | None = None, location: str = "") -> SchemaLog:
+        """The log at a schemaTrackingLocation, whose `store` this is, and which the user named as `location`.
 
         `tracking_id` tells apart two sources of one query that read the same table.
         """
         own = "" if tracking_id is None else f"_{tracking_id}"
-        return SchemaLog(store, f"_schema_log_{table_id}{own}", table_id)
+        return SchemaLog(store, f"_schema_log_{table_id}{own}", table_id, location)
 
     def newest(self) -> TrackedSchema | None:
         """The schema that the stream reads with; None where it has not begun. Raises CorruptLog, CorruptTable."""
@@ -69,10 +74,8 @@ class SchemaLog:
         Raises OperationNotAllowed where another stream has put its entry there: nothing is written then.
         """
         numbers = self._numbers()
-        if numbers:
-            entry = TrackedSchema(numbers[-1] + 1, version, configuration, source=self._entry(numbers[-1]).source)
-        else:
-            entry = TrackedSchema(0, version, configuration)
+        source = self._entry(numbers[-1]).source if numbers else source_place(self.store, self.location)
+        entry = TrackedSchema(numbers[-1] + 1 if numbers else 0, version, configuration, source=source)
         try:
             self.store.put_if_absent(self._path(entry.number), _HEADER + orjson.dumps(_to_json(entry)))
         except ObjectExists as error:

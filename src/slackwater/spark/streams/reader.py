@@ -132,7 +132,7 @@ def _tracked(scan: StreamScan, given: Options) -> StreamScan:
         return scan
     spark, snapshot = scan.spark, scan.snapshot
     store = table_at(spark, location, given).store
-    log = SchemaLog.of(store, snapshot.metadata.id, given.get("streamingSourceTrackingId"))
+    log = SchemaLog.of(store, snapshot.metadata.id, given.get("streamingSourceTrackingId"), location)
     scan = replace(scan, schema_log=log)
     newest = log.newest()
     if newest is None:
