@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -119,3 +121,30 @@ def test_one_partition_is_read_by_one_request_for_each_of_its_files(spark: Spark
     assert asked(proxy, read).total() <= asked(proxy, read_by_deltalake).total()
     assert asked_for_rows(proxy, read) == {"get": 1}
     assert asked_for_rows(proxy, read).total() <= asked_for_rows(proxy, read_by_deltalake).total()
+
+
+@pytest.mark.spark
+@pytest.mark.classic
+@pytest.mark.skipif("SLACKWATER_CONNECTOR" not in os.environ, reason="Spark has no connector for S3")
+def test_sparks_connector_is_told_of_files_that_are_asked_for_once(spark: SparkSession, proxy: FaultProxy) -> None:
+    slackwater.enable(spark)
+    # Hadoop keeps the connection to a bucket: this one is this test's own.
+    options = {key.lower(): value for key, value in proxy.options.items()}
+    endpoint = options["aws_endpoint_url"]
+    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/counted", method="PUT")).close()  # noqa: S310 - our own
+    of_bucket = {"endpoint": endpoint, "access.key": "test", "secret.key": "test", "path.style.access": "true"}
+    for name, value in {**of_bucket, "endpoint.region": options["aws_region"]}.items():
+        spark.conf.set(f"fs.s3a.bucket.counted.{name}", value)
+    path = "s3a://counted/t"
+    for _ in range(5):
+        write_deltalake(path, ROWS, mode="append", storage_options=proxy.options)
+    frames = []
+    opened = asked_for_rows(proxy, lambda: frames.append(spark.read.format("delta").load(path)))
+    # One for each of five files, and what Spark asks of the first; it would ask as much of each.
+    assert opened["head"] <= 5 + 3
+    assert opened.total() <= 5 + 4
+    assert frames[0].count() == 50
+    (file,) = Snapshot.load(path, storage_options=proxy.options).files("id >= 0")["path"].to_pylist()[-1:]
+    Snapshot.load(path, storage_options=proxy.options).store.delete([file])
+    with pytest.raises(slackwater.errors.DataFileNotFound, match=file):
+        spark.read.format("delta").load(path)

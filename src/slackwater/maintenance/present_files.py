@@ -17,7 +17,7 @@ from slackwater.log.table import Table
 from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.storage.gate import file_places, opened_place, vector_place
-from slackwater.storage.store import ObjectStore
+from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _FEW = 500
 _NAMED = 5
@@ -62,20 +62,24 @@ def missing_places(store: ObjectStore, places: Sequence[str]) -> list[str]:
 
 def sizes_of(store: ObjectStore, places: Sequence[str]) -> list[int | None]:
     """The bytes of the file at each of `places`, as `missing_places` takes them; None where there is none."""
+    return [None if meta is None else meta.size_bytes for meta in metas_of(store, places)]
+
+
+def metas_of(store: ObjectStore, places: Sequence[str]) -> list[ObjectMeta | None]:
+    """What the store says of the file at each of `places`, as `sizes_of` takes them."""
     below = [place for place in places if not is_absolute(place)]
     if len(below) > _FEW and store.local_root is None:
-        found: dict[str, int | None] = {meta.path: meta.size_bytes for meta in store.list_from("", recursive=True)}
+        found: dict[str, ObjectMeta | None] = {meta.path: meta for meta in store.list_from("", recursive=True)}
         others = [place for place in places if is_absolute(place)]
     else:
         found, others = {}, list(places)
 
-    def size_of(place: str) -> int | None:
+    def meta_of(place: str) -> ObjectMeta | None:
         opened, path = opened_place(store, place)
-        meta = opened.head(path)
-        return None if meta is None else meta.size_bytes
+        return opened.head(path)
 
     with ThreadPoolExecutor(16) as pool:
-        found.update(zip(others, pool.map(size_of, others), strict=True))
+        found.update(zip(others, pool.map(meta_of, others), strict=True))
     return [found.get(place) for place in places]
 
 

@@ -13,8 +13,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, errors
+from slackwater.spark.hadoop.known_files import KnownFile, relation_over
 from slackwater.spark.read.file_relations import is_hidden
 from slackwater.spark.read.load import load
+from slackwater.spark.session.modes import frame_of_relation, listed_urls, relation_of
 from slackwater.spark.write.save import save
 from tests.spark.tables import write_table
 
@@ -107,6 +109,21 @@ def test_settings_of_the_session_do_not_leave_files_out(
     with pytest.raises(Exception, match=r"x\.parquet"):
         table.delete(F.col("id") % 2 == 1)
     assert len(list((Path(path) / "_delta_log").iterdir())) == 1
+
+
+@pytest.mark.classic
+def test_spark_takes_the_files_of_a_relation_as_they_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    names = ["p=1/a  b,%20c#.parquet", "p=2/{x}[ü]*.parquet", "p=1/other.parquet"]
+    path = write_table(tmp_path / "t", [{"id": [1, 2]}, {"id": [3]}, {"id": [4]}], names=names)
+    places = [f"{path}/{name}" for name in names[:2]]
+    files = [KnownFile(place, Path(place).stat().st_size, 86_400_000) for place in places]
+    reader = spark.read.schema("id long, p int").option("basePath", path)
+    base = relation_of(reader.parquet(f"{path}/{names[2]}"))
+    frame = frame_of_relation(spark, relation_over(spark, base, files))
+    assert sorted(tuple(row) for row in frame.collect()) == [(1, 1), (2, 1), (3, 2)]
+    assert len(listed_urls(frame)) == len(files)
+    # So Spark has not asked for the time by itself.
+    assert {row[0] for row in frame.select(F.unix_date(F.to_date("_metadata.file_modification_time"))).collect()} == {1}
 
 
 @pytest.mark.classic

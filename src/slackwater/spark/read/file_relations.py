@@ -17,6 +17,10 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
 from slackwater.errors import CorruptTable, DataFileNotFound, StorageError, UnsupportedFeature
+from slackwater.maintenance.present_files import metas_of
+from slackwater.protocol.actions.paths import is_absolute
+from slackwater.spark.hadoop.known_files import KnownFile, relation_over
+from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import (
     frame_of_relation,
@@ -51,20 +55,46 @@ def read_files(
             "or '.' or ends with '._COPYING_': their rows would be missing. Have an engine that reads them (such as "
             "delta-spark, delta-rs) rewrite them, as OPTIMIZE does, under other names"
         )
+    known = _known_files(spark, source, locations, paths)
     # Many paths on a local disk are looked up faster without a Spark job; in a remote store the job is right.
     with listing_on_driver(spark, len(paths) if locations.is_local else 0):
         try:
-            frame = read_paths(spark, reader.options(**_EVERY_FILE).format(source), locations.spark_paths(paths))
+            asked = locations.spark_paths(paths[:1] if known else paths)
+            frame = read_paths(spark, reader.options(**_EVERY_FILE).format(source), asked)
         except AnalysisException as error:
             if is_missing_path(error):
                 missing = (error.getMessageParameters() or {}).get("path") or str(error).splitlines()[0]
                 raise DataFileNotFound(missing) from error
             raise
+        if known:
+            frame = frame_of_relation(spark, relation_over(spark, relation_of(frame), known))
         listed = listed_urls(frame)
     if source == "parquet":
         require_content(locations, paths)
     _require_same(locations, paths, listed)
     return frame
+
+
+def _known_files(
+    spark: SparkSession, source: str, locations: DataLocations, paths: Sequence[str]
+) -> list[KnownFile] | None:
+    """The files at `paths`, of which the store has been asked here; None where Spark is to ask.
+
+    Spark asks an object store three times for each, this package once. What the log says of their sizes is not taken:
+    of a file that is longer, Spark would leave out the end in silence. Raises DataFileNotFound, CorruptTable.
+    """
+    store = locations.store
+    is_asked_here = not (is_connect(spark) or locations.is_local or isinstance(store, HadoopStore))
+    if not is_asked_here or source != "parquet" or len(paths) < 2 or any(map(is_absolute, paths)):
+        return None
+    found = []
+    for path, meta in zip(paths, metas_of(store, paths), strict=True):
+        if meta is None:
+            raise DataFileNotFound(f"{locations.root}: {path} does not exist")
+        if not meta.size_bytes:
+            raise _without_bytes(locations, path)
+        found.append(KnownFile(locations.place(path), meta.size_bytes, meta.modified_ms))
+    return found
 
 
 class KeptRelations:
@@ -140,10 +170,14 @@ def require_content(locations: DataLocations, paths: Sequence[str]) -> None:
         if not stat.S_ISREG(found.st_mode):
             raise CorruptTable(f"{locations.root}: the log names {path}, which is no file: restore it")
         if not found.st_size:
-            raise CorruptTable(
-                f"{locations.root}: the file {path}, which the log names, has no bytes: its writer's machine stopped "
-                "before they were on the disk, or it was emptied. Restore it, or remove it from the table"
-            )
+            raise _without_bytes(locations, path)
+
+
+def _without_bytes(locations: DataLocations, path: str) -> CorruptTable:
+    return CorruptTable(
+        f"{locations.root}: the file {path}, which the log names, has no bytes: its writer's machine stopped "
+        "before they were on the disk, or it was emptied. Restore it, or remove it from the table"
+    )
 
 
 def _require_same(locations: DataLocations, paths: Sequence[str], listed: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ class DataLocations:
     """The data files of one table: from paths in the log to paths for Spark."""
 
     def __init__(self, store: ObjectStore, allow_outside_root: bool = False) -> None:
-        self._store = store
+        self.store = store
         self._allow_outside_root = allow_outside_root
         if store.local_root is not None:
             self.root = store.local_root
@@ -35,15 +35,15 @@ class DataLocations:
     @property
     def is_local(self) -> bool:
         """Whether Spark reads the files from this machine's disk."""
-        return self._store.local_root is not None
+        return self.store.local_root is not None
 
     def relative(self, path: str) -> str:
         """The decoded path of a file action, relative to the root, or absolute outside it. Raises PathNotAllowed."""
-        return file_place(self._store, path, self._allow_outside_root)
+        return file_place(self.store, path, self._allow_outside_root)
 
     def relatives(self, paths: Sequence[str]) -> list[str]:
         """`relative` of each of `paths`."""
-        return file_places(self._store, paths, self._allow_outside_root)
+        return file_places(self.store, paths, self._allow_outside_root)
 
     def spark_paths(self, relatives: Sequence[str]) -> list[str]:
         """`spark_path` of each of `relatives`."""

@@ -241,10 +241,10 @@ def never_null(spark: SparkSession, relation: Any, data: StructType, partitions:
 
 
 def listed_urls(frame: DataFrame) -> list[str]:
-    """The URLs of the files that Spark listed for `frame`, one that `read_paths` gave."""
+    """The URLs of the files that Spark listed for `frame`, one that `read_paths` gave, or of a relation of files."""
     if is_connect(frame.sparkSession):
         return list(frame.inputFiles())
-    relation = frame._jdf.queryExecution().analyzed()
+    relation = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
     # Asked of the relation, it need not be optimized first; that of another kind of source cannot be asked.
     listing = relation.relation() if relation.nodeName() == "LogicalRelation" else frame._jdf
     # Every element is a call into the JVM, one text is one. Java's own `join` is not found for an array of texts.
