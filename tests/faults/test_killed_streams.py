@@ -16,7 +16,9 @@ import slackwater
 from slackwater import Snapshot
 from tests.faults import dying_stream
 from tests.faults.dying_stream import POINTS
-from tests.spark.streams.queries import batches, drop, files, finished, writer
+from tests.faults.fed_streams import TableFeed
+from tests.faults.killed_tasks import killed_once
+from tests.spark.streams.queries import batches, drop, failure, files, finished, writer
 from tests.spark.written import read, rows
 
 # It is another process with a Spark of its own that is killed: the mode of the session that looks is all the same.
@@ -95,3 +97,14 @@ def test_two_queries_on_one_checkpoint_by_mistake_write_each_row_once(spark: Spa
         process.wait()
     _goes_on(spark, tmp_path)
     _require_each_row_once(spark, tmp_path, 12)
+
+
+def test_a_task_whose_python_is_killed_leaves_its_batch_to_be_done(spark: SparkSession, tmp_path: Path) -> None:
+    feed, mark = TableFeed(spark, tmp_path), tmp_path / "killed"
+    feed.more(2)
+    # In local mode no task is done again.
+    failure(feed.start(killed_once(feed.frame(), mark)))
+    assert mark.exists()
+    assert feed.require_whole_batches() == 0
+    finished(feed.start(killed_once(feed.frame(), mark)))
+    feed.require_all()

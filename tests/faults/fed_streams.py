@@ -1,0 +1,55 @@
+"""Queries that are started again and again on batches of known rows, and what must be in their tables then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from slackwater import Snapshot
+from slackwater.errors import TableNotFound
+from tests.spark.streams.queries import batches, drop, files, writer
+from tests.spark.written import read, rows
+
+ROWS = 3
+
+
+class TableFeed:
+    """Files in a folder, each a batch of ROWS rows, into one table."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark, self.source, self.checkpoint = spark, root / "source", root / "check"
+        self.target = str(root / "t")
+        self.count = 0
+
+    def more(self, count: int) -> None:
+        """So many further batches."""
+        for number in range(self.count, self.count + count):
+            drop(self.source, id=[number * ROWS + each for each in range(ROWS)])
+        self.count += count
+
+    def frame(self) -> Any:
+        """The stream of what there is."""
+        return files(self.spark, self.source, "id BIGINT")
+
+    def start(self, frame: Any = None) -> Any:
+        """The query, running to the end of what there is; of `frame`, if something is to happen on the way."""
+        return writer(self.frame() if frame is None else frame, self.checkpoint).start(self.target)
+
+    def require_whole_batches(self) -> int:
+        """Batches are there whole and once, from the first on: so many."""
+        try:
+            Snapshot.load(self.target)
+        except TableNotFound:
+            return 0
+        found = batches(self.target)
+        assert [number for _, number in found] == list(range(len(found)))
+        assert len({query for query, _ in found}) == 1
+        ids = rows(read(self.spark, self.target))
+        assert sorted(ids) == [(n,) for n in range(len(found) * ROWS)]
+        return len(found)
+
+    def require_all(self) -> None:
+        """Every batch is there, once."""
+        assert self.require_whole_batches() == self.count
