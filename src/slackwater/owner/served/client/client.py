@@ -54,7 +54,6 @@ from slackwater.owner.served.wire.calls import (
     RepairRequest,
     prepare_request,
 )
-from slackwater.owner.served.wire.queries import CommitsQuery, CutQuery, RecentCommitsQuery
 
 TIMEOUT_S = 30.0
 """For how long an answer is waited for, attempts together."""
@@ -145,6 +144,8 @@ class HttpOwner:
         self, table_id: str, start_version: int, end_version: int = LATEST, with_data: bool = False
     ) -> GetCommitsResponse:
         """See CommitOwner."""
+        from slackwater.owner.served.wire.queries import CommitsQuery
+
         query = CommitsQuery.sent(start_version=start_version, end_version=end_version, with_data=with_data)
         return self._look(calls.GET_COMMITS, query, table_id=table_id)
 
@@ -184,6 +185,8 @@ class HttpOwner:
         """See CommitOwner. Raises InvalidArgument for an instant before the epoch or after the year 9999."""
         if timestamp_ms is None:
             return self._look(calls.GET_CUT)
+        from slackwater.owner.served.wire.queries import CutQuery
+
         return self._look(calls.GET_CUT, CutQuery.sent(timestamp_ms=timestamp_ms), _LONG)
 
     def narrow(self, request: TimeRequest) -> TimestampRange:
@@ -267,6 +270,8 @@ class HttpOwner:
 
     def recent_commits(self, limit: int = 50) -> list[RecentCommit]:
         """See CommitOwner."""
+        from slackwater.owner.served.wire.queries import RecentCommitsQuery
+
         return list(self._look(calls.GET_RECENT_COMMITS, RecentCommitsQuery.sent(limit=limit)).commits)
 
     def close(self) -> None:

@@ -1,4 +1,7 @@
-"""What the queries of a served owner's URLs may say: texts, which a server reads leniently."""
+"""What the queries of a served owner's URLs may say: texts, which a server reads leniently.
+
+A client imports it when it asks: it needs pydantic.
+"""
 
 from __future__ import annotations
 
