@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from tests.people.mistakes import Mistake, named, require_sentence, sql
+from tests.people.test_mistakes_of_reads import parquet
 from tests.spark.error_cases import CHECKED, GENERATED, IDENTITY, Work, nothing, of, table, write
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ MISTAKES = [
         ),
         ("update", "append"),
     ),
+    Mistake("append to a folder of Parquet files", parquet, write("id"), ("{path}", "convertToDelta")),
+    Mistake("save by SQL over Parquet files", parquet, sql("CREATE TABLE {t} AS SELECT 1 AS id"), ("convertToDelta",)),
     Mistake("half of an idempotent write", of(), write("id", txnAppId="a"), ("txnVersion",)),
     Mistake("insert with too few values", of(), sql("INSERT INTO {t} VALUES (1)"), ("1", "3")),
     Mistake("insert into a column that is not there", of(), sql("INSERT INTO {t} (idd) VALUES (1)"), ("idd",)),

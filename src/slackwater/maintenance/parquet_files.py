@@ -6,6 +6,7 @@ Source: Hive's and Spark's layout of partitions (`day=2026-11-22/n=3/part-0.parq
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ _OTHERS = {
     "_spark_metadata": "was written by a stream, whose log says which files count: read it with Spark, write it anew",
     ".hoodie": "is a Hudi table, of which not all files count: read it with its own engine, and write it anew",
 }
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_OF_TABLES = re.compile(rf"part-(?:\d+-)?{_UUID}.*")
+_OF_ONE_JOB = re.compile(_UUID)
+_MARKERS = ("_SUCCESS", "_committed_", "_started_", "_metadata", "_common_metadata", "_spark_metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,32 @@ def parquet_files(store: ObjectStore, partitions: StructType, zone: str = "UTC")
         )
     values = _Values(store.root_url, partitions, zone)
     return [PartitionedFile(meta, values.of(meta.path)) for meta in visible]
+
+
+def require_no_plain_files(store: ObjectStore) -> None:
+    """Raise InvalidArgument where Parquet files that are no table's lie where one is to be: they would be hidden.
+
+    Files that a writer of tables left, or is writing, do not count: these are named after a UUID, and nothing beside
+    them says that a job of plain Parquet is done.
+    """
+    found = [meta.path for meta in store.list_from("", recursive=True)]
+    files = [path for path in found if path.endswith(".parquet") and is_visible(path, ())]
+    others = [path for path in files if _OF_TABLES.fullmatch(path.rpartition("/")[2]) is None]
+    if others or (files and any(map(_says_plain, found))):
+        raise InvalidArgument(
+            f"{store.local_root or store.root_url} holds Parquet files that are no Delta table, and a table beside "
+            f"them would hide their rows ({(others or files)[0]}): make them one with DeltaTable.convertToDelta, "
+            "replace them with mode overwrite, or write elsewhere",
+            error_class="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
+        )
+
+
+def _says_plain(path: str) -> bool:
+    """Whether a file says that a job has written plain Parquet; of our own jobs each has a directory, by a UUID."""
+    *directories, name = path.split("/")
+    if directories and _OF_ONE_JOB.fullmatch(directories[-1]):
+        return False
+    return name.startswith(_MARKERS) or "_spark_metadata" in directories
 
 
 def is_visible(path: str, partition_columns: Iterable[str]) -> bool:

@@ -11,12 +11,14 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pandas as pd
 from pyspark.sql import functions as F
 
 import slackwater
 from slackwater.errors import InvalidArgument, OperationNotAllowed, TableNotFound, TimestampOutOfRange
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.spark.lake.time_slice import LAKE_HISTORY_SCHEMA
+from slackwater.spark.session.modes import is_connect
 from tests.contract.owners import START_MS, FakeClock
 
 if TYPE_CHECKING:
@@ -116,12 +118,28 @@ def test_the_log_is_not_worked_on_within_a_transaction(lake: slackwater.Lake, wo
 
 def test_instants_without_a_zone_are_of_the_sessions(lake: slackwater.Lake, conf: Callable[[str, str], None]) -> None:
     conf("spark.sql.session.timeZone", "Europe/Copenhagen")
-    for way in ("2023-11-14 23:13:35", dt.datetime(2023, 11, 14, 23, 13, 35)):
+    for way in ("2023-11-14 23:13:35", pd.Timestamp("2023-11-14 23:13:35")):
         assert lake.as_of(way).timestamp == dt.datetime(2023, 11, 14, 22, 13, 35, tzinfo=dt.timezone.utc)
     assert lake.as_of("2023-11-14T22:13:35Z").version("stock") == 1
     assert lake.as_of("2023-11-14").timestamp == dt.datetime(2023, 11, 13, 23, tzinfo=dt.timezone.utc)
     with pytest.raises(InvalidArgument, match="it is in the session's zone, Europe/Copenhagen"):
         lake.as_of("soon")
+
+
+def test_what_a_history_shows_is_an_instant_to_go_back_to(
+    spark: SparkSession, lake: slackwater.Lake, conf: Callable[[str, str], None]
+) -> None:
+    conf("spark.sql.session.timeZone", "America/New_York")
+    history = lake.history().where("tables['orders'] = 1")
+    at = dt.datetime(2023, 11, 14, 22, 13, 30, tzinfo=dt.timezone.utc)
+    collected = history.collect()[0].timestamp
+    assert collected != dt.datetime(2023, 11, 14, 17, 13, 30), "the machine's zone must not be the session's"
+    shown = history.selectExpr("CAST(timestamp AS STRING) AS t").collect()[0].t
+    for way in (collected, shown):
+        assert lake.as_of(way).timestamp == at, way
+    if not is_connect(spark):
+        assert lake.as_of(history.select("timestamp").toPandas().timestamp[0]).timestamp == at
+    assert rows(lake.table("orders").system_time().as_of(collected).select("id")) == [(1,)]
 
 
 def test_what_cannot_be_is_refused(lake: slackwater.Lake) -> None:

@@ -16,20 +16,19 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from slackwater.errors import DataFileNotFound, InvalidArgument, OperationNotAllowed, TimestampOutOfRange
-from slackwater.lake.time_slice import Instant, instant_ms
+from slackwater.lake.time_slice import Instant
 from slackwater.log.history import format_ms
 from slackwater.markup.elements import Markup, element
 from slackwater.markup.pieces import badge, card, card_or_reason, code, facts, table
 from slackwater.markup.redaction import without_secrets
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.pictures.row_history import MOST_KEYS, MOST_VERSIONS, RowHistory, RowVersion
-from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.file_lifetimes import FOREVER_MS, FileLifetime, file_lifetimes
 from slackwater.scan.row_coverage import Coverage, not_covered, require_enabled
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.history.row_lifetimes import END, START, row_lifetimes
 from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, ScanOptions, TableScan
-from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.defaults import session_instant_ms
 from slackwater.sql.tokens import quoted
 
 SYSTEM_START, SYSTEM_END = "system_start", "system_end"
@@ -237,8 +236,7 @@ class SystemTime:
         )
 
     def _instant(self, timestamp: Instant) -> int:
-        zone = session_zone(self._spark)
-        return instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}")
+        return session_instant_ms(self._spark, timestamp)
 
     def _period(self, start: Instant, end: Instant) -> tuple[int, int]:
         first, last = self._instant(start), self._instant(end)

@@ -13,18 +13,17 @@ from typing_extensions import Self
 from slackwater.errors import InvalidArgument
 from slackwater.lake.lake import LogLake
 from slackwater.lake.rerun import RETRIES, run_again
-from slackwater.lake.time_slice import Instant, instant_ms
+from slackwater.lake.time_slice import Instant
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
 from slackwater.maintenance.clone import CloneResult
 from slackwater.owner.api.commit_owner import CommitOwner
-from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.catalog.attached import attach, detach, forget
 from slackwater.spark.lake.time_slice import TimeSlice, history_frame
 from slackwater.spark.lake.transaction import LakeTransaction
 from slackwater.spark.services.restore import RESTORE_RESULT, ignores_missing_files
 from slackwater.spark.session import stores
-from slackwater.spark.session.defaults import SessionSettings, session_zone
+from slackwater.spark.session.defaults import SessionSettings, session_instant_ms
 from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.types import from_spark_schema
@@ -210,7 +209,10 @@ class Lake(LogLake):
         )
 
     def as_of(self, timestamp: Instant) -> TimeSlice:
-        """As `LogLake.as_of`, with tables to read; what names no zone is of the session's.
+        """As `LogLake.as_of`, with tables to read.
+
+        Text and dates that name no zone are of the session's; datetimes that name none, as PySpark gives them, of this
+        machine's.
 
         >>> with lake.transaction(spark) as tx:
         ...     tx.table("stock").delete()
@@ -218,8 +220,7 @@ class Lake(LogLake):
         [1, 0]
         """
         session = self._session()
-        zone = session_zone(session)
-        return TimeSlice(self, session, instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}"))
+        return TimeSlice(self, session, session_instant_ms(session, timestamp))
 
     def history(self, limit: int | None = None) -> DataFrame:  # type: ignore[override]  # as tables are DataFrames here
         """The transactions of all tables in one order of time, newest first: LAKE_HISTORY_SCHEMA, at most `limit`.

@@ -6,13 +6,17 @@ Source: delta-spark's DeltaSQLConf and "Idempotent table writes".
 
 from __future__ import annotations
 
+import datetime as dt
 import warnings
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument, SettingIgnoredWarning
+from slackwater.lake.time_slice import Instant, instant_ms
+from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.modes import all_settings
 from slackwater.spark.session.progress import CONF
@@ -214,6 +218,21 @@ class SessionSettings:
 def session_zone(spark: SparkSession) -> str:
     """The session's time zone: of times, partition values and literals that name none."""
     return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
+def session_instant_ms(spark: SparkSession, timestamp: Instant) -> int:
+    """A moment in ms since the epoch, as a program with a session means it.
+
+    Text and dates that name no zone are of the session's, as what `show` prints is. A datetime that names none is of
+    this machine's: PySpark makes such ones of timestamps, and takes them for that. pandas' own are of the session's, as
+    `toPandas` makes them. Raises as `slackwater.lake.time_slice.instant_ms`.
+    """
+    zone = session_zone(spark)
+    if type(timestamp) is dt.datetime and timestamp.tzinfo is None:
+        # One that no clock of this machine can show is refused below, as what it is.
+        with suppress(OverflowError, ValueError, OSError):
+            timestamp = timestamp.astimezone()
+    return instant_ms(timestamp, time_zone(zone), f"the session's zone, {zone}")
 
 
 def _is_property_default(key: str) -> bool:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
+from slackwater.maintenance.parquet_files import require_no_plain_files
 from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.registration import put_down, take_out
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_in_parts
@@ -213,6 +214,8 @@ class _Creation:
             return
         if existing is not None and given.mode not in _REPLACING:
             raise TableAlreadyExists(f"{location} is a Delta table already: REPLACE it, or choose another place")
+        if existing is None:
+            require_no_plain_files(table.store)
         self._saved(frame, partial(begin_definition, table, existing))
 
     def _require_no_columns(self) -> None:

@@ -411,7 +411,7 @@ def require_empty(store: ObjectStore) -> None:
         if not any(part.startswith(("_", ".")) for part in meta.path.split("/")):
             raise InvalidArgument(
                 f"{store.root_url} is not empty, and no Delta table: it holds {meta.path}; create the table in an "
-                "empty directory, or write to it with the DataFrame",
+                "empty directory, or make Parquet files a table with DeltaTable.convertToDelta",
                 error_class="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
             )
 

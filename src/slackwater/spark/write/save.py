@@ -23,6 +23,7 @@ from slackwater.errors import (
     TableNotFound,
 )
 from slackwater.log.table import Table
+from slackwater.maintenance.parquet_files import require_no_plain_files
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, num_records_of
 from slackwater.protocol.changes.column_names import validate_partition_columns
@@ -173,6 +174,7 @@ def validate_save(frame: DataFrame, table: Table, request: WriteOptions, setting
     """Raise as `save` where its columns, partitioning or options do not fit the table; nothing is written."""
     snapshot = newest_snapshot(table)
     if snapshot is None:
+        _require_free_place(table, request)
         begin_definition(table, None, _definition(frame, request, settings))
         return
     rows = _assigned(frame, snapshot, request)
@@ -250,8 +252,15 @@ def _definition(frame: DataFrame, request: WriteOptions, settings: SessionSettin
 
 
 def _create(frame: DataFrame, table: Table, request: WriteOptions, settings: SessionSettings) -> CommitResult:
+    _require_free_place(table, request)
     transaction = begin_definition(table, None, _definition(frame, request, settings))
     return _fill(frame, transaction, request, settings)
+
+
+def _require_free_place(table: Table, request: WriteOptions) -> None:
+    """Raise InvalidArgument where rows of plain Parquet files would be hidden; to overwrite them is to replace them."""
+    if request.mode != "overwrite":
+        require_no_plain_files(table.store)
 
 
 def _fill(
