@@ -26,13 +26,18 @@ POINTS: dict[str, tuple[Any, str, bool]] = {
 
 
 def start(spark: SparkSession, source: str, checkpoint: str, lake: slackwater.Lake) -> Any:
+    """The query of the table at `source`, a file of it a batch."""
+    stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(source)
+    return started(stream, checkpoint, lake)
+
+
+def started(stream: DataFrame, checkpoint: str, lake: slackwater.Lake) -> Any:
     """The query: rows into one table, what they add up to into the other."""
 
     def sums(batch: DataFrame, tx: Any) -> DataFrame:
         found = batch.agg(F.count("*").alias("n"), F.sum("id").alias("total"))
         return found.withColumn("at", F.lit(tx.current_timestamp()))
 
-    stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(source)
     writer = slackwater.stream(stream).to(lake, {"rows": lambda batch: batch, "sums": sums})
     return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
