@@ -15,6 +15,9 @@ from pyspark.sql import SparkSession
 import slackwater
 from tests.faults import dying_lake_stream
 from tests.faults.dying_lake_stream import POINTS, start
+from tests.faults.fed_streams import LakeFeed
+from tests.faults.killed_tasks import killed_once
+from tests.spark.streams.queries import failure, finished
 
 # It is another process with a Spark of its own that is killed: the mode of the session that looks is all the same.
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
@@ -95,3 +98,15 @@ def test_many_restarts_leave_the_tables_in_agreement(
         _require_agreement(spark, places)
     _goes_on(spark, places)
     _require_agreement(spark, places, 2 * restarts)
+
+
+def test_a_task_whose_python_is_killed_leaves_its_batch_to_be_done(spark: SparkSession, tmp_path: Path) -> None:
+    mark = tmp_path / "killed"
+    with LakeFeed(spark, tmp_path) as feed:
+        feed.more(2)
+        # In local mode no task is done again.
+        failure(feed.start(killed_once(feed.frame(), mark)))
+        assert mark.exists()
+        assert feed.require_whole_batches() == 0
+        finished(feed.start(killed_once(feed.frame(), mark)))
+        feed.require_all()

@@ -74,7 +74,8 @@ def test_a_killed_query_goes_on_where_it_was(spark: SparkSession, tmp_path: Path
     _require_each_row_once(spark, tmp_path, 3)
 
 
-@pytest.mark.parametrize("restarts", [5, pytest.param(200, marks=pytest.mark.long)])
+# A restart of the driver is one of its JVM: the short run has few of them, and test_killed_batch_workers has more.
+@pytest.mark.parametrize("restarts", [2, pytest.param(200, marks=pytest.mark.long)])
 def test_many_restarts_lose_and_double_nothing(spark: SparkSession, tmp_path: Path, restarts: int) -> None:
     chance = random.Random(restarts)  # noqa: S311  (no secret)
     count = 0
