@@ -37,6 +37,7 @@ def test_the_public_names_are_these() -> None:
         "install_delta_names",
         "refresh",
         "stream",
+        "watch",
     ]
     assert all(hasattr(slackwater, name) for name in slackwater.__all__)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from slackwater.spark.services.builder import DeltaOptimizeBuilder
     from slackwater.spark.streams.keyed_changes import changes_by_key
     from slackwater.spark.streams.several_tables import stream
+    from slackwater.spark.streams.watching import watch
     from slackwater.spark.table.builder import DeltaTableBuilder, IdentityGenerator
     from slackwater.spark.table.table import DeltaTable
     from slackwater.transaction.without_spark import Transaction
@@ -56,6 +57,7 @@ __all__ = [
     "install_delta_names",
     "refresh",
     "stream",
+    "watch",
 ]
 
 # Imported when it is asked for: logs can be read where no Spark is installed, and without what only writers need; tasks
@@ -76,6 +78,7 @@ _ON_DEMAND = {
     "IdentityGenerator": "slackwater.spark.table.builder",
     "changes_by_key": "slackwater.spark.streams.keyed_changes",
     "stream": "slackwater.spark.streams.several_tables",
+    "watch": "slackwater.spark.streams.watching",
 }
 
 

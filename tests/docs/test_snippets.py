@@ -19,7 +19,7 @@ PICKED = {
     "docs/guides/streaming.md": {
         "tests/spark/streams/test_sink_guide.py": ["flights.writeStream.format", "flights.groupBy"],
         "tests/spark/streams/test_reading_guide.py": ["/data/flights_of_aa", "def carriers(batch, tx)", '"board"'],
-        "tests/spark/streams/test_watching_guide.py": ["lastProgress", "def merge"],
+        "tests/spark/streams/test_watching_guide.py": ["lastProgress", "slackwater.watch(", "def merge"],
     },
 }
 """Documents whose blocks several tests pick, by texts that they have: each block is picked by one."""
