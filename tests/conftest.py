@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +25,25 @@ if TYPE_CHECKING:
 # them apart. The JVM and the workers inherit it.
 os.environ["TZ"] = "Asia/Kathmandu"
 time.tzset()
+
+# Where there is room for the files of a whole run, databases of PostgreSQL too.
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a file system, not a file
+_ROOM_BYTES = 8 << 30
+
+
+def _has_room(place: Path) -> bool:
+    """Whether files can be made there, run, and take all that a run may leave."""
+    if not (place.is_dir() and os.access(place, os.W_OK)):
+        return False
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize >= _ROOM_BYTES and not found.f_flag & os.ST_NOEXEC
+
+
+# Databases and logs wait for the disk at each commit, and no test cuts the power: files are in memory. In the long run
+# they are on the disk.
+if "TMPDIR" not in os.environ and "--long" not in sys.argv and _has_room(_MEMORY):
+    os.environ["TMPDIR"] = str(_MEMORY)
+    tempfile.tempdir = None
 
 # Without `--long`, this many variations of a test are represented through Connect by their first one.
 _VARIATIONS = 20

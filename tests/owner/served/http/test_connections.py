@@ -184,7 +184,7 @@ def test_where_descriptors_are_exhausted_whoever_waits_is_closed_and_the_next_is
         monkeypatch.setattr(socket.socket, "accept", failing)
         with _connect(url) as refused:
             assert _is_ended(refused)
-        assert httpx.get(f"{url}/v1/tables").status_code == 200
+        assert httpx.get(f"{url}/v1/tables", timeout=60).status_code == 200
 
 
 def test_where_no_descriptor_can_be_set_aside_the_loop_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
