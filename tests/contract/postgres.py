@@ -26,6 +26,7 @@ _START_S = 120.0
 # No test cuts the power; a server that was killed would first wait for the disk to have each file of each database.
 _ON_DISK_LATER = ["-c", "fsync=off"]
 _POLL_S = 0.05
+_DISK = "/tmp"  # noqa: S108 - the directory made there has a name of its own
 _UNPRIVILEGED = ("nobody", "postgres", "daemon")
 
 
@@ -43,8 +44,9 @@ class PostgresServer:
 
     def __init__(self) -> None:
         self._user = _other_user() if os.geteuid() == 0 else None
-        # Not below the directory of a test run, which only its owner may enter; and socket paths are short.
-        self._home = Path(tempfile.mkdtemp(prefix="pg-"))
+        # Not below the directory of a test run, which only its owner may enter; and socket paths are short. On a disk:
+        # a run makes hundreds of databases, GBs in all.
+        self._home = Path(tempfile.mkdtemp(prefix="pg-", dir=_DISK))
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count()
         if self._user is not None:
