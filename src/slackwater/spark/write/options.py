@@ -24,6 +24,7 @@ _MODES = {
 }
 _OUTPUT_MODES = {"append": "append", "complete": "overwrite"}
 _NOT_OF_STREAMS = ("txnappid", "txnversion", "replacewhere", "datachange", "partitionoverwritemode")
+_NOT_KNOWN = ("replaceUsing", "replaceOn")
 _PARQUET_OPTIONS = ("compression", "maxRecordsPerFile")
 _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4raw", "lz4_raw", "zstd")
 
@@ -108,6 +109,13 @@ def write_options(
         raise InvalidArgument(
             f"unknown write mode {mode!r}: use one of {', '.join(_MODES)}", error_class="DELTA_ILLEGAL_OPTION"
         )
+    for name in _NOT_KNOWN:
+        # An overwrite that passes over them would remove all other rows.
+        if given.get(name) is not None:
+            raise InvalidArgument(
+                f"the option {name} is not supported: overwrite with replaceWhere, or MERGE",
+                error_class="DELTA_ILLEGAL_OPTION",
+            )
     if partition_by and cluster_by:
         raise InvalidArgument(
             "a table is partitioned or clustered, not both", error_class="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY"
