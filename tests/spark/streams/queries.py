@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,14 @@ def drop(folder: Path, **columns: Any) -> None:
     folder.mkdir(exist_ok=True)
     name = f"{len(list(folder.glob('*.parquet'))):03d}.parquet"
     table = pa.table(columns)
+    hidden = folder / f".{name}"
+    times_ns = [file.stat().st_mtime_ns for file in folder.glob("*.parquet")]
+    pq.write_table(table, hidden)
+    # Spark takes files in the order of their milliseconds, those of one in any.
+    time_ns = max([time.time_ns(), *(each + 2_000_000 for each in times_ns)])
+    os.utime(hidden, ns=(time_ns, time_ns))
     # A stream lists files while they are written; one that is renamed is whole.
-    pq.write_table(table, folder / f".{name}")
-    (folder / f".{name}").rename(folder / name)
+    hidden.rename(folder / name)
 
 
 def files(spark: SparkSession, folder: Path, ddl: str, per_batch: int = 1) -> DataFrame:

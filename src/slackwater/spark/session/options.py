@@ -24,10 +24,10 @@ _STORAGE_PREFIXES = ("aws_", "azure_", "google_", "allow_")
 _NAMES = (
     "versionAsOf timestampAsOf allowAfterLastCommit strict readChangeFeed readChangeData startingVersion "
     "startingTimestamp endingVersion endingTimestamp rowTracking allowPathsOutsideRoot replay rows mergeSchema "
-    "overwriteSchema replaceWhere partitionOverwriteMode txnAppId txnVersion userMetadata userName dataChange "
-    "optimizeWrite maxRecordsPerFile compression path checkpointLocation queryName maxFilesPerTrigger "
-    "maxBytesPerTrigger ignoreDeletes ignoreChanges ignoreFileDeletion skipChangeCommits excludeRegex "
-    "failOnDataLoss schemaTrackingLocation schemaLocation withEventTimeOrder"
+    "overwriteSchema replaceWhere replaceUsing replaceOn partitionOverwriteMode txnAppId txnVersion userMetadata "
+    "userName dataChange optimizeWrite maxRecordsPerFile compression path checkpointLocation queryName "
+    "maxFilesPerTrigger maxBytesPerTrigger ignoreDeletes ignoreChanges ignoreFileDeletion skipChangeCommits "
+    "excludeRegex failOnDataLoss schemaTrackingLocation schemaLocation withEventTimeOrder"
 ).split()
 _KNOWN = {name.lower(): name for name in _NAMES}
 # What looks more like another.

@@ -139,6 +139,10 @@ def watch(spark: SparkSession, told: Callable[[StreamBatch], object] | None = No
     On a terminal, and in notebooks, a line says of each query its last micro-batch, the rows in it and how many
     versions it is behind. `told` is called with each micro-batch: what it raises is logged. Through Connect a program
     does not end before `stop()`, as a thread of PySpark's listens. Raises InvalidArgument.
+
+    >>> with slackwater.watch(spark, lambda batch: print(batch.query, batch.rows, batch.versions_behind)) as watching:
+    ...     watching
+    <Watching 0 queries: stop() ends it>
     """
     if told is not None and not callable(told):
         raise InvalidArgument(
