@@ -90,8 +90,6 @@ def test_what_the_user_says_of_a_commit_is_in_it(spark: SparkSession, tmp_path: 
         ("overwrite", {"overwriteSchema": "true", "partitionOverwriteMode": "dynamic"}, "dynamic"),
         ("overwrite", {"replaceWhere": "id = 1", "partitionOverwriteMode": "dynamic"}, "not both"),
         ("overwrite", {"partitionOverwriteMode": "sometimes"}, "static or dynamic"),
-        ("overwrite", {"replaceUsing": "id"}, "replaceUsing is not supported"),
-        ("overwrite", {"REPLACEON": "t.id = s.id"}, "replaceOn is not supported"),
         ("append", {"dataChange": "false"}, "dataChange=false"),
         ("append", {"maxRecordsPerFile": "many"}, "maxRecordsPerFile"),
         ("append", {"compression": "stones"}, "compression"),

@@ -84,7 +84,14 @@ class RowChange:
     is_by_application = True
     """Whether an application that says how far it is does it once."""
 
-    def __init__(self, spark: SparkSession, table: Table, operation: str, alias: str | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: Table,
+        operation: str,
+        alias: str | None = None,
+        settings: SessionSettings | None = None,
+    ) -> None:
         try:
             snapshot = Snapshot.open(table)
         except TableNotFound as error:
@@ -93,7 +100,7 @@ class RowChange:
                 error_class="DELTA_MISSING_DELTA_TABLE",
             ) from error
         validate_writable(snapshot.protocol, table.root_url)
-        self.settings = SessionSettings.of(spark)
+        self.settings = settings or SessionSettings.of(spark)
         self.is_skipped = False
         self._application = self.settings.application if self.is_by_application else None
         self.spark = spark
@@ -189,9 +196,12 @@ class RowChange:
         frame, hidden = self.rows.with_kept_ids(frame)
         return self.keep(self.rows.rewrite(frame, {}, hidden=hidden))
 
-    def insert(self, frame: DataFrame, change_type: str | None = None) -> RowsWritten:
-        """Write new rows, completed and checked as those of any write."""
-        return self.keep(self.rows.write(frame, {}, change_type=change_type), both_roles=change_type is not None)
+    def insert(
+        self, frame: DataFrame, change_type: str | None = None, parquet: Mapping[str, str] | None = None
+    ) -> RowsWritten:
+        """Write new rows, completed and checked as those of any write; `parquet` are options of the files' writer."""
+        written = self.rows.write(frame, parquet or {}, change_type=change_type)
+        return self.keep(written, both_roles=change_type is not None)
 
     def record_changes(self, frame: DataFrame, change_type: str | None) -> RowsWritten:
         """Write rows as change data files; without `change_type` they bring their own."""

@@ -10,7 +10,7 @@ import datetime as dt
 import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -203,6 +203,20 @@ class SessionSettings:
     def application(self) -> ApplicationVersion | None:
         """How far the session's application is. Raises InvalidArgument where only half of it is set."""
         return ApplicationVersion.of(self._app_id, self._app_version, (_APP_ID, _APP_VERSION))
+
+    def of_write(
+        self, application: ApplicationVersion | None, user_metadata: str | None, user_name: str | None
+    ) -> SessionSettings:
+        """The settings as the options of one write have them, which says itself that its application was used."""
+        app_id, version = (application.app_id, str(application.version)) if application else (None, None)
+        return replace(
+            self,
+            user_metadata=user_metadata,
+            user_name=user_name,
+            resets_app_version=False,
+            _app_id=app_id,
+            _app_version=version,
+        )
 
     def application_was_used(self, spark: SparkSession) -> None:
         """After an operation that went by `application`: its version goes where the session says that it serves one."""

@@ -24,9 +24,9 @@ _STORAGE_PREFIXES = ("aws_", "azure_", "google_", "allow_")
 _NAMES = (
     "versionAsOf timestampAsOf allowAfterLastCommit strict readChangeFeed readChangeData startingVersion "
     "startingTimestamp endingVersion endingTimestamp rowTracking allowPathsOutsideRoot replay rows mergeSchema "
-    "overwriteSchema replaceWhere replaceUsing replaceOn partitionOverwriteMode txnAppId txnVersion userMetadata "
-    "userName dataChange optimizeWrite maxRecordsPerFile compression path checkpointLocation queryName "
-    "maxFilesPerTrigger maxBytesPerTrigger ignoreDeletes ignoreChanges ignoreFileDeletion skipChangeCommits "
+    "overwriteSchema replaceWhere replaceUsing replaceOn targetAlias partitionOverwriteMode txnAppId txnVersion "
+    "userMetadata userName dataChange optimizeWrite maxRecordsPerFile compression path checkpointLocation "
+    "queryName maxFilesPerTrigger maxBytesPerTrigger ignoreDeletes ignoreChanges ignoreFileDeletion skipChangeCommits "
     "excludeRegex failOnDataLoss schemaTrackingLocation schemaLocation withEventTimeOrder"
 ).split()
 _KNOWN = {name.lower(): name for name in _NAMES}

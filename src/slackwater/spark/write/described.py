@@ -56,6 +56,8 @@ def described(
     parameters = {"mode": _MODE_NAMES[request.mode], "partitionBy": _json(metadata.partition_columns)}
     if request.replace_where is not None:
         parameters["predicate"] = request.replace_where
+    if request.matching is not None:
+        parameters |= request.matching.parameters
     if request.mode == "overwrite" and not is_new:
         counts |= {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size or 0 for r in removes)}
     return Described("WRITE", parameters, _texts(counts))

@@ -5,6 +5,7 @@ Source: delta-spark's DeltaOptions and session settings.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,8 +24,13 @@ _MODES = {
     "default": "error",
 }
 _OUTPUT_MODES = {"append": "append", "complete": "overwrite"}
-_NOT_OF_STREAMS = ("txnappid", "txnversion", "replacewhere", "datachange", "partitionoverwritemode")
-_NOT_KNOWN = ("replaceUsing", "replaceOn")
+_NOT_OF_STREAMS = (
+    "txnappid", "txnversion", "replacewhere", "replaceusing", "replaceon", "targetalias", "datachange",
+    "partitionoverwritemode",
+)  # fmt: skip
+_MATCHING = ("replaceUsing", "replaceOn")
+# Names with commas between them; what stands in backticks is one name.
+_LISTED = re.compile(r"(?:\A|(?<=,))((?:`(?:[^`]|``)*`|[^`,])*)(?=,|\Z)")
 _PARQUET_OPTIONS = ("compression", "maxRecordsPerFile")
 _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4raw", "lz4_raw", "zstd")
 
@@ -35,6 +41,25 @@ class MicroBatch:
 
     query_id: str
     batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Which rows of the table those of the data replace: where the `columns` are equal, or the condition `on` is true.
+
+    `target_alias` is the table's name in the condition.
+    """
+
+    columns: tuple[str, ...] = ()
+    on: str | None = None
+    target_alias: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """What the history says of it."""
+        if self.on is None:
+            return {"replaceUsing": ", ".join(self.columns)}
+        return {"replaceOn": self.on, **({} if self.target_alias is None else {"targetAlias": self.target_alias})}
 
 
 @dataclass(frozen=True)
@@ -53,6 +78,7 @@ class WriteOptions:
     merge_schema: bool = False
     overwrite_schema: bool = False
     replace_where: str | None = None
+    matching: Matching | None = None
     check_replace_where: bool = True
     replaces_where_data_columns: bool = True
     dynamic_partitions: bool = False
@@ -109,13 +135,6 @@ def write_options(
         raise InvalidArgument(
             f"unknown write mode {mode!r}: use one of {', '.join(_MODES)}", error_class="DELTA_ILLEGAL_OPTION"
         )
-    for name in _NOT_KNOWN:
-        # An overwrite that passes over them would remove all other rows.
-        if given.get(name) is not None:
-            raise InvalidArgument(
-                f"the option {name} is not supported: overwrite with replaceWhere, or MERGE",
-                error_class="DELTA_ILLEGAL_OPTION",
-            )
     if partition_by and cluster_by:
         raise InvalidArgument(
             "a table is partitioned or clustered, not both", error_class="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY"
@@ -129,6 +148,7 @@ def write_options(
         merge_schema=settings.merges_schema if given.get("mergeSchema") is None else given.flag("mergeSchema"),
         overwrite_schema=given.flag("overwriteSchema"),
         replace_where=given.get("replaceWhere"),
+        matching=_matching(given),
         check_replace_where=settings.checks_replace_where,
         replaces_where_data_columns=settings.replaces_where_data_columns,
         dynamic_partitions=_dynamic(settings, given, canonical),
@@ -178,6 +198,8 @@ def of_micro_batch(request: WriteOptions, batch: MicroBatch) -> WriteOptions:
 
 def _validate(request: WriteOptions) -> None:
     overwrite = request.mode == "overwrite"
+    if request.matching is not None:
+        _validate_matching(request, _MATCHING[0] if request.matching.columns else _MATCHING[1])
     request.given.integer("maxRecordsPerFile")
     codec = request.given.get("compression", "none")
     if codec.lower() not in _CODECS:
@@ -213,6 +235,53 @@ def _validate(request: WriteOptions) -> None:
         )
 
 
+def _matching(given: Options) -> Matching | None:
+    """What `replaceUsing` or `replaceOn` say."""
+    using, on, alias = given.get("replaceUsing"), given.get("replaceOn"), given.get("targetAlias")
+    if using is not None and on is not None:
+        raise InvalidArgument(
+            "give replaceUsing or replaceOn, not both", error_class="DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS"
+        )
+    if alias is not None and on is None:
+        raise InvalidArgument(
+            "targetAlias is the table's name in the condition of replaceOn: give that, too",
+            error_class="DELTA_ILLEGAL_OPTION",
+        )
+    if using is not None:
+        columns = tuple(name.strip() for name in _LISTED.findall(using))
+        if not all(columns) or not columns:
+            raise InvalidArgument(
+                f"replaceUsing must be columns with commas between them, found {using!r}",
+                error_class="DELTA_ILLEGAL_OPTION",
+            )
+        return Matching(columns)
+    if on is not None and not on.strip():
+        raise InvalidArgument(
+            "replaceOn must be a condition on the table and the data, found an empty text",
+            error_class="DELTA_ILLEGAL_OPTION",
+        )
+    return None if on is None else Matching(on=on, target_alias=alias)
+
+
+def _validate_matching(request: WriteOptions, name: str) -> None:
+    """Options that say otherwise which rows are replaced, or that none are."""
+    if request.mode != "overwrite":
+        raise InvalidArgument(
+            f"{name} needs mode overwrite, found mode {request.mode}", error_class="DELTA_ILLEGAL_USAGE"
+        )
+    given = request.given
+    partial = given.get("partitionOverwriteMode") is not None
+    for other, is_given in (("replaceWhere", request.replace_where is not None), ("partitionOverwriteMode", partial)):
+        if is_given:
+            raise InvalidArgument(f"give {name} or {other}, not both", error_class="DELTA_ILLEGAL_USAGE")
+    for other, is_given in (("overwriteSchema", request.overwrite_schema), ("dataChange", not request.data_change)):
+        if is_given:
+            raise InvalidArgument(
+                f"{name} replaces some rows of the table: it cannot go with {other}={given[other]}",
+                error_class="DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS",
+            )
+
+
 def _dynamic(settings: SessionSettings, given: Options, mode: str) -> bool:
     text = given.get("partitionOverwriteMode")
     from_session = text is None
@@ -225,4 +294,5 @@ def _dynamic(settings: SessionSettings, given: Options, mode: str) -> bool:
     if text.lower() == "static" or mode != "overwrite":
         return False
     # The option beats the session's setting, and a condition given here beats it as well.
-    return not (from_session and (given.get("replaceWhere") is not None or given.flag("overwriteSchema")))
+    replaces_rows = any(given.get(name) is not None for name in ("replaceWhere", *_MATCHING))
+    return not (from_session and (replaces_rows or given.flag("overwriteSchema")))

@@ -73,10 +73,10 @@ class ClauseResolver:
     current: Callable[[StructField], Column]
     alias: str
 
-    def on(self) -> Column:
-        """The condition by which rows match. Raises InvalidArgument for what is no condition on two rows."""
+    def on(self, what: str) -> Column:
+        """The condition by which rows match. Raises InvalidArgument for what is none on two rows, as `what` of it."""
         both = self.target.join(self.builder.source)
-        return validate_expression(both, self.builder.condition, "the ON condition of MERGE", True, True)
+        return validate_expression(both, self.builder.condition, what, True, True)
 
     def clauses(self) -> list[ResolvedClause]:
         """All clauses, numbered in their order. Raises InvalidArgument."""

@@ -75,30 +75,35 @@ def merge(
     if change.settings.merges_schema:
         builder = builder.withSchemaEvolution()
     with Progress.of(spark, "MERGE", by_arrow=lambda: change.scan.by_arrow) as progress:
-        work = _Merge(change, builder, progress)
+        work = Merge(change, builder, progress)
         with_auto_compaction(spark, change.run(work.run))
         return None if change.is_skipped else work.counts
 
 
-class _Merge:
+class Merge:
+    """One run of a MERGE, as a part of `change`."""
+
+    condition_name = "the ON condition of MERGE"
+
     def __init__(self, change: RowChange, builder: DeltaMergeBuilder, progress: Progress) -> None:
         self.counts = MergeCounts()
-        self._change = change
-        self._builder = builder
+        self.change = change
+        self.builder = builder
         self._progress = progress
         if builder.evolves_schema:
             change.evolve(evolved_table(change.snapshot, evolving_columns(builder, change.schema), merge=True))
 
     def run(self) -> tuple[Mapping[str, str], Mapping[str, int]]:
-        change, progress = self._change, self._progress
+        """Stage what the clauses say; the operation's parameters and metrics."""
+        change, progress = self.change, self._progress
         resolver = ClauseResolver(
-            self._builder, change.nothing(), change.schema, change.rows.rules, self._current, change.alias
+            self.builder, change.nothing(), change.schema, change.rows.rules, self._current, change.alias
         )
-        on, clauses = resolver.on(), resolver.clauses()
+        on, clauses = resolver.on(self.condition_name), resolver.clauses()
         with progress.stage("reading the source"):
-            matched = clauses_of(self._builder, MATCHED)
+            matched = clauses_of(self.builder, MATCHED)
             conditions = [c.condition for c in matched if c.condition is not None]
-            source = MergeSource.of(self._builder.source, [self._builder.condition, *conditions], bool(matched))
+            source = MergeSource.of(self.builder.source, [self.builder.condition, *conditions], bool(matched))
             change.kept.append(source.frame)
         with progress.stage("looking for files"):
             predicate = self._predicate(source)
@@ -107,12 +112,13 @@ class _Merge:
             found = MergeMatches.of(change, change.located(files, predicate), source, on, clauses)
         change.read(predicate, RowsRead(found.rows_read, partial(self._would_match, source, on)))
         self._require_one_modification(found)
-        self._apply(found)
+        self.apply(found)
         progress.done(files=files.num_rows, rows=self.counts.affected)
-        return self._parameters(), self._metrics(found)
+        return self.parameters(), self.metrics(found)
 
-    def _apply(self, found: MergeMatches) -> None:
-        change, progress = self._change, self._progress
+    def apply(self, found: MergeMatches) -> None:
+        """Stage the rows that go, and write those that come or stay."""
+        change, progress = self.change, self._progress
         rows = MergeRows(change, found, self._current)
         with progress.stage("writing rows", files=found.partial.num_rows + found.whole.num_rows):
             inserted = rows.write()
@@ -128,7 +134,7 @@ class _Merge:
 
     def _current(self, column: StructField) -> Column:
         """The present value of a column of the target, in its type after the MERGE."""
-        change = self._change
+        change = self.change
         old = change.snapshot.schema.get(column.name)
         if old is None:
             return null_column(column)
@@ -137,7 +143,7 @@ class _Merge:
 
     def _predicate(self, source: MergeSource) -> Predicate:
         """Which target rows can matter: those that may match, and those that clauses take because they do not."""
-        change, builder = self._change, self._builder
+        change, builder = self.change, self.builder
         joined = join_conditions(builder.condition, change.scan, change.alias, builder.source, alias_of(builder.source))
         matching = And((joined.target_only, source_bounds(source.frame, joined.pairs, change.scan)))
         others = clauses_of(builder, NOT_MATCHED_BY_SOURCE)
@@ -149,9 +155,9 @@ class _Merge:
 
     def _would_match(self, source: MergeSource, on: Column, snapshot: Snapshot, files: pa.Table) -> bool:
         """Whether rows that another writer added in `files` would have mattered."""
-        change = self._change
+        change = self.change
         frame = TableScan(change.spark, snapshot).frame_of(files).alias(change.alias)
-        if not clauses_of(self._builder, NOT_MATCHED_BY_SOURCE):
+        if not clauses_of(self.builder, NOT_MATCHED_BY_SOURCE):
             frame = frame.join(source.to_compare(), on, "left_semi")
         return not frame.isEmpty()
 
@@ -164,13 +170,14 @@ class _Merge:
         rows = row_count(found.rows_of(clauses))
         if pairs > rows:
             raise MergeCardinalityViolation(
-                f"{self._change.snapshot.store.root_url}: {pairs} matching pairs of rows modify {rows} rows of the "
+                f"{self.change.snapshot.store.root_url}: {pairs} matching pairs of rows modify {rows} rows of the "
                 "target, so some row would be modified by several source rows and what it becomes is not defined; "
                 "nothing was changed: leave one source row for each target row, or make the conditions narrower"
             )
 
-    def _parameters(self) -> Mapping[str, str]:
-        builder = self._builder
+    def parameters(self) -> Mapping[str, str]:
+        """What the history says was asked for."""
+        builder = self.builder
 
         def predicates(kind: str) -> str:
             clauses = []
@@ -186,7 +193,8 @@ class _Merge:
             "notMatchedBySourcePredicates": predicates(NOT_MATCHED_BY_SOURCE),
         }
 
-    def _metrics(self, found: MergeMatches) -> Mapping[str, int]:
+    def metrics(self, found: MergeMatches) -> Mapping[str, int]:
+        """What the history says was done."""
         counts = self.counts
         matched, others = found.of_kind(MATCHED), found.of_kind(NOT_MATCHED_BY_SOURCE)
 
@@ -194,9 +202,9 @@ class _Merge:
             return row_count(found.rows_of([clause for clause in clauses if clause.deletes is deletes]))
 
         written = sum(
-            add.num_records or 0 for add in self._change.transaction.staged.adds if add.deletion_vector is None
+            add.num_records or 0 for add in self.change.transaction.staged.adds if add.deletion_vector is None
         )
-        copied = 0 if self._change.makes_vectors else max(0, written - counts.updated - counts.inserted)
+        copied = 0 if self.change.makes_vectors else max(0, written - counts.updated - counts.inserted)
         return {
             "numSourceRows": found.source.rows,
             "numTargetRowsInserted": counts.inserted,
@@ -208,5 +216,5 @@ class _Merge:
             "numTargetRowsNotMatchedBySourceDeleted": number(others, deletes=True),
             "numTargetRowsCopied": copied,
             "numOutputRows": counts.updated + counts.inserted + copied,
-            **file_metrics(self._change, target="Target"),
+            **file_metrics(self.change, target="Target"),
         }
