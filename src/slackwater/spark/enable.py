@@ -15,8 +15,9 @@ from typing import Any, overload
 from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument
+from slackwater.spark.catalog.catalog_methods import extend_catalog
 from slackwater.spark.catalog.merge_into import merge_into
-from slackwater.spark.catalog.named import insert_into, save_as_table, table_exists, table_frame
+from slackwater.spark.catalog.named import insert_into, save_as_table, table_frame
 from slackwater.spark.catalog.write_to import extend_writer
 from slackwater.spark.lake.lake import Lake
 from slackwater.spark.read.load import load
@@ -137,7 +138,7 @@ def _extend_sessions(session: Any, catalog: type) -> None:
                 wrap(kind, name, _new_session)
     wrap(session, "sql", _sql)
     wrap(session, "table", _table)
-    wrap(catalog, "tableExists", _table_exists)
+    extend_catalog(catalog)
 
 
 def _extend_frames(frame: type) -> None:
@@ -197,19 +198,6 @@ def _attend(session: Any) -> None:
         _extend_connect()
     if answers_for(session):
         take_back_catalog(session)
-
-
-def _table_exists(
-    original: Callable[..., Any],
-    self: Any,
-    tableName: str,  # noqa: N803  (the name PySpark has)
-    dbName: str | None = None,  # noqa: N803  (the name PySpark has)
-) -> bool:
-    session = self.__dict__.get("_sparkSession")
-    found = None
-    if isinstance(tableName, str) and dbName is None and session is not None and answers_for(session):
-        found = table_exists(session, tableName)
-    return bool(original(tableName, dbName)) if found is None else found
 
 
 def _extend(reader: type, writer: type, writer_by_name: type) -> None:

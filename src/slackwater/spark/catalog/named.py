@@ -15,6 +15,7 @@ from slackwater.spark.catalog.resolve import LakeName, known_parts, lake_name_of
 from slackwater.spark.catalog.session_catalog import CatalogEntry, entry_of
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.stores import table_at
+from slackwater.spark.sql.query import view_frame
 from slackwater.spark.sql.tables import frame_of, named_table
 from slackwater.spark.write.save import save, save_as_definition
 from slackwater.sql.tokens import name_at, tokens_of
@@ -32,7 +33,7 @@ def table_frame(spark: SparkSession, name: str, options: Mapping[str, Any] | Non
         return None
     named = named_table(spark, found.parts)
     if named is None:
-        return None
+        return view_frame(spark, found.parts) if travel is None else None
     if options and travel is None:
         return named.table.toDF(**options)
     return frame_of(spark, named, None if travel is None else travel[0])

@@ -109,6 +109,30 @@ def insert(statement: Statement) -> DataFrame | None:
     return nothing(statement.spark)
 
 
+_CHANGING = (
+    ("DELETE", "FROM"), ("UPDATE",), ("MERGE", "INTO"), ("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO"),
+    ("INSERT", "INTO", "TABLE"), ("INSERT", "INTO"), ("INSERT", "OVERWRITE", "TABLE"), ("INSERT", "OVERWRITE"),
+    ("INSERT", "WITH", "SCHEMA", "EVOLUTION", "INTO"), ("TRUNCATE", "TABLE"), ("OPTIMIZE",),
+)  # fmt: skip
+
+
+def explain(statement: Statement) -> None:
+    """`EXPLAIN` of a change of a Delta table, which is several plans: refused. Of all else it is Spark's."""
+    cursor = statement.cursor()
+    cursor.expect("EXPLAIN")
+    cursor.takes_one("EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL", "ANALYZE")
+    for words in _CHANGING if cursor.ahead() in {words[0] for words in _CHANGING} else ():
+        if not cursor.sees(*words):
+            continue
+        name = name_at(cursor.tokens, cursor.at + len(words))
+        if name is not None and named_table(statement.spark, name.parts) is not None:
+            raise UnsupportedFeature(
+                f"{name.text}: EXPLAIN {words[0]}: a change of rows is more than one plan; EXPLAIN a query of the rows "
+                "shows how they are found"
+            )
+        return
+
+
 def named_target(statement: Statement, *words: str) -> NamedTable | None:
     """The Delta table that is named behind these first words of the statement; None where it is another statement."""
     cursor = statement.cursor()

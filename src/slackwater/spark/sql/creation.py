@@ -24,6 +24,7 @@ from slackwater.spark.sql.query import names_delta_tables
 from slackwater.spark.sql.results import nothing
 from slackwater.spark.sql.statement import Statement
 from slackwater.spark.sql.tables import CloneTo, NamedTable, clone_source, named_table, required_table
+from slackwater.spark.sql.views import keep
 from slackwater.spark.table.builder import (
     CREATE,
     CREATE_IF_NOT_EXISTS,
@@ -68,6 +69,11 @@ def create_table(statement: Statement) -> DataFrame | None:
             return None
         raise
     if not _is_delta(statement.spark, given):
+        if given.like is not None and named_table(statement.spark, given.like.parts) is not None:
+            raise UnsupportedFeature(
+                f"{given.table.text}: CREATE TABLE … LIKE a Delta table in another format: Spark's catalog has not all "
+                f"of its columns; say USING {given.provider} AS and a query of {given.like.text} that gives no row"
+            )
         return None
     if given.refused is not None:
         raise UnsupportedFeature(f"{given.table.text}: {given.refused} … is no part of a Delta table")
@@ -324,7 +330,8 @@ def drop_table(statement: Statement) -> DataFrame | None:
 
 
 def create_view(statement: Statement) -> DataFrame | None:
-    """`CREATE TEMPORARY VIEW v AS …` over Delta tables: as they are now. Permanent ones are refused."""
+    """`CREATE TEMPORARY VIEW v AS …` over Delta tables, read anew each time. Permanent ones are refused."""
+    statement = statement.with_values()
     cursor = statement.cursor()
     cursor.expect("CREATE")
     replaces = cursor.takes("OR", "REPLACE")
@@ -347,8 +354,11 @@ def create_view(statement: Statement) -> DataFrame | None:
     if cursor.takes("COMMENT"):
         cursor.literal()
     cursor.expect("AS")
-    frame = statement.on_delta().query(cursor.rest())
+    query = cursor.rest()
+    frame = statement.on_delta().query(query)
     frame = frame.toDF(*names) if names else frame
+    if not is_global:
+        frame = keep(statement.spark, name, query, tuple(names), statement.views or {}, frame)
     method = {
         (False, False): frame.createTempView,
         (False, True): frame.createOrReplaceTempView,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +23,7 @@ from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.frames import new_view_name, sql_over
 from slackwater.spark.sql.tables import NamedTable, frame_of, named_table, required_table
+from slackwater.spark.sql.views import kept_view
 from slackwater.sql.needed import needed_columns, renames_columns
 from slackwater.sql.pushed import pushed_conditions
 from slackwater.sql.relations import Block, Relation, blocks_of
@@ -46,8 +47,9 @@ def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = N
     if found is None:
         return None
     blocks = blocks_of(text, found)
-    tables = _tables(spark, blocks)
-    if not tables and SessionNames.of(spark).open_transaction is None:
+    kept = _kept_views(spark, blocks)
+    tables = _tables(spark, blocks, kept)
+    if not tables and not kept and SessionNames.of(spark).open_transaction is None:
         return None
     statement = Rewritten(text)
     changes: list[Replacement] = []
@@ -59,6 +61,11 @@ def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = N
             statement.views[view] = _selected(frame, text, found, relation)
             changes += as_view(relation, view)
             qualified[relation] = tables[_key(relation)].qualified
+        for relation in block.relations:
+            if _is_kept(relation, kept):
+                view = new_view_name()
+                statement.views[view] = kept[relation.parts]()
+                changes += as_view(relation, view)
     changes += without_database(found, qualified)
     # Whatever else the statement reads, there is one time in it.
     statement.text = at_transaction_time(spark, replaced(text, changes))
@@ -68,7 +75,11 @@ def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = N
 def names_delta_tables(spark: SparkSession, text: str, tokens: Sequence[Token] | None = None) -> bool:
     """Whether the queries of the statement name a Delta table, which is not opened for that."""
     found = tokens_of(text) if tokens is None else tokens
-    return found is not None and bool(_tables(spark, blocks_of(text, found)))
+    if found is None:
+        return False
+    blocks = blocks_of(text, found)
+    kept = _kept_views(spark, blocks)
+    return bool(kept or _tables(spark, blocks, kept))
 
 
 def at_transaction_time(spark: SparkSession, text: str) -> str:
@@ -83,15 +94,34 @@ def query_frame(spark: SparkSession, text: str, views: Mapping[str, DataFrame] |
     return sql_over(spark, found.text, {**(views or {}), **found.views})
 
 
-def _tables(spark: SparkSession, blocks: Sequence[Block]) -> dict[tuple[str, ...], NamedTable]:
-    """The Delta tables among the relations, each name looked up once."""
+def view_frame(spark: SparkSession, parts: tuple[str, ...]) -> DataFrame | None:
+    """The rows of a temporary view over Delta tables, as these are now; None for every other name."""
+    read = kept_view(spark, parts, partial(query_frame, spark))
+    return None if read is None else read()
+
+
+def _kept_views(spark: SparkSession, blocks: Sequence[Block]) -> dict[tuple[str, ...], Callable[[], DataFrame]]:
+    """What reads the temporary views over Delta tables among the relations."""
+    names = {each.parts for block in blocks for each in block.relations if each.arguments is None}
+    found = {parts: kept_view(spark, parts, partial(query_frame, spark)) for parts in names}
+    return {parts: read for parts, read in found.items() if read is not None}
+
+
+def _is_kept(relation: Relation, kept: Mapping[tuple[str, ...], object]) -> bool:
+    return relation.arguments is None and relation.travel is None and relation.parts in kept
+
+
+def _tables(
+    spark: SparkSession, blocks: Sequence[Block], kept: Collection[tuple[str, ...]] = ()
+) -> dict[tuple[str, ...], NamedTable]:
+    """The Delta tables among the relations but for views that are `kept`, each name looked up once."""
     tables: dict[tuple[str, ...], NamedTable | None] = {}
     for block in blocks:
         for relation in block.relations:
             if relation.arguments is not None:
                 if _function(relation) is not None:
                     tables[_key(relation)] = _of_changes(spark, relation)
-            elif _key(relation) not in tables:
+            elif _key(relation) not in tables and relation.parts not in kept:
                 tables[_key(relation)] = named_table(spark, relation.parts)
     return {key: table for key, table in tables.items() if table is not None}
 

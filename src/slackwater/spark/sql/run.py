@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.spark.catalog.attached import SessionNames
 from slackwater.spark.sql import alterations, changes, creation, describe, services, show, transactions
+from slackwater.spark.sql.dynamic import execute, require_no_unseen_truncation, spelled_out
 from slackwater.spark.sql.frames import sql_over, with_frames
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.statement import Statement
@@ -44,6 +45,8 @@ _HANDLERS: dict[str, tuple[Handler, ...]] = {
     "REFRESH": (services.refresh,),
     "ANALYZE": (services.refused,),
     "CACHE": (creation.cache_table,),
+    "EXECUTE": (execute,),
+    "EXPLAIN": (changes.explain,),
     "FSCK": (services.refused,),
     "LOAD": (services.refused,),
     "MSCK": (services.refused,),
@@ -73,8 +76,9 @@ def run(
     transaction = SessionNames.of(spark).open_transaction
     try:
         with with_frames(spark, text, frames) as (formatted, views):
-            known = tokens if formatted is text else tokens_of(formatted)
-            found = None if known is None else _carried_out(spark, formatted, known, args, views)
+            shown, left = spelled_out(spark, formatted, args)
+            known = tokens if shown is text else tokens_of(shown)
+            found = _carried_out(spark, shown, known, left, views) if known else None
     except BaseException as error:
         if transaction is not None and transaction.is_open:
             transactions.roll_back_after(spark, error)
@@ -110,6 +114,7 @@ def _carried_out(
         found = handler(statement)
         if found is not None:
             return found
+    require_no_unseen_truncation(spark, tokens, text)
     if args and _travels_by_parameter(text, tokens):
         text, args = with_literals(text, args), None
         tokens = tokens_of(text) or []

@@ -1,0 +1,117 @@
+"""Statements whose text or tables are not spelled out: `${variable}`, `IDENTIFIER(…)`, EXECUTE IMMEDIATE, scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.errors import InvalidArgument, SlackwaterError, UnsupportedFeature
+from slackwater.spark.catalog.resolve import resolve
+from slackwater.spark.catalog.session_catalog import plain_sql
+from slackwater.spark.sql.query import names_delta_tables
+from slackwater.spark.sql.statement import Statement
+from slackwater.sql.dynamic import truncated, with_constant_names, with_variables
+from slackwater.sql.parameters import with_literals
+from slackwater.sql.tokens import Cursor, Token, name_at, tokens_of
+
+_SUBSTITUTES = "spark.sql.variable.substitute"
+_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
+
+
+def spelled_out(spark: SparkSession, text: str, args: Any) -> tuple[str, Any]:
+    """The statement with the names that constants, settings and parameters say, and the parameters that are left.
+
+    It means the same, and is for looking at: what is not about Delta goes to Spark as it came.
+    """
+    if "${" in text and str(spark.conf.get(_SUBSTITUTES, "true")).lower() == "true":
+        text = with_variables(text, lambda name: _setting(spark, name))
+    tokens = tokens_of(text)
+    if tokens is None or not any(token.upper == "IDENTIFIER" for token in tokens):
+        return text, args
+    if args:
+        try:
+            text, args = with_literals(text, args), None
+        except InvalidArgument:
+            # Columns as parameters: Spark knows what to do with them.
+            return text, args
+        tokens = tokens_of(text) or []
+    return with_constant_names(text, tokens), args
+
+
+def _setting(spark: SparkSession, name: str) -> str | None:
+    try:
+        found = spark.conf.get(name, None)
+    except PySparkException:
+        return None
+    return None if found is None else str(found)
+
+
+def execute(statement: Statement) -> DataFrame | None:
+    """`EXECUTE IMMEDIATE text [USING …]` of a statement on a Delta table; None for one that is Spark's.
+
+    Raises UnsupportedFeature for `INTO`.
+    """
+    cursor = statement.cursor()
+    if not cursor.takes("EXECUTE", "IMMEDIATE"):
+        return None
+    text = _value(statement.spark, cursor.until("INTO", "USING"))
+    if not isinstance(text, str):
+        return None
+    shown, _ = spelled_out(statement.spark, text, None)
+    tokens = tokens_of(shown)
+    if not tokens or not _is_about_delta(statement.spark, shown, tokens):
+        return None
+    if cursor.sees("INTO"):
+        raise UnsupportedFeature(
+            "EXECUTE IMMEDIATE … INTO of a query on a Delta table is not there: SET VAR a = (SELECT …) does it"
+        )
+    args = _given(statement.spark, cursor.rest()) if cursor.takes("USING") else None
+    return statement.spark.sql(text, args)
+
+
+def require_no_unseen_truncation(spark: SparkSession, tokens: Sequence[Token], text: str) -> None:
+    """Raise UnsupportedFeature where Spark would itself truncate a Delta table, or one that cannot be seen to be none.
+
+    Spark deletes the whole directory of a managed table, the log among it.
+    """
+    for name in truncated(tokens):
+        if name is None:
+            raise UnsupportedFeature(
+                "TRUNCATE TABLE names its table by an expression, and of a Delta table Spark would delete the log too: "
+                f"write the name, or use DELETE FROM: {text.strip()[:200]}"
+            )
+        if resolve(spark, name.parts) is not None:
+            raise UnsupportedFeature(
+                f"{name.text}: TRUNCATE TABLE within another statement would have Spark delete the log of the Delta "
+                "table too: make it a statement of its own"
+            )
+
+
+def _is_about_delta(spark: SparkSession, text: str, tokens: Sequence[Token]) -> bool:
+    if tokens[0].upper in _QUERIES:
+        return names_delta_tables(spark, text, tokens)
+    names = (name_at(tokens, at) for at in range(1, len(tokens)) if tokens[at - 1].upper != ".")
+    return any(resolve(spark, parts) is not None for parts in dict.fromkeys(n.parts for n in names if n is not None))
+
+
+def _value(spark: SparkSession, expression: str) -> Any:
+    """The value of an expression without columns; None where Spark finds none."""
+    try:
+        return plain_sql(spark, f"SELECT {expression}").collect()[0][0]
+    except PySparkException as error:
+        if isinstance(error, SlackwaterError):
+            raise
+        return None
+
+
+def _given(spark: SparkSession, using: str) -> Any:
+    """The parameters that USING gives, by name where they have names."""
+    tokens = tokens_of(using) or []
+    whole = Cursor(using, tokens)
+    inner = whole.group() if whole.ahead() == "(" and whole.place_of(",") == whole.end else using
+    row = plain_sql(spark, f"SELECT {inner}").collect()[0]
+    named = any(token.upper == "AS" for token in tokens)
+    return row.asDict() if named else list(row)

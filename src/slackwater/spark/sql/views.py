@@ -1,0 +1,131 @@
+"""Temporary views over Delta tables that SQL made: a statement that names one reads its tables as they are then.
+
+Spark keeps the view as it was made, for all that does not go by a name in SQL or by `spark.table`.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from slackwater.errors import InvalidArgument
+from slackwater.spark.catalog.attached import session_key
+from slackwater.spark.catalog.resolve import lake_name_of, path_in_parts
+from slackwater.spark.catalog.session_catalog import entry_of, plain_sql
+from slackwater.sql.relations import relations_of
+from slackwater.sql.replacements import Replacement, replaced
+from slackwater.sql.tokens import name_at, quoted, tokens_of
+
+_MARK = "__slackwater_view"
+_OF_FRAMES = "_pyspark_"
+_views: dict[str, dict[str, KeptView]] = {}
+_lock = threading.Lock()
+_being_read: ContextVar[frozenset[str]] = ContextVar("views that are being read", default=frozenset())
+
+
+@dataclass(frozen=True)
+class KeptView:
+    """A view's query, whose names mean the same in every database, and the names of its columns where it gives some.
+
+    `frames` are those that names in the query stand for; `mark` is in the view that Spark has.
+    """
+
+    query: str
+    columns: tuple[str, ...]
+    frames: Mapping[str, DataFrame]
+    mark: str
+
+
+def keep(
+    spark: SparkSession,
+    name: str,
+    query: str,
+    columns: tuple[str, ...],
+    frames: Mapping[str, DataFrame],
+    frame: DataFrame,
+) -> DataFrame:
+    """Keep the query of the view `name`; `frame`, what it gives now, with the mark by which Spark's view is known."""
+    names = [column.lower() for column in frame.columns]
+    read = {each.parts for each in relations_of(query, tokens_of(query) or [])}
+    if (name,) in read or len(set(names)) < len(names):
+        return frame
+    # What PySpark calls the frames of `{name}` is gone with the statement.
+    passing = [parts[0] for parts in read if parts[0].startswith(_OF_FRAMES) and parts[0] not in frames]
+    frames = {**frames, **{each: plain_sql(spark, f"TABLE {quoted(each)}") for each in passing}}
+    kept = KeptView(_with_whole_names(spark, query), columns, frames, uuid.uuid4().hex)
+    with _lock:
+        _views.setdefault(session_key(spark), {})[name.lower()] = kept
+    first = frame.schema.fields[0]
+    marked = F.col(quoted(first.name)).alias(first.name, metadata={**first.metadata, _MARK: kept.mark})
+    return frame.select(marked, *(F.col(quoted(column)) for column in frame.columns[1:]))
+
+
+def kept_view(
+    spark: SparkSession, parts: tuple[str, ...], read: Callable[[str, Mapping[str, DataFrame]], DataFrame]
+) -> Callable[[], DataFrame] | None:
+    """What reads the view of that name; None where there is none, or Spark has another one by now.
+
+    `read` gives the rows of a query over frames. What reads it raises InvalidArgument for a view that reads itself by
+    others.
+    """
+    known = _views.get(session_key(spark)) if _views and len(parts) == 1 else None
+    found = known.get(parts[0].lower()) if known else None
+    if known is None or found is None:
+        return None
+    if not _is_there(spark, parts[0], found):
+        known.pop(parts[0].lower(), None)
+        return None
+
+    def rows() -> DataFrame:
+        with _reading(parts[0].lower()):
+            frame = read(found.query, found.frames)
+        return frame.toDF(*found.columns) if found.columns else frame
+
+    return rows
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    if name in _being_read.get():
+        raise InvalidArgument(f"the view {name} reads itself, by way of other views: create it anew")
+    token = _being_read.set(_being_read.get() | {name})
+    try:
+        yield
+    finally:
+        _being_read.reset(token)
+
+
+def _is_there(spark: SparkSession, name: str, view: KeptView) -> bool:
+    entry = entry_of(spark, (name,))
+    if entry is None or not entry.is_temporary:
+        return False
+    fields = plain_sql(spark, f"TABLE {quoted(name)}").schema.fields
+    return bool(fields) and fields[0].metadata.get(_MARK) == view.mark
+
+
+def _with_whole_names(spark: SparkSession, query: str) -> str:
+    """The query with the database, or the lake, of each of its tables, as they are current now."""
+    tokens = tokens_of(query) or []
+    starts = {token.start: at for at, token in enumerate(tokens)}
+    changes = []
+    for relation in relations_of(query, tokens):
+        name = name_at(tokens, starts[relation.start]) if relation.arguments is None else None
+        if name is None or name.parts != relation.parts or path_in_parts(name.parts) is not None:
+            continue
+        in_lake = lake_name_of(spark, name.parts)
+        if in_lake is not None and (in_lake.is_certain or in_lake.is_there):
+            whole = f"{quoted(in_lake.attached)}.{'.'.join(map(quoted, in_lake.name.split('.')))}"
+        else:
+            entry = entry_of(spark, name.parts)
+            if entry is None or entry.is_temporary:
+                continue
+            whole = entry.text
+        changes.append(Replacement(name.start, name.end, whole))
+    return replaced(query, changes)

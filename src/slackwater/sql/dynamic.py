@@ -1,0 +1,76 @@
+"""Names that a statement does not spell out: `${variable}`, `IDENTIFIER('a.b')`, and tables that TRUNCATE names.
+
+Source: Spark's variable substitution and its IDENTIFIER clause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from slackwater.sql.replacements import Replacement, replaced
+from slackwater.sql.tokens import TEXT, SqlName, Token, closing, name_at, tokens_of
+
+_VARIABLE = re.compile(r"\$\{(?:(\w+?):)?(\S+?)\}")
+# Prefixes under which Spark finds its settings; those of the system and the environment are of the server.
+_OF_SETTINGS = (None, "spark", "sparkconf", "hivevar", "hiveconf")
+
+
+def with_variables(text: str, value_of: Callable[[str], str | None]) -> str:
+    """`text` with the values of the settings that `${name}` names, those in values too; the others stay.
+
+    `value_of` gives the value of a setting, None for one that is not set.
+    """
+
+    def substituted(part: str, within: frozenset[str]) -> str:
+        def value(match: re.Match[str]) -> str:
+            prefix, name = match.groups()
+            found = value_of(name) if prefix in _OF_SETTINGS and name not in within else None
+            return match[0] if found is None else substituted(found, within | {name})
+
+        return _VARIABLE.sub(value, part)
+
+    return substituted(text, frozenset())
+
+
+def with_constant_names(text: str, tokens: Sequence[Token]) -> str:
+    """`text` with the name in the place of each `IDENTIFIER('a.b')` and `IDENTIFIER('a' || '.b')`."""
+    closes, found = closing(tokens), []
+    for at, token in enumerate(tokens):
+        if token.upper != "IDENTIFIER" or at + 1 not in closes:
+            continue
+        end = closes[at + 1]
+        name = _constant(tokens[at + 2 : end])
+        if name is not None and _is_name(name):
+            found.append(Replacement(token.start, tokens[end].end, name))
+    return replaced(text, found) if found else text
+
+
+def truncated(tokens: Sequence[Token]) -> list[SqlName | None]:
+    """What each `TRUNCATE TABLE` of a statement, or of the statements in a script, names; None where it is no name."""
+    places = [
+        at for at, token in enumerate(tokens[:-1]) if token.upper == "TRUNCATE" and tokens[at + 1].upper == "TABLE"
+    ]
+    names = [name_at(tokens, at + 2) for at in places]
+    return [
+        None if name is None or (name.parts[-1].upper() == "IDENTIFIER" and _is_call(tokens, name.next)) else name
+        for name in names
+    ]
+
+
+def _is_call(tokens: Sequence[Token], at: int) -> bool:
+    return at < len(tokens) and tokens[at].upper == "("
+
+
+def _constant(tokens: Sequence[Token]) -> str | None:
+    """The text that texts in quotes give, with `||` between them; None for any other expression."""
+    texts, signs = tokens[::2], tokens[1::2]
+    if len(tokens) % 2 == 0 or any(t.kind != TEXT for t in texts) or any(s.upper != "||" for s in signs):
+        return None
+    return "".join(text.value for text in texts)
+
+
+def _is_name(text: str) -> bool:
+    tokens = tokens_of(text)
+    name = name_at(tokens, 0) if tokens else None
+    return tokens is not None and name is not None and name.next == len(tokens)

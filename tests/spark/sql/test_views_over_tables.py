@@ -1,0 +1,141 @@
+"""Temporary views over Delta tables that SQL makes: they see what their tables have when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import slackwater
+from slackwater.errors import InvalidArgument
+
+pytestmark = [pytest.mark.spark, pytest.mark.modes]
+
+Rows = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture(autouse=True)
+def _no_views(spark: SparkSession) -> Iterator[None]:
+    """No view is left for the next test."""
+    yield
+    for name in ("v", "w", "a", "b", "inner_v", "outer_v"):
+        spark.catalog.dropTempView(name)
+
+
+@pytest.fixture
+def table(spark: SparkSession, db: str) -> str:
+    spark.sql("CREATE TABLE t (id INT, v STRING) USING delta")
+    spark.sql("INSERT INTO t VALUES (1, 'a')")
+    return f"{db}.t"
+
+
+def add(spark: SparkSession, *ids: int) -> None:
+    for each in ids:
+        spark.sql(f"INSERT INTO t VALUES ({each}, 'x')")
+
+
+def test_a_view_sees_the_newest_version(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql("CREATE TEMP VIEW v AS SELECT id FROM t WHERE id < 5")
+    add(spark, 2, 9)
+    assert rows("SELECT * FROM v") == [(1,), (2,)]
+    assert sorted(spark.table("V").collect()) == [(1,), (2,)]
+    assert sorted(spark.read.table("v").collect()) == [(1,), (2,)]
+    assert rows("SELECT v.id, w.id FROM v JOIN v AS w USING (id) WHERE v.id = 2") == [(2, 2)]
+    assert rows("WITH v AS (SELECT 7 AS id) SELECT * FROM v") == [(7,)]
+    spark.sql("DROP VIEW v")
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("SELECT * FROM v")
+
+
+def test_a_version_that_is_named_stays(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW v (number) AS SELECT id FROM t VERSION AS OF 1")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW w AS SELECT * FROM t@v1")
+    add(spark, 2)
+    assert rows("SELECT number FROM v") == [(1,)]
+    assert rows("SELECT id FROM w") == [(1,)]
+
+
+def test_views_over_views_and_other_tables_are_read_anew(spark: SparkSession, rows: Rows, table: str, db: str) -> None:
+    spark.sql("CREATE TABLE plain (id INT) USING parquet")
+    spark.sql("INSERT INTO plain VALUES (1), (2)")
+    spark.sql("CREATE TEMP VIEW inner_v AS SELECT t.id, t.v FROM t")
+    spark.sql(f"CREATE TEMP VIEW outer_v AS SELECT {db}.plain.id FROM plain JOIN inner_v USING (id)")
+    add(spark, 2)
+    assert rows("SELECT * FROM outer_v") == [(1,), (2,)]
+
+
+def test_a_view_means_the_tables_of_the_database_that_it_was_made_in(
+    spark: SparkSession, rows: Rows, table: str, db: str
+) -> None:
+    spark.sql("CREATE TEMP VIEW v AS SELECT id FROM t")
+    add(spark, 2)
+    spark.sql("USE default")
+    try:
+        assert rows("SELECT * FROM v") == [(1,), (2,)]
+    finally:
+        spark.sql(f"USE {db}")
+
+
+def test_a_view_of_another_making_goes_before_what_was_kept(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql("CREATE TEMP VIEW v AS SELECT id FROM t")
+    spark.range(7, 8).createOrReplaceTempView("v")
+    assert rows("SELECT * FROM v") == [(7,)]
+    assert [row.id for row in spark.table("v").collect()] == [7]
+    spark.sql("CREATE OR REPLACE TEMP VIEW v AS SELECT 8 AS id")
+    assert rows("SELECT * FROM v") == [(8,)]
+
+
+def test_frames_and_parameters_stay_in_a_view(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql(
+        "CREATE OR REPLACE TEMP VIEW v AS SELECT t.id, s.n FROM t JOIN {s} s ON t.id = s.n WHERE t.id < :most",
+        args={"most": 3},
+        s=spark.createDataFrame([(1,), (2,), (3,)], "n INT"),
+    )
+    add(spark, 2, 3)
+    assert rows("SELECT * FROM v") == [(1, 1), (2, 2)]
+
+
+def test_views_that_read_each_other_are_an_error(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql("CREATE TEMP VIEW a AS SELECT id FROM t")
+    spark.sql("CREATE TEMP VIEW b AS SELECT id FROM a")
+    spark.sql("CREATE OR REPLACE TEMP VIEW a AS SELECT id FROM b")
+    with pytest.raises(InvalidArgument, match="reads itself"):
+        spark.sql("SELECT * FROM a")
+
+
+def test_within_a_transaction_a_view_is_of_the_transaction(
+    spark: SparkSession, rows: Rows, lake: slackwater.Lake
+) -> None:
+    spark.sql("INSERT INTO lake.orders VALUES (1, 'a')")
+    spark.sql("USE lake")
+    spark.sql("CREATE TEMP VIEW v AS SELECT id FROM orders")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO orders VALUES (2, 'b')")
+    assert rows("SELECT * FROM v") == [(1,), (2,)]
+    spark.sql("ROLLBACK")
+    assert rows("SELECT * FROM v") == [(1,)]
+
+
+def test_rows_of_a_view_go_into_tables(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql("CREATE TEMP VIEW v AS SELECT id, v FROM t")
+    spark.sql("CREATE TABLE copy USING delta AS SELECT * FROM v")
+    add(spark, 2)
+    spark.sql("INSERT INTO copy SELECT * FROM v WHERE id = 2")
+    assert rows("SELECT id FROM copy") == [(1,), (2,)]
+    assert spark.table("copy").schema[0].metadata == {}
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM t", "UPDATE t SET id = 1", "INSERT INTO t VALUES (1, 'a')"])
+def test_a_change_of_rows_is_not_explained(spark: SparkSession, table: str, statement: str) -> None:
+    with pytest.raises(slackwater.errors.UnsupportedFeature, match=r"`t`: EXPLAIN .* more than one plan"):
+        spark.sql(f"EXPLAIN FORMATTED {statement}")
+    assert spark.sql("EXPLAIN SELECT * FROM t").count() == 1
+
+
+def test_a_table_like_a_delta_table_is_a_delta_table(spark: SparkSession, rows: Rows, table: str) -> None:
+    with pytest.raises(slackwater.errors.UnsupportedFeature, match=r"USING parquet AS"):
+        spark.sql("CREATE TABLE p LIKE t USING parquet")
+    spark.sql("CREATE TABLE p LIKE t")
+    assert spark.table("p").columns == ["id", "v"]
