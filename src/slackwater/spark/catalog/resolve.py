@@ -19,10 +19,12 @@ from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, CatalogEntry, entry_of
 from slackwater.sql.tokens import Cursor, tokens_of
 
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
+
 
 @dataclass(frozen=True)
 class LakeName:
-    """The name of a table, there or not, in a lake that is attached as `attached`.
+    """The name of a table in a lake that is attached as `attached`; `is_there` says whether the lake has it.
 
     `transaction` is the one of this lake that is open in the session. `is_certain`: no table of Spark's catalog can be
     meant.
@@ -31,13 +33,9 @@ class LakeName:
     lake: AttachedLake
     attached: str
     name: str
+    is_there: bool
     transaction: AttachedTransaction | None
     is_certain: bool = True
-
-    @property
-    def is_there(self) -> bool:
-        """Whether the lake has such a table."""
-        return any(table.name == self.name for table in self.lake.tables())
 
     def require_no_transaction(self) -> None:
         """Raise UnsupportedFeature where a transaction of the lake is open in the session."""
@@ -113,7 +111,19 @@ def lake_name_of(spark: SparkSession, parts: Sequence[str], is_new: bool = False
         lake, attached, name = current, names.current, ".".join(parts)
         is_certain = len(parts) == 1
     transaction = names.open_transaction if names.transaction_lake is lake else None
-    return LakeName(lake, attached, name, transaction, is_certain)
+    spelled = _spelled(spark, lake, name)
+    return LakeName(lake, attached, spelled or name, spelled is not None, transaction, is_certain)
+
+
+def _spelled(spark: SparkSession, lake: AttachedLake, name: str) -> str | None:
+    """The name as the lake has it, in any case where the session's names are so and one table is meant; or None."""
+    known = [table.name for table in lake.tables()]
+    if name in known:
+        return name
+    alike = [each for each in known if each.lower() == name.lower()]
+    if len(alike) != 1 or str(spark.conf.get(_CASE_SENSITIVE, "false")).lower() == "true":
+        return None
+    return str(alike[0])
 
 
 def resolve(spark: SparkSession, parts: Sequence[str]) -> NamedPlace | None:

@@ -115,12 +115,12 @@ def _field(column: ColumnDefinition) -> StructField:
 
 def _change_columns(table: DeltaTable, found: parsed.ChangeColumns) -> None:
     changes = []
+    if any(clause.syncs_identity for clause in found.clauses):
+        if len(found.clauses) > 1:
+            raise UnsupportedFeature("ALTER COLUMN … SYNC IDENTITY is a statement of its own: leave the others out")
+        table._sync_identity(".".join(path_argument(found.clauses[0].column)))
+        return
     for clause in found.clauses:
-        if clause.syncs_identity:
-            raise UnsupportedFeature(
-                f"ALTER COLUMN {clause.column} SYNC IDENTITY is not there: the next values follow those that the "
-                "table generated, and not those that rows brought"
-            )
         position = ColumnPosition(clause.after) if clause.after is not None else None
         changes.append(
             ColumnChange(

@@ -28,6 +28,7 @@ from slackwater.protocol.changes.columns import (
 )
 from slackwater.protocol.changes.replacement import replace_columns
 from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.features.identity_columns import identity_column
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path, resolve_field, resolve_path
 from slackwater.protocol.schema.schema import (
     ArrayType,
@@ -45,6 +46,7 @@ from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.arguments import parsed_type, text_argument
 from slackwater.spark.write.row_checks import NOT_NULL_VIOLATED, RowCheck, expressions_named, not_null_check, sql_check
 from slackwater.spark.write.table_expressions import validate_constraint, validate_default
+from slackwater.sql.tokens import quoted
 from slackwater.transaction.begin import begin
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committers.choice import committer_for
@@ -290,6 +292,21 @@ class TableAlterations:
             validate_constraint(self._spark, snapshot.schema, expression, f"{rule} ({expression})")
             self._require_rows(snapshot, sql_check(rule, expression, (), self._as_of_transaction(snapshot)))
             return found
+
+        self._alter(change, reads_rows=True)
+
+    def _sync_identity(self, name: str) -> None:
+        """`ALTER COLUMN … SYNC IDENTITY`: values that the column generates go beyond those that rows brought."""
+
+        def change(snapshot: Snapshot) -> Alteration:
+            column = snapshot.schema.get(name)
+            identity = None if column is None else identity_column(column)
+            if column is None or identity is None:
+                return alteration.sync_identity(snapshot, name, None)
+            extreme = F.max if identity.step > 0 else F.min
+            frame = TableScan(self._spark, snapshot).dataframe()
+            found = frame.agg(extreme(F.col(quoted(column.name)))).collect()[0][0]
+            return alteration.sync_identity(snapshot, column.name, found)
 
         self._alter(change, reads_rows=True)
 

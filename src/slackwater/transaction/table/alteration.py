@@ -19,6 +19,7 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protoc
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.column_mapping_ids import validate_mapping_change, with_mapped_schema
+from slackwater.protocol.features.identity_columns import is_identity, synchronize
 from slackwater.protocol.features.managed_commits import validate_not_by_hand
 from slackwater.protocol.features.row_rules import checks
 from slackwater.protocol.features.sql_columns import missing_columns
@@ -31,6 +32,7 @@ from slackwater.protocol.properties.properties import (
     validate_properties,
 )
 from slackwater.protocol.schema.column_paths import format_column_path
+from slackwater.protocol.schema.schema import StructType, schema_to_json
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.columns import ColumnStats, StatsColumns
 from slackwater.stats.footers import stats_leaves
@@ -172,6 +174,26 @@ def drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False) -> A
     changed = snapshot.configuration.changed(metadata=replace(snapshot.metadata, configuration=configuration))
     parameters = {"name": name, "expr": found[0].sql, "existed": "true"}
     return change_table(snapshot, "DROP CONSTRAINT", changed, parameters)
+
+
+def sync_identity(snapshot: Snapshot, name: str, extreme: int | None) -> Alteration:
+    """The table whose identity column `name` generates no value again that is in it, whoever brought that.
+
+    `extreme`: the largest value there is where the column's step is positive, else the smallest; None without rows.
+    Raises InvalidArgument for a column that is no identity column, InvariantViolationException where no value is left.
+    """
+    column = snapshot.schema.get(name)
+    if column is None or not is_identity(column):
+        raise InvalidArgument(
+            f"{snapshot.store.root_url}: {name} is no identity column, so there is nothing to synchronize",
+            error_class="DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN",
+        )
+    if extreme is None:
+        return Alteration("SYNC IDENTITY")
+    synced = StructType(tuple(synchronize(c, extreme) if c.name == column.name else c for c in snapshot.schema))
+    metadata = replace(snapshot.metadata, schema_string=schema_to_json(synced))
+    changed = snapshot.configuration.changed(metadata=metadata)
+    return change_table(snapshot, "SYNC IDENTITY", changed, {"column": column.name})
 
 
 def cluster_by(snapshot: Snapshot, columns: Sequence[ColumnName]) -> Alteration:
