@@ -52,13 +52,13 @@ def test_both_replace_the_same_rows_or_refuse(
     expected = None
     try:
         delta_spark.write(NEW, theirs, "overwrite", **options)
-        expected = rows_of(delta_spark.read(theirs))
+        expected = rows_of(delta_spark.read(theirs).rows)
     except DeltaSparkError:
         with pytest.raises(errors.InvalidArgument):
             ours.sql(NEW).alias("s").write.format("delta").mode("overwrite").options(**options).save(mine)
     if expected is not None:
         ours.sql(NEW).alias("s").write.format("delta").mode("overwrite").options(**options).save(mine)
-        assert rows_of(delta_spark.read(mine)) == expected
+        assert rows_of(delta_spark.read(mine).rows) == expected
         said = [delta_spark.history(path)[0] for path in (theirs, mine)]
         assert [each["operation"] for each in said] == ["WRITE", "WRITE"]
         known = [dict(each["operationParameters"]) for each in said]

@@ -236,7 +236,9 @@ def _assignments(cursor: Cursor, ends: tuple[str, ...]) -> dict[str, str]:
             raise cursor.unexpected("=")
         value = _some(cursor, "a value", ",", *ends)
         if column in values:
-            raise InvalidArgument(f"the column {column} is assigned more than once")
+            raise InvalidArgument(
+                f"the column {column} is assigned more than once", error_class="DELTA_DUPLICATE_COLUMNS_ON_UPDATE_TABLE"
+            )
         values[column] = value
         if not cursor.takes(","):
             return values
@@ -270,9 +272,15 @@ def _clause(cursor: Cursor) -> Clause:
     cursor.expect("VALUES")
     values = _values(cursor.inner())
     if len(values) != len(columns):
-        raise InvalidArgument(f"INSERT has {len(columns)} columns and {len(values)} values")
+        raise InvalidArgument(
+            f"INSERT has {len(columns)} columns and {len(values)} values",
+            error_class="DELTA_INSERT_COLUMN_ARITY_MISMATCH",
+        )
     if len(set(columns)) != len(columns):
-        raise InvalidArgument(f"INSERT names a column more than once: {', '.join(columns)}")
+        raise InvalidArgument(
+            f"INSERT names a column more than once: {', '.join(columns)}",
+            error_class="DELTA_DUPLICATE_COLUMNS_ON_INSERT",
+        )
     return Clause(kind, INSERT, condition, dict(zip(columns, values, strict=True)))
 
 

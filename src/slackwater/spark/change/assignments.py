@@ -30,8 +30,9 @@ Expression: TypeAlias = Column | str
 _OTHER = "__slackwater_other"
 _NO_BOOLEAN = "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"
 _NO_UDF_IN_LAMBDA = "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF"
+_SUBQUERY = "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"
 _REFUSED = {
-    "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": "sub-queries are not supported: join what they give, or compute "
+    _SUBQUERY: "sub-queries are not supported: join what they give, or compute "
     "it first",
     "INVALID_WHERE_CONDITION": "a value must be of one row: aggregates and window functions are not supported",
     "UNSUPPORTED_EXPR_FOR_OPERATOR": "a value must be of one row: aggregates and window functions are not supported",
@@ -319,4 +320,5 @@ def _refusals_named(named: str) -> Iterator[None]:
         if condition == "UNRESOLVED_COLUMN" and named.startswith("UPDATE SET"):
             says += "; a text is quoted: \"'text'\""
         kind = SqlSyntaxError if isinstance(error, ParseException) else InvalidArgument
-        raise kind(f"{named}: {says}", **class_of(error)) from error
+        named_by = {"error_class": "DELTA_UNSUPPORTED_SUBQUERY"} if condition == _SUBQUERY else class_of(error)
+        raise kind(f"{named}: {says}", **named_by) from error

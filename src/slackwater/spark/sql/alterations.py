@@ -43,7 +43,8 @@ def alter(statement: Statement) -> DataFrame | None:
     if isinstance(alteration, parsed.Refused):
         raise UnsupportedFeature(
             f"{named.place.shown}: ALTER TABLE … {alteration.words} is no statement of Delta tables: "
-            f"{alteration.instead}"
+            f"{alteration.instead}",
+            error_class="DELTA_OPERATION_NOT_ALLOWED",
         )
     _CARRIED_OUT[type(alteration)](named.table, alteration)
     return nothing(statement.spark)

@@ -83,7 +83,10 @@ def truncate(statement: Statement) -> DataFrame | None:
     cursor.expect("TRUNCATE", "TABLE")
     cursor.name()
     if cursor.sees("PARTITION"):
-        raise UnsupportedFeature("TRUNCATE TABLE … PARTITION: use DELETE FROM … WHERE")
+        raise UnsupportedFeature(
+            "TRUNCATE TABLE … PARTITION: use DELETE FROM … WHERE",
+            error_class="DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED",
+        )
     cursor.done()
     named.table._delete(None)
     return nothing(statement.spark)
@@ -250,7 +253,8 @@ class _Insert:
         if len(names) != len(columns):
             raise InvalidArgument(
                 f"{self._named.place.shown}: the rows have {len(names)} columns ({', '.join(names)}), and "
-                f"{len(columns)} are written: {', '.join(columns)}"
+                f"{len(columns)} are written: {', '.join(columns)}",
+                error_class="DELTA_INSERT_COLUMN_ARITY_MISMATCH",
             )
         return frame.toDF(*columns)
 
@@ -272,7 +276,8 @@ def partition_values(text: str | None, partition_columns: Sequence[str]) -> dict
         name = cursor.name("a partition column").parts[-1]
         if name.lower() not in known:
             raise InvalidArgument(
-                f"{name} is no column that the table is partitioned by: {', '.join(partition_columns)}"
+                f"{name} is no column that the table is partitioned by: {', '.join(partition_columns)}",
+                error_class="DELTA_NON_PARTITION_COLUMN_SPECIFIED",
             )
         found[known[name.lower()]] = cursor.until(",") if cursor.takes("=") else None
         if not cursor.takes(","):

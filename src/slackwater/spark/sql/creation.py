@@ -76,7 +76,10 @@ def create_table(statement: Statement) -> DataFrame | None:
             )
         return None
     if given.refused is not None:
-        raise UnsupportedFeature(f"{given.table.text}: {given.refused} … is no part of a Delta table")
+        raise UnsupportedFeature(
+            f"{given.table.text}: {given.refused} … is no part of a Delta table",
+            error_class="DELTA_OPERATION_NOT_ALLOWED",
+        )
     on_delta = statement.on_delta()
     return _Creation(on_delta, creation_of(on_delta.cursor())).run()
 
@@ -126,7 +129,10 @@ class _Creation:
                 "replaced by one"
             )
         if self._entry is None and self._path is None and given.mode == parsed.REPLACE:
-            raise TableNotFound(f"{given.table.text} is not in the catalog, so it cannot be replaced: CREATE it")
+            raise TableNotFound(
+                f"{given.table.text} is not in the catalog, so it cannot be replaced: CREATE it",
+                error_class="DELTA_CANNOT_REPLACE_MISSING_TABLE",
+            )
         if self._path is not None or self._entry is not None:
             return self._filled(self._path or str(self._entry and self._entry.location))
         return self._newly_named()
@@ -153,7 +159,8 @@ class _Creation:
         if wanted and wanted != [name.lower() for name in there.names]:
             raise InvalidArgument(
                 f"{location} is a Delta table with the columns {', '.join(there.names)}, and the statement names "
-                f"{', '.join(wanted)}: leave the columns out"
+                f"{', '.join(wanted)}: leave the columns out",
+                error_class="DELTA_CREATE_TABLE_SCHEME_MISMATCH",
             )
         put_down(self._spark, self._given.table.parts, to_spark_schema(there), location, self._given.comment)
         return nothing(self._spark)

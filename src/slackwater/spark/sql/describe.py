@@ -134,7 +134,8 @@ def _of_column(snapshot: Snapshot, path: tuple[str, ...]) -> list[tuple[str, str
     column = snapshot.schema.get(path[0])
     if column is None:
         raise InvalidArgument(
-            f"{snapshot.store.root_url} has no column {path[0]}: it has {', '.join(snapshot.schema.names)}"
+            f"{snapshot.store.root_url} has no column {path[0]}: it has {', '.join(snapshot.schema.names)}",
+            error_class="DELTA_COLUMN_NOT_FOUND",
         )
     name, kind, comment = _row(column)
     return [("col_name", name), ("data_type", kind), ("comment", "NULL" if comment is None else comment)]

@@ -121,7 +121,10 @@ def refused(statement: Statement) -> DataFrame | None:
         return None
     if resolve(statement.spark, name.parts) is None:
         return None
-    raise UnsupportedFeature(f"{name.text}: {' '.join(words)} is no statement of Delta tables: {_REFUSED[words]}")
+    raise UnsupportedFeature(
+        f"{name.text}: {' '.join(words)} is no statement of Delta tables: {_REFUSED[words]}",
+        error_class="DELTA_OPERATION_NOT_ALLOWED",
+    )
 
 
 def required(statement: Statement, target: parsed.Target) -> NamedTable:

@@ -97,7 +97,10 @@ def partitions(statement: Statement) -> DataFrame | None:
     snapshot = named.table._snapshot()
     names = snapshot.metadata.partition_columns
     if not names:
-        raise InvalidArgument(f"{named.place.shown} is not partitioned: SHOW PARTITIONS is for tables that are")
+        raise InvalidArgument(
+            f"{named.place.shown} is not partitioned: SHOW PARTITIONS is for tables that are",
+            error_class="DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE",
+        )
     spec = cursor.group() if cursor.takes("PARTITION") else None
     cursor.done()
     frame = _partitions(statement, snapshot)

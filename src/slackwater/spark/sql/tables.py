@@ -120,7 +120,9 @@ def moment(spark: SparkSession, text: str) -> str:
 def _utc(spark: SparkSession, expression: str, said: str = "") -> str:
     micros = plain_sql(spark, f"SELECT unix_micros({expression})").collect()[0][0]
     if micros is None:
-        raise InvalidArgument(f"{said or expression} is no time to travel to: it is NULL")
+        raise InvalidArgument(
+            f"{said or expression} is no time to travel to: it is NULL", error_class="DELTA_TIMESTAMP_INVALID"
+        )
     found = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=micros)
     return found.isoformat()
 

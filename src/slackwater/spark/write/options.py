@@ -271,9 +271,16 @@ def _validate_matching(request: WriteOptions, name: str) -> None:
         )
     given = request.given
     partial = given.get("partitionOverwriteMode") is not None
-    for other, is_given in (("replaceWhere", request.replace_where is not None), ("partitionOverwriteMode", partial)):
+    for other, is_given, error_class in (
+        (
+            "replaceWhere",
+            request.replace_where is not None,
+            "DELTA_OVERWRITE_BY_FILTER_INCOMPATIBLE_REPLACE_ON_OR_USING",
+        ),
+        ("partitionOverwriteMode", partial, "DELTA_DYNAMIC_PARTITION_OVERWRITE_INCOMPATIBLE_REPLACE_ON_OR_USING"),
+    ):
         if is_given:
-            raise InvalidArgument(f"give {name} or {other}, not both", error_class="DELTA_ILLEGAL_USAGE")
+            raise InvalidArgument(f"give {name} or {other}, not both", error_class=error_class)
     for other, is_given in (("overwriteSchema", request.overwrite_schema), ("dataChange", not request.data_change)):
         if is_given:
             raise InvalidArgument(

@@ -90,7 +90,7 @@ def _matched(frame: DataFrame, matching: Matching, change: RowChange) -> tuple[D
                 raise InvalidArgument(
                     f"{change.snapshot.store.root_url}: replaceUsing names {name}, and the {side} has no such column: "
                     f"it has {sorted(columns.values())}",
-                    error_class="DELTA_ILLEGAL_OPTION",
+                    error_class="UNRESOLVED_INSERT_REPLACE_USING_COLUMN",
                 )
         target, source = (quoted(columns[plain.lower()]) for columns in (known, given))
         pairs.append(f"{quoted(change.alias)}.{target} = {quoted(_DATA)}.{source}")
