@@ -32,8 +32,7 @@ _NO_BOOLEAN = "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"
 _NO_UDF_IN_LAMBDA = "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF"
 _SUBQUERY = "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"
 _REFUSED = {
-    _SUBQUERY: "sub-queries are not supported: join what they give, or compute "
-    "it first",
+    _SUBQUERY: "sub-queries are not supported: join what they give, or compute it first",
     "INVALID_WHERE_CONDITION": "a value must be of one row: aggregates and window functions are not supported",
     "UNSUPPORTED_EXPR_FOR_OPERATOR": "a value must be of one row: aggregates and window functions are not supported",
     "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE": "a value must be of one row: window functions are not supported",

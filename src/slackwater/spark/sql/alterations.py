@@ -16,8 +16,7 @@ from slackwater.protocol.schema.schema import COMMENT, CURRENT_DEFAULT, GENERATI
 from slackwater.spark.catalog.resolve import LakeName
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.changes import named_target
-from slackwater.spark.sql.results import nothing
-from slackwater.spark.sql.statement import Statement
+from slackwater.spark.sql.statement import Statement, nothing
 from slackwater.spark.sql.tables import NamedTable
 from slackwater.spark.table.alter import path_argument
 from slackwater.spark.table.arguments import parsed_type

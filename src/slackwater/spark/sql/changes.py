@@ -17,8 +17,7 @@ from slackwater.protocol.features.row_rules import row_rules
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.sql.frames import session_views
 from slackwater.spark.sql.query import rewritten
-from slackwater.spark.sql.results import affected, nothing
-from slackwater.spark.sql.statement import Statement
+from slackwater.spark.sql.statement import Statement, affected, nothing
 from slackwater.spark.sql.tables import NamedTable, named_table
 from slackwater.sql import changes as parsed
 from slackwater.sql.relations import relations_of

@@ -21,8 +21,7 @@ from slackwater.spark.session.sessions import is_delta_by_default
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import to_spark_schema
 from slackwater.spark.sql.query import names_delta_tables
-from slackwater.spark.sql.results import nothing
-from slackwater.spark.sql.statement import Statement
+from slackwater.spark.sql.statement import Statement, nothing
 from slackwater.spark.sql.tables import CloneTo, NamedTable, clone_source, named_table, required_table
 from slackwater.spark.sql.views import keep
 from slackwater.spark.table.builder import (

@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.spark.catalog.attached import AttachedLake, SessionNames
 from slackwater.spark.catalog.resolve import lake_name_of
-from slackwater.spark.sql.results import nothing
-from slackwater.spark.sql.statement import Statement
+from slackwater.spark.sql.statement import Statement, nothing
 from slackwater.sql.parameters import with_literals
 from slackwater.sql.tokens import Cursor, SqlName
 

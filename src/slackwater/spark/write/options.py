@@ -58,8 +58,8 @@ class Matching:
     def parameters(self) -> dict[str, str]:
         """What the history says of it."""
         if self.on is None:
-            return {"replaceUsing": ", ".join(self.columns)}
-        return {"replaceOn": self.on, **({} if self.target_alias is None else {"targetAlias": self.target_alias})}
+            return {"replaceUsingCols": f"({', '.join(self.columns)})"}
+        return {"replaceOnCond": self.on}
 
 
 @dataclass(frozen=True)
