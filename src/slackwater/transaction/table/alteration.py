@@ -292,8 +292,6 @@ def _require_stats(snapshot: Snapshot, columns: Sequence[ColumnName]) -> None:
     files = snapshot.live_files(["path", "partitionValues", "stats", "stats_parsed"])
     if not files.num_rows:
         return
-    if not files.num_rows:
-        return
     stats = StatsColumns(files, snapshot.schema, (), snapshot.physical_paths)
     stats.load(columns)
     for column in columns:
