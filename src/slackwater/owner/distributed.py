@@ -213,6 +213,8 @@ def _forget(connection: Connection, txn_id: str) -> None:
     promises.release(connection, txn_id)
 
 
+# A form of its own, not that of the wire: owners of earlier releases wrote such rows into the database that they
+# share with this one, and read them.
 def _request_to_json(request: TransactionRequest) -> str:
     return orjson.dumps(
         {
