@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -67,7 +68,12 @@ def _is_module(name: str) -> bool:
     return path.with_suffix(".py").is_file() or path.is_dir()
 
 
-def _imports(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def _imports(path: Path) -> list[tuple[int, str]]:
+    return list(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of every import in the file, also those inside functions and for type checkers only."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     package = _name(path) if path.name == "__init__.py" else _name(path).rpartition(".")[0]
@@ -102,8 +108,7 @@ def test_no_layer_imports_from_a_later_one() -> None:
     assert breaches == [], "\n".join(breaches)
 
 
-def _modules_imported(path: Path) -> set[str]:
-    names = {_name(module) for module in MODULES}
+def _modules_imported(path: Path, names: Collection[str]) -> set[str]:
     found = set()
     for _, imported in _imports(path):
         name = imported if imported in names else imported.rpartition(".")[0]
@@ -114,7 +119,8 @@ def _modules_imported(path: Path) -> set[str]:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports for type checkers only count as well."""
-    graph = {_name(path): _modules_imported(path) for path in MODULES if path.name != "__init__.py"}
+    names = {_name(path) for path in MODULES}
+    graph = {_name(path): _modules_imported(path, names) for path in MODULES if path.name != "__init__.py"}
     circles = [" → ".join(circle) for circle in _circles(graph)]
     assert circles == [], "\n".join(circles)
 
