@@ -1,4 +1,4 @@
-"""Beginning a transaction on one table: whoever its commits are made by is chosen here, and nowhere else."""
+"""Beginning a transaction on one table: who commits for it is chosen here, and nowhere else."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def test_a_feature_that_a_winner_removed_is_a_conflict() -> None:
     before = table(properties={"delta.feature.domainMetadata": "supported"})
     mine = begin(before)
     mine.add(add("mine"))
-    drop_feature(before, mine.committer, "domainMetadata")
+    drop_feature(before, "domainMetadata")
     with pytest.raises(ProtocolChangedException, match="removed the features domainMetadata") as caught:
         mine.commit("WRITE")
     assert (caught.value.retryable, caught.value.conflict) == (True, True)

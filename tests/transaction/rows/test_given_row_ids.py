@@ -47,7 +47,7 @@ ROWS = 10
 
 def test_ids_go_on_behind_those_of_before_the_feature_was_dropped() -> None:
     before = append(table(properties=ENABLED), add("a")).snapshot
-    dropped = drop_feature(before, begin(before).committer, "rowTracking").snapshot
+    dropped = drop_feature(before, "rowTracking").snapshot
     without = append(dropped, add("b")).snapshot
     after = append(set_properties(without, ENABLED).commit(begin(without)).snapshot, add("c")).snapshot
     assert _ranges(after) == {"a": (0, 9), "b": (10, 19), "c": (20, 29)}
@@ -55,7 +55,7 @@ def test_ids_go_on_behind_those_of_before_the_feature_was_dropped() -> None:
 
 def test_ids_of_files_that_are_gone_are_not_given_again() -> None:
     before = append(table(properties=ENABLED), add("a"), add("b")).snapshot
-    dropped = drop_feature(delete(before, "a", "b").snapshot, begin(before).committer, "rowTracking").snapshot
+    dropped = drop_feature(delete(before, "a", "b").snapshot, "rowTracking").snapshot
     after = append(set_properties(dropped, ENABLED).commit(begin(dropped)).snapshot, add("c")).snapshot
     assert _ranges(after) == {"c": (20, 29)}
 
@@ -122,7 +122,7 @@ def _disable(snapshot: Snapshot, _: str) -> None:
 
 def _drop(snapshot: Snapshot, _: str) -> None:
     if _tracks(snapshot):
-        drop_feature(snapshot, begin(snapshot).committer, "rowTracking")
+        drop_feature(snapshot, "rowTracking")
 
 
 def _suspend(snapshot: Snapshot, _: str) -> None:

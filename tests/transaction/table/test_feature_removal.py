@@ -15,7 +15,6 @@ import pytest
 from slackwater.errors import InvalidArgument, OperationNotAllowed, ProtocolChangedException, VersionNotFound
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.committer import Committer
 from slackwater.transaction.table.alteration import set_domain, set_properties
 from slackwater.transaction.table.feature_removal import drop_feature
 from slackwater.transaction.transaction import CommitResult
@@ -36,12 +35,8 @@ from tests.transaction.tables import (
 DAY_MS = 24 * 3600 * 1000
 
 
-def _committer(snapshot: Snapshot) -> Committer:
-    return begin(snapshot).committer
-
-
 def drop(snapshot: Snapshot, name: str, **more: Any) -> CommitResult:
-    return drop_feature(snapshot, _committer(snapshot), name, **more)
+    return drop_feature(snapshot, name, **more)
 
 
 def _later(snapshot: Snapshot, days: float) -> Any:

@@ -49,7 +49,6 @@ from slackwater.spark.write.table_expressions import validate_constraint, valida
 from slackwater.sql.tokens import quoted
 from slackwater.transaction.begin import begin
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.committers.choice import committer_for
 from slackwater.transaction.table import alteration
 from slackwater.transaction.table.alteration import Alteration, change_table, clustering_columns
 from slackwater.transaction.table.feature_removal import drop_feature
@@ -423,7 +422,6 @@ class TableAlterations:
         settings = SessionSettings.of(self._spark)
         drop_feature(
             snapshot,
-            committer_for(snapshot.table, snapshot.configuration),
             featureName,
             bool(truncateHistory),
             user_metadata=settings.user_metadata,

@@ -35,10 +35,9 @@ from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import schema_to_json
 from slackwater.protocol.schema.type_widening import widened_columns, without_type_changes
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.committer import Committer
-from slackwater.transaction.transaction import TableTransaction
 
 _DAY_MS = 24 * 3600 * 1000
 _PROPERTIES = {
@@ -50,7 +49,6 @@ _DOMAINS = {"rowTracking": row_tracking.DOMAIN, "clustering": clustering.DOMAIN}
 
 def drop_feature(
     snapshot: Snapshot,
-    committer: Committer,
     name: str,
     truncate_history: bool = False,
     clock_ms: Callable[[], int] | None = None,
@@ -61,8 +59,10 @@ def drop_feature(
 
     The properties that turn the feature on are taken away first. Raises InvalidArgument where the table does not
     support it or another feature requires it, OperationNotAllowed where the table still uses it, saying what to do, or
-    where older versions may: those are deleted with `truncate_history` when they are old enough.
+    where older versions may: those are deleted with `truncate_history` when they are old enough. Raises as `begin`.
     """
+    clock = Clock() if clock_ms is None else Clock(now_ms=clock_ms)
+    transaction = begin(snapshot, clock=clock)
     feature = canonical_feature(name)
     known = known_feature(name)
     if known is None:
@@ -81,18 +81,16 @@ def drop_feature(
     protocol = without_feature(snapshot.protocol, feature)
     metadata, domains = _turned_off(snapshot, feature)
     _require_unused(snapshot, feature, metadata)
-    clock = Clock() if clock_ms is None else Clock(now_ms=clock_ms)
     if known.reader:
         if metadata != snapshot.metadata:
-            transaction = TableTransaction(snapshot.table, committer, snapshot, clock)
             transaction.set_metadata(metadata)
             keys = sorted(set(snapshot.metadata.configuration) - set(metadata.configuration))
             parameters = {"properties": _json(keys)}
             snapshot = transaction.commit(
                 "UNSET TBLPROPERTIES", parameters, user_metadata=user_metadata, user_name=user_name
             ).snapshot
+            transaction = begin(snapshot, clock=clock)
         _forget_history(snapshot, feature, truncate_history, clock.now_ms())
-    transaction = TableTransaction(snapshot.table, committer, snapshot, clock)
     transaction.set_protocol(protocol)
     if metadata != snapshot.metadata:
         transaction.set_metadata(metadata)
