@@ -91,7 +91,7 @@ def write_page(folder: Path, commits: int) -> Runs:
 
 
 def _stamps(runs: Runs) -> str:
-    """The table of design §6: aborts for want of a stamp by what is remembered of readers."""
+    """Aborts for want of a stamp by what is remembered of readers."""
     rows = []
     for control in _CONTROLS:
         for tables in TABLES:

@@ -1,7 +1,7 @@
 """The owner of the model: logs of tables, read stamps, promised times, and the choice of a transaction's timestamp.
 
 A transaction X gets a time in its range: low < t_X <= high. What it reads and writes raises `low`; what it asks of the
-clock, and later commits that overtake its reads, bring down `high`. Source: design §6, paper §2 and §3.
+clock, and later commits that overtake its reads, bring down `high`. Source: paper §2 and §3.
 """
 
 from __future__ import annotations

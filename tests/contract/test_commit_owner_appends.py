@@ -1,4 +1,4 @@
-"""Blind appends that lose a race, and requests that come more than once. Source: design §5."""
+"""Blind appends that lose a race, and requests that come more than once. Source: docs/guarantees.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Clocks that step back between commits, in one process and in another: the timestamps of a table rise all the same.
 
-Source: in-commit-timestamps.md "Writer Requirements"; design §6.
+Source: in-commit-timestamps.md "Writer Requirements"; docs/guarantees.md.
 """
 
 from __future__ import annotations

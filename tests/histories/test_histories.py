@@ -1,7 +1,7 @@
 """Recorded histories of concurrent runs, in which clients and servers are killed, paused and lied to by their clocks.
 
 Each run is serializable in the order of its timestamps, shows no transaction in part, and loses nothing.
-Source: design §6; paper §3.1, §3.2.
+Source: docs/guarantees.md; paper §3.1, §3.2.
 """
 
 from __future__ import annotations

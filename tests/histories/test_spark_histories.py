@@ -1,6 +1,6 @@
 """Concurrent transactions of DataFrames over two tables: one timestamp in rows and logs, never seen in part.
 
-Source: design §6; paper §1 (current_timestamp as of the commit).
+Source: docs/guarantees.md "Transactions over many tables"; paper §1 (current_timestamp as of the commit).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Micro-batches of two streaming queries beside concurrent transactions, in one recorded history.
 
 The whole is serializable in the order of its timestamps, and each batch is there once.
-Source: design §6; docs/guarantees.md.
+Source: docs/guarantees.md.
 """
 
 from __future__ import annotations
