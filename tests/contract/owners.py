@@ -26,7 +26,7 @@ from slackwater.owner.served.client.client import HttpOwner
 from slackwater.owner.served.client.patience import ClientClock
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.roots import Places
-from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, backfilled_path, staged_path
+from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, commit_path, staged_path
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 from tests.contract.postgres import shared_server
@@ -180,7 +180,7 @@ class Table:
 
     def backfilled(self, version: int) -> bytes | None:
         """The commit of `version` as everybody sees it, None where there is none."""
-        path = backfilled_path(version)
+        path = commit_path(version)
         return None if self.store.head(path) is None else self.store.read(path)
 
     def staged(self) -> list[str]:
@@ -195,7 +195,7 @@ class Table:
     def everything(self) -> dict[int, list[dict[str, Any]]]:
         """The actions of every version, after all of them were backfilled."""
         latest = self.owner.backfill_to_version(self.table_id)
-        return {version: actions_in(self.store.read(backfilled_path(version))) for version in range(latest + 1)}
+        return {version: actions_in(self.store.read(commit_path(version))) for version in range(latest + 1)}
 
     def ids(self) -> list[str]:
         """The `txnId` of each version, after all of them were backfilled."""
@@ -250,7 +250,7 @@ def filesystem_table(lake: OwnedLake, versions: int = 3) -> ObjectStore:
 
 def write_version(store: ObjectStore, version: int, *actions: Action) -> None:
     """What a writer of the file system does."""
-    store.put_if_absent(backfilled_path(version), b"".join(orjson.dumps(action) + b"\n" for action in actions))
+    store.put_if_absent(commit_path(version), b"".join(orjson.dumps(action) + b"\n" for action in actions))
 
 
 def metadata(table_id: str | None, **properties: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from slackwater.errors import (
 )
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitConflict, CommitResponse
-from slackwater.protocol.actions.file_names import LogFileKind, backfilled_path, parse_log_file
+from slackwater.protocol.actions.file_names import LogFileKind, commit_path, parse_log_file
 from slackwater.storage.open import open_store
 from tests.contract.owners import (
     FakeClock,
@@ -296,7 +296,7 @@ def test_a_backfilled_commit_is_the_staged_one_byte_for_byte(table: Table) -> No
     for response in responses:
         version = response.commit.version
         assert table.backfilled(version) == table.content(response)
-        assert re.fullmatch(r"_delta_log/[0-9]{20}\.json", backfilled_path(version))
+        assert re.fullmatch(r"_delta_log/[0-9]{20}\.json", commit_path(version))
 
 
 def test_backfill_goes_as_far_as_it_is_asked_to(table: Table) -> None:
@@ -328,7 +328,7 @@ def test_no_commit_is_backfilled_before_its_predecessor(lake: OwnedLake) -> None
     refused = {2}
 
     def step(when: str, operation: str, path: str) -> None:
-        if when == "before" and operation == "copy" and any(path == backfilled_path(v) for v in refused):
+        if when == "before" and operation == "copy" and any(path == commit_path(v) for v in refused):
             raise StorageError("the store is down")
 
     table = created(lake, lake.owner(step=step))
@@ -381,7 +381,7 @@ def test_a_backfill_that_failed_is_tried_again(lake: OwnedLake, monkeypatch: pyt
 def test_readers_get_contents_also_where_the_staged_file_is_gone(table: Table) -> None:
     response = table.commits(1)[0]
     data = table.content(response)
-    table.store.copy_if_absent(f"_delta_log/_commits/{response.commit.file_name}", backfilled_path(1))
+    table.store.copy_if_absent(f"_delta_log/_commits/{response.commit.file_name}", commit_path(1))
     table.store.delete([f"_delta_log/_commits/{response.commit.file_name}"])
     assert [c.data for c in table.owner.get_commits(table.table_id, 1, with_data=True).commits] == [data]
     assert table.owner.backfill_to_version(table.table_id) == 1

@@ -31,7 +31,7 @@ from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitConflict, CommitResponse
 from slackwater.owner.publish.garbage import GRACE_MS
 from slackwater.owner.state.clock import OwnerClock
-from slackwater.protocol.actions.file_names import backfilled_path, staged_path
+from slackwater.protocol.actions.file_names import commit_path, staged_path
 from tests.contract.owners import (
     FakeClock,
     Killed,
@@ -94,9 +94,9 @@ def test_the_first_commit_of_a_new_table_is_in_the_log_at_once(lake: OwnedLake, 
 def test_a_table_that_somebody_else_creates_first_is_theirs(lake: OwnedLake, owner: CommitOwner) -> None:
     store = filesystem_table(lake, versions=1)
     asked = proposal(lake, location=store.root_url)
-    before = store.read(backfilled_path(0))
+    before = store.read(commit_path(0))
     assert owner.take(asked) == CommitConflict(0)
-    assert store.read(backfilled_path(0)) == before
+    assert store.read(commit_path(0)) == before
     _require_forgotten(owner, asked)
     assert table_of(owner, asked).staged() == []
 
@@ -201,7 +201,7 @@ def test_a_writer_of_the_file_system_that_was_faster_wins(lake: OwnedLake, owner
     asked = proposal(lake, version=3, location=store.root_url)
     write_version(store, 3, {"commitInfo": {"txnId": "theirs"}}, added())
     assert owner.take(asked) == CommitConflict(3)
-    assert info_in(store.read(backfilled_path(3)))["txnId"] == "theirs"
+    assert info_in(store.read(commit_path(3)))["txnId"] == "theirs"
     _require_forgotten(owner, asked)
     again = proposal(lake, asked.name, version=4, location=store.root_url)
     assert taken(owner, again).latest == 4
@@ -209,14 +209,14 @@ def test_a_writer_of_the_file_system_that_was_faster_wins(lake: OwnedLake, owner
 
 def test_a_writer_of_the_file_system_between_promise_and_take_over_wins(lake: OwnedLake) -> None:
     def write_first(when: str, operation: str, path: str) -> None:
-        if (when, operation, path) == ("before", "put", backfilled_path(3)):
+        if (when, operation, path) == ("before", "put", commit_path(3)):
             write_version(store, 3, {"commitInfo": {"txnId": "theirs"}}, added())
 
     store = filesystem_table(lake, versions=3)
     racing = lake.owner(step=write_first)
     asked = proposal(lake, version=3, location=store.root_url)
     assert racing.take(asked) == CommitConflict(3)
-    assert info_in(store.read(backfilled_path(3)))["txnId"] == "theirs"
+    assert info_in(store.read(commit_path(3)))["txnId"] == "theirs"
     _require_forgotten(racing, asked)
 
 
@@ -301,7 +301,7 @@ def test_a_take_that_others_complete_meanwhile_is_answered_with_its_own_commit(
     asked = proposal(lake)
 
     def others(when: str, operation: str, path: str) -> None:
-        if (when, operation, path) == ("before", "put", backfilled_path(0)):
+        if (when, operation, path) == ("before", "put", commit_path(0)):
             assert owner.table(asked.name).ratified_version == 0
             table_of(owner, asked).commits(2)
 
@@ -311,7 +311,7 @@ def test_a_take_that_others_complete_meanwhile_is_answered_with_its_own_commit(
 
 def test_a_take_whose_put_was_not_answered_is_unknown_until_it_is_repaired(lake: OwnedLake, owner: CommitOwner) -> None:
     def lose(when: str, operation: str, path: str) -> None:
-        if (when, operation, path) == ("before", "put", backfilled_path(0)):
+        if (when, operation, path) == ("before", "put", commit_path(0)):
             raise StorageError("timed out")
 
     asked = proposal(lake)
@@ -324,7 +324,7 @@ def test_a_take_whose_put_was_refused_does_not_claim_that_nothing_will_come_of_i
     lake: OwnedLake, owner: CommitOwner
 ) -> None:
     def refuse(when: str, operation: str, path: str) -> None:
-        if (when, operation, path) == ("before", "put", backfilled_path(0)):
+        if (when, operation, path) == ("before", "put", commit_path(0)):
             raise StorageRefused("denied")
 
     asked = proposal(lake)
@@ -471,8 +471,8 @@ def test_a_hand_back_in_whose_place_somebody_wrote_is_reported(lake: OwnedLake, 
     write_version(table.store, 1, {"commitInfo": {"txnId": "theirs"}})
     (report,) = owner.repair(table.table_id)
     assert "UnratifiedCommit" in report
-    assert backfilled_path(1) in report
-    table.store.delete([backfilled_path(1)])
+    assert commit_path(1) in report
+    table.store.delete([commit_path(1)])
     assert owner.repair(table.table_id) == [f"{table.name}: the release was completed by version 1"]
 
 
@@ -512,7 +512,7 @@ def test_a_place_that_becomes_a_link_to_the_outside_is_refused_from_then_on(lake
         confined.commit(table.request(2))
     with pytest.raises(PathNotAllowed):
         confined.backfill_to_version(table.table_id)
-    assert not (tmp_path / "moved" / backfilled_path(1)).exists()
+    assert not (tmp_path / "moved" / commit_path(1)).exists()
 
 
 def test_a_lake_that_is_moved_finds_its_tables(fresh_lake: OwnedLake, tmp_path: Path) -> None:
@@ -534,14 +534,14 @@ def test_a_foreign_commit_in_the_place_of_a_ratified_one_is_reported_and_not_ado
     with pytest.raises(UnratifiedCommit, match="somebody wrote it who did not ask the owner"):
         table.owner.backfill_to_version(table.table_id)
     assert table.backfilled(2) is None
-    assert backfilled_path(1) in table.owner.table(table.name).problem
+    assert commit_path(1) in table.owner.table(table.name).problem
     with pytest.raises(UnratifiedCommit):
         table.owner.commit(table.request(3))
     found = table.owner.get_commits(table.table_id, 0, with_data=True)
     assert found.commits[0].data == table.content(response)
     (report,) = table.owner.repair(table.table_id)
     assert "UnratifiedCommit" in report
-    table.store.delete([backfilled_path(1)])
+    table.store.delete([commit_path(1)])
     first, second = table.owner.repair(table.table_id)
     assert first == f"{table.name}: versions 1 to 2 were backfilled"
     assert "takes commits again" in second
@@ -555,13 +555,13 @@ def test_a_foreign_commit_after_the_last_ratified_one_is_reported_and_not_adopte
     table.owner.backfill_to_version(table.table_id)
     write_version(table.store, 2, {"commitInfo": {"txnId": "theirs"}}, added())
     (report,) = table.owner.repair(table.table_id)
-    assert backfilled_path(2) in report
+    assert commit_path(2) in report
     assert "did not ask the owner" in report
     assert table.latest == 1
     with pytest.raises(UnratifiedCommit):
         table.owner.commit(table.request(2))
     assert (table.latest, table.owner.table(table.name).problem in report) == (1, True)
-    table.store.delete([backfilled_path(2)])
+    table.store.delete([commit_path(2)])
     (report,) = table.owner.repair(table.table_id)
     assert "takes commits again" in report
     own = table.request(2)
@@ -575,7 +575,7 @@ def test_a_foreign_commit_that_was_there_before_the_version_was_ratified_is_not_
     with pytest.raises(UnratifiedCommit):
         table.owner.backfill_to_version(table.table_id)
     assert table.owner.get_commits(table.table_id, 0).latest_version == 1
-    table.store.delete([backfilled_path(1)])
+    table.store.delete([commit_path(1)])
     table.owner.repair(table.table_id)
     assert table.backfilled(1) == table.content(response)
 
@@ -612,7 +612,7 @@ def test_what_cannot_be_repaired_in_one_table_does_not_keep_others_from_it(fresh
     first, second = created(fresh_lake, owner, "a"), created(fresh_lake, owner, "b")
     first.commits(1)
     second.commits(1)
-    second.store.copy_if_absent(staged_path(second.staged()[-1]), backfilled_path(1))
+    second.store.copy_if_absent(staged_path(second.staged()[-1]), commit_path(1))
     assert owner.repair()[0] == "a: StorageError: the store is down"
     assert len(owner.repair()) == 2
 

@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from slackwater.errors import CommitFailed, CommitUnknown, CorruptLog, ObjectExists, StorageError, StorageRefused
-from slackwater.log.commits import commit_path
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.storage import ObjectStore, open_store
 from slackwater.transaction.committer import Committed, Committer, Conflict
 from slackwater.transaction.committers.filesystem import FilesystemCommitter

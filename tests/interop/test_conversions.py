@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from slackwater import DeltaTable, Snapshot
-from slackwater.log.commits import commit_path
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.paths import canonical_path
 
 from .delta_spark import DeltaSpark

@@ -20,7 +20,7 @@ from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import owner
 from slackwater.owner.embedded import DATABASE_FILE, EmbeddedOwner
 from slackwater.owner.state.commit_files import versions_after
-from slackwater.protocol.actions.file_names import backfilled_path
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.storage.open import open_store
 from tests.cli.commands import lines
 from tests.contract.owners import SteppedPlaces, actions_in, landed
@@ -102,7 +102,7 @@ def test_all_that_was_acknowledged_is_there_after_postgres_came_back_to_a_point_
 def added(table: Path) -> Counter[str]:
     """How often the log of a table adds each file."""
     store = open_store(table)
-    actions = (a for v in versions_after(store, -1) for a in actions_in(store.read(backfilled_path(v))))
+    actions = (a for v in versions_after(store, -1) for a in actions_in(store.read(commit_path(v))))
     return Counter(action["add"]["path"] for action in actions if "add" in action)
 
 

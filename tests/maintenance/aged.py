@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slackwater.log.commits import commit_path
 from slackwater.maintenance.vacuum import VacuumRequest, VacuumResult, vacuum
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.files import AddCDCFile
 from slackwater.scan.snapshot import Snapshot
 from tests.transaction import tables

@@ -14,7 +14,7 @@ from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
 from slackwater.owner.api.commits import CommitConflict
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.publish.backfill import Backfill
-from slackwater.protocol.actions.file_names import backfilled_path
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from tests.contract.owners import (
@@ -154,7 +154,7 @@ def others_committed(store: ObjectStore, first: int) -> None:
     for version in range(first, last + 1):
         write_version(store, version, {"commitInfo": {"txnId": f"theirs {version}"}}, added())
     write_last_checkpoint(store, write_checkpoint(Snapshot.open(store, last), START_MS))
-    store.delete([backfilled_path(version) for version in range(last)])
+    store.delete([commit_path(version) for version in range(last)])
 
 
 def asleep(version: int, meanwhile: Callable[[], None]) -> Step:
@@ -162,7 +162,7 @@ def asleep(version: int, meanwhile: Callable[[], None]) -> Step:
     done: list[str] = []
 
     def step(when: str, operation: str, path: str) -> None:
-        if (when, operation, path) == ("before", "put", backfilled_path(version)) and not done:
+        if (when, operation, path) == ("before", "put", commit_path(version)) and not done:
             done.append(path)
             meanwhile()
 
@@ -191,7 +191,7 @@ def test_a_promise_that_is_kept_when_the_log_has_forgotten_its_version_is_none(
         ]
     else:
         assert sleeper.take(asked) == CommitConflict(3)
-    assert store.head(backfilled_path(3)) is None
+    assert store.head(commit_path(3)) is None
     with pytest.raises(TableNotFound):
         owner.table(asked.name)
     assert Snapshot.open(store).version == 6
@@ -211,7 +211,7 @@ def test_a_promise_that_others_kept_is_kept_even_if_the_log_has_forgotten_it_sin
             table.commit(version)
         owner.backfill_to_version(asked.table_id)
         write_last_checkpoint(store, write_checkpoint(Snapshot.open(store, 5), START_MS))
-        store.delete([backfilled_path(version) for version in range(5)])
+        store.delete([commit_path(version) for version in range(5)])
 
     landed(lake.embedded(step=asleep(3, keep)).take(asked))
     assert owner.table(asked.name).ratified_version == 5

@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 
 import slackwater
 from slackwater.errors import OperationNotAllowed, TimestampOutOfRange
-from slackwater.log.commits import commit_path
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.scan.file_lifetimes import FOREVER_MS, file_lifetimes, row_classes
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.rows.recommit import as_removes

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from slackwater.owner.state.commit_content import timestamp_of
-from slackwater.protocol.actions.file_names import backfilled_path
+from slackwater.protocol.actions.file_names import commit_path
 from tests.histories.checker import check
 from tests.histories.history import AsOf, History, Operation, Outcome, Transaction
 from tests.simulation.world import Lists, World, actions_in, after
@@ -56,7 +56,7 @@ def faults_of(world: World, recorder: Recorder) -> list[str]:
         logs[table.name] = {}
         lists: Lists = {}
         version = 0
-        while (data := table.store.objects.get(backfilled_path(version))) is not None:
+        while (data := table.store.objects.get(commit_path(version))) is not None:
             actions = actions_in(data)
             txn_id = actions[0]["commitInfo"]["txnId"]
             if table.name in found.setdefault(txn_id, {}):

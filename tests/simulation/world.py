@@ -29,7 +29,7 @@ from slackwater.owner.state import clock
 from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.commit_content import timestamp_of
 from slackwater.owner.time import asked_times
-from slackwater.protocol.actions.file_names import backfilled_path
+from slackwater.protocol.actions.file_names import commit_path
 from tests.contract.owners import PROTOCOL, START_MS, metadata
 from tests.histories.history import Item, Values
 from tests.simulation.stores import SimulatedPlaces, SimulatedStore
@@ -266,7 +266,7 @@ class World:
         if at.version is not None:
             return at.version
         store, version = self.table(at.table_id).store, at.known_from - 1
-        while version > 0 and timestamp_of(store.read(backfilled_path(version))) > at_ms:
+        while version > 0 and timestamp_of(store.read(commit_path(version))) > at_ms:
             version -= 1
         return version
 
@@ -366,10 +366,10 @@ class _Processes:
 
 def _actions(process: Process, table: SimulatedTable, version: int) -> list[Mapping[str, Any]]:
     try:
-        data = table.store.read(backfilled_path(version))
+        data = table.store.read(commit_path(version))
     except ObjectNotFound:
         found = process.owner.get_commits(table.table_id, version, version, with_data=True).commits
-        data = found[0].data or b"" if found else table.store.read(backfilled_path(version))
+        data = found[0].data or b"" if found else table.store.read(commit_path(version))
     return actions_in(data)
 
 

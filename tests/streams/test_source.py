@@ -20,7 +20,7 @@ from slackwater.errors import (
     UnsupportedFeature,
     VersionNotFound,
 )
-from slackwater.log.commits import commit_path
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.options import StreamOptions

@@ -11,11 +11,11 @@ from typing import Any
 import orjson
 from pyroaring import BitMap64
 
-from slackwater.log.commits import commit_path
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.files import AddFile, RemoveFile
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from slackwater.errors import DeltaConcurrentModificationException
-from slackwater.log.commits import commit_path
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.actions.actions import Metadata
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.properties.properties import ENABLE_DELETION_VECTORS, ENABLE_ROW_TRACKING
 from slackwater.protocol.schema.schema import parse_schema

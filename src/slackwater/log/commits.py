@@ -13,7 +13,7 @@ from slackwater.errors import ObjectNotFound
 from slackwater.log.bulk_actions import Action, BulkActions
 from slackwater.log.segment import CommitFile
 from slackwater.protocol.actions.actions import parse_commit
-from slackwater.protocol.actions.file_names import LOG, commit_name
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.storage.store import ObjectStore, Pieces
 
 
@@ -38,11 +38,6 @@ class ParsedCommit:
             if isinstance(info, Mapping):
                 return info
         return {}
-
-
-def commit_path(version: int) -> str:
-    """Where the commit of `version` is, relative to the table's root."""
-    return f"{LOG}/{commit_name(version)}"
 
 
 def parsed_commit(store: ObjectStore, version: int, data: bytes, file: CommitFile | None = None) -> ParsedCommit:

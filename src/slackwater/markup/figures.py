@@ -28,6 +28,11 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def short(value: float) -> str:
+    """`0.5`, `12`, `3.14`: with two digits at most after its point."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
 def short_bytes(size_bytes: int) -> str:
     """`312 B`, `4.4 KiB`, `128 MiB`."""
     amount, unit = _scaled(size_bytes)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from slackwater.markup.elements import Child, Markup, element, fragment, is_empty, style_sheet
-from slackwater.markup.figures import counted, iso, one_line, shortened, utc_text
+from slackwater.markup.figures import counted, iso, one_line, short, shortened, utc_text
 from slackwater.markup.redaction import setting_without_secrets, without_secrets
 from slackwater.markup.theme import SCOPE, css
 
@@ -160,9 +160,9 @@ def svg(width: float, height: float, label: str, *children: Markup) -> Markup:
         element("title", label),
         *children,
         xmlns="http://www.w3.org/2000/svg",
-        width=_short(width),
-        height=_short(height),
-        viewBox=f"0 0 {_short(width)} {_short(height)}",
+        width=short(width),
+        height=short(height),
+        viewBox=f"0 0 {short(width)} {short(height)}",
         role="img",
         aria_label=label,
     )
@@ -171,14 +171,10 @@ def svg(width: float, height: float, label: str, *children: Markup) -> Markup:
 def _rect(x: float, y: float, width: float, height: float, class_: str, radius: float | None = None) -> Markup:
     return element(
         "rect",
-        x=_short(x),
-        y=_short(y),
-        width=_short(width),
-        height=_short(height),
-        rx=None if radius is None else _short(radius),
+        x=short(x),
+        y=short(y),
+        width=short(width),
+        height=short(height),
+        rx=None if radius is None else short(radius),
         class_=class_,
     )
-
-
-def _short(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".")

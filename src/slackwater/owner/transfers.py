@@ -54,7 +54,7 @@ from slackwater.owner.state.commit_files import stage, transaction_at
 from slackwater.owner.state.heads import RATIFIED, TURN_MS, locked_table, why_refused
 from slackwater.owner.state.owner_time import OwnerTime, begin_allocation, last_ms
 from slackwater.owner.state.roots import Places
-from slackwater.protocol.actions.file_names import backfilled_path, staged_file_name, staged_path
+from slackwater.protocol.actions.file_names import commit_path, staged_file_name, staged_path
 from slackwater.protocol.features.managed_commits import OWNER_NAME
 from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER
 from slackwater.storage.store import ObjectStore
@@ -215,7 +215,7 @@ class Transfers:
         store = self._places.store(row.location)
         if not self._put(store, row):
             raise UnratifiedCommit(
-                f"{store.root_url}/{backfilled_path(row.transfer_version)} is not the commit that hands the table "
+                f"{store.root_url}/{commit_path(row.transfer_version)} is not the commit that hands the table "
                 f"back, so that cannot be done: {explained(store, row.transfer_version)}"
             )
         self._database.write(lambda c: self._let_go(c, table_id))
@@ -340,7 +340,7 @@ class Transfers:
             connection.execute(sa.delete(commits).where(commits.c.table_id == table_id))
 
     def _response(self, row: Row[Any], version: int) -> CommitResponse:
-        data = self._places.store(row.location).read(backfilled_path(version))
+        data = self._places.store(row.location).read(commit_path(version))
         commit = Commit(version, row.transfer_file or "", timestamp_of(data), len(data), data)
         return CommitResponse(commit, version)
 
@@ -372,7 +372,7 @@ def _validate_names_owner(actions: Sequence[Action]) -> None:
 
 
 def _validate_follows(store: ObjectStore, version: int) -> None:
-    if version > 0 and store.head(backfilled_path(version - 1)) is None:
+    if version > 0 and store.head(commit_path(version - 1)) is None:
         raise InvalidArgument(
             f"{store.root_url}: version {version} cannot be committed, since version {version - 1} does not exist"
         )

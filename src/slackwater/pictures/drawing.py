@@ -9,6 +9,7 @@ from typing import Any
 
 from slackwater.errors import InvalidArgument
 from slackwater.markup.elements import Markup, element, fragment, style_sheet
+from slackwater.markup.figures import short
 from slackwater.markup.pieces import svg
 from slackwater.markup.theme import DARK, LIGHT, scoped
 
@@ -127,11 +128,6 @@ def fitted(words: str, width: float, size: float = 12) -> str:
     """As much of a text as fits; where it is cut, it ends with an ellipsis."""
     most = max(1, int(width / (size * _LETTER)))
     return words if len(words) <= most else f"{words[: most - 1]}…"
-
-
-def short(value: float) -> str:
-    """A number with two digits at most after its point."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def _properties(colours: Mapping[str, str]) -> str:

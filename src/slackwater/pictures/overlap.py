@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.log.file_actions import one_array
 from slackwater.stats.bounds import prove_bounds
 from slackwater.stats.columns import ColumnStats
 
@@ -66,17 +67,13 @@ def overlap_of(column: str, stats: ColumnStats, rows: Sequence[int | None]) -> O
 
 def _ranks(low: pa.Array, high: pa.Array) -> _Numbers:
     """The places of all bounds in their order, equal ones at the same; -1 for what is not known."""
-    both = pc.dictionary_encode(pa.concat_arrays([_array(low), _array(high)]))
+    both = pc.dictionary_encode(pa.concat_arrays([one_array(low), one_array(high)]))
     order = pc.sort_indices(both.dictionary).to_numpy(zero_copy_only=False)
     place = np.empty(len(order) + 1, np.int64)
     place[order] = np.arange(len(order))
     place[-1] = -1
     found: _Numbers = place[both.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)]
     return found
-
-
-def _array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def _depths(low: _Numbers, high: _Numbers, places: int) -> _Numbers:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.tokens import Cursor, SqlName, is_behind_dot, wants_operand
+from slackwater.sql.tokens import OPENS_QUERY, Cursor, SqlName, is_behind_dot, wants_operand
 
 UPDATE, DELETE, INSERT = "update", "delete", "insert"
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
-_QUERY = ("SELECT", "VALUES", "TABLE", "FROM", "WITH")
+# Behind a condition MAP( and REDUCE( are functions of it.
+_ENDS_CONDITION = OPENS_QUERY - {"MAP", "REDUCE"}
 _COMPARISONS = ("=", "==", "<=>", "<", "<=", ">", ">=", "<>", "!=", "IS", "IN")
 _ALIAS_ENDS = ("WHERE", "SET", "USING", "ON", "WHEN")
 
@@ -149,7 +150,7 @@ def insert_of(cursor: Cursor) -> Insert:
 
 def _rows(cursor: Cursor, common: str, is_named: bool) -> tuple[str, str | None]:
     """The query at the cursor, with the common tables before INSERT, and the alias behind it, if it `is_named`."""
-    if cursor.ahead() not in ("(", "MAP", "REDUCE", *_QUERY):
+    if cursor.ahead() not in {"(", *OPENS_QUERY}:
         raise cursor.unexpected("rows: VALUES or a query")
     opens_with, alias = cursor.sees("WITH"), None
     if is_named and cursor.sees("("):
@@ -199,7 +200,7 @@ def _opens_query(cursor: Cursor) -> bool:
     while cursor.ahead(offset) == "(":
         offset += 1
     # A column may have such a name.
-    return cursor.ahead(offset) in _QUERY and cursor.ahead(offset + 1) not in (",", ")", ".", *_COMPARISONS)
+    return cursor.ahead(offset) in _ENDS_CONDITION and cursor.ahead(offset + 1) not in (",", ")", ".", *_COMPARISONS)
 
 
 def _names(cursor: Cursor, what: str = "(") -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.sql.tokens import Cursor, SqlName
+from slackwater.sql.tokens import OPENS_QUERY, Cursor, SqlName
 from slackwater.sql.travel import Travel, travel_at
 
 CREATE, CREATE_IF_NOT_EXISTS, REPLACE, CREATE_OR_REPLACE = (
@@ -17,7 +17,6 @@ CREATE, CREATE_IF_NOT_EXISTS, REPLACE, CREATE_OR_REPLACE = (
 _CONSTRAINTS = ("PRIMARY", "FOREIGN", "UNIQUE", "CHECK", "REFERENCES")
 _TABLE_CONSTRAINTS = (("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("UNIQUE", "("), ("CHECK", "("))
 _COLUMN_WORDS = ("NOT", "NULL", "GENERATED", "DEFAULT", "COMMENT", "FIRST", "AFTER", "CONSTRAINT", *_CONSTRAINTS, ",")
-_QUERY = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "(")
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ def _clause(cursor: Cursor) -> tuple[str, object]:
         cursor.rest()
         return "refused", refused
     cursor.takes("AS")
-    if cursor.ahead() not in _QUERY:
+    if cursor.ahead() not in {"(", *OPENS_QUERY}:
         raise cursor.unexpected("a query behind AS")
     return "query", cursor.rest()
 

@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.tokens import TEXT, Token, closing, is_behind_dot, name_at, tokens_of, wants_operand
+from slackwater.sql.tokens import (
+    OPENS_QUERY,
+    TEXT,
+    Token,
+    closing,
+    is_behind_dot,
+    name_at,
+    text_between,
+    tokens_of,
+    wants_operand,
+)
 from slackwater.sql.travel import Travel, at_suffix, travel_at
 
-# What opens a query; TABLE and VALUES only where a name, or rows, are behind them.
-_QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
 # These open a new query behind the one before them.
 _SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "MINUS", "SETMINUS", "INTERSECT"})
 # What ends WHERE, at its depth.
@@ -394,7 +402,7 @@ class _Reader:
         if word in ("SELECT", "WITH", "FROM"):
             is_number = self.upper(at + 1) == "." and self.upper(at + 2)[:1].isdigit()
             return is_number or not self._is(at + 1, _BEHIND_COLUMNS)
-        if word not in _QUERY or at + 1 >= len(self.tokens):
+        if word not in OPENS_QUERY or at + 1 >= len(self.tokens):
             return False
         follows = self.tokens[at + 1]
         if word == "TABLE":
@@ -452,4 +460,4 @@ class _Reader:
         return self.upper(at) in (";", "|>") or not wants_operand(self.tokens, at)
 
     def _text(self, start: int, stop: int) -> str:
-        return self.text[self.tokens[start].start : self.tokens[stop - 1].end] if stop > start else ""
+        return text_between(self.text, self.tokens, start, stop)

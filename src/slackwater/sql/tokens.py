@@ -21,6 +21,8 @@ _LEXER = re.compile(
     r"|(?P<sign>\|>|<=>|<=|>=|<>|!=|==|=>|->|\|\||::|[^'\"`\w\s])",
     re.DOTALL,
 )
+# What opens a query; a column or a function may have such a name too.
+OPENS_QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
 # Behind these stands an operand, whatever word it is.
 BEFORE_OPERANDS = frozenset(
     {"SELECT", ",", "AND", "OR", "NOT", "=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "/", "%", "||"}
@@ -160,6 +162,11 @@ def name_at(tokens: Sequence[Token], at: int) -> SqlName | None:
         at += 2
         parts.append(tokens[at].value)
     return SqlName(tuple(parts), tokens[start].start, tokens[at].end, at + 1)
+
+
+def text_between(text: str, tokens: Sequence[Token], start: int, stop: int) -> str:
+    """What `text` has from the token of index `start` up to that of `stop`, as it was written."""
+    return text[tokens[start].start : tokens[stop - 1].end] if stop > start else ""
 
 
 def quoted(part: str) -> str:
@@ -303,7 +310,7 @@ class Cursor:
 
     def between(self, start: int, stop: int) -> str:
         """The text of the tokens from index `start` up to `stop`, as it was written."""
-        return self.text[self.tokens[start].start : self.tokens[stop - 1].end] if stop > start else ""
+        return text_between(self.text, self.tokens, start, stop)
 
     def rest(self) -> str:
         """All that is left; steps to the end."""

@@ -18,6 +18,7 @@ from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType
 from slackwater.stats.collected import StatsLeaf, StatsLeaves, stats_leaves
 from slackwater.stats.footer_bounds import Writer, json_bounds
+from slackwater.stats.json_structs import plant
 from slackwater.storage.parquet_footer import FIELD_ID_KEY, ParquetFooter, RowGroup, leaf_count, read_footer
 from slackwater.storage.store import ObjectStore
 
@@ -129,20 +130,20 @@ def _describe(
     if found is None:
         return
     if not found:
-        _plant(stats["nullCount"], leaf.path, footer.num_rows)
+        plant(stats["nullCount"], leaf.path, footer.num_rows)
         return
     index = found[0]
     column = footer.metadata.schema.column(index)
     nulls, lows, highs = _merged(index, column.max_definition_level == 0, groups)
     if nulls is not None:
-        _plant(stats["nullCount"], leaf.path, nulls)
+        plant(stats["nullCount"], leaf.path, nulls)
     if not lows or not leaf.comparable:
         return
     low, high = json_bounds(lows, highs, column, leaf.type, writer, columns.prefix_characters)
     if low is not None:
-        _plant(stats["minValues"], leaf.path, low)
+        plant(stats["minValues"], leaf.path, low)
     if high is not None:
-        _plant(stats["maxValues"], leaf.path, high)
+        plant(stats["maxValues"], leaf.path, high)
 
 
 def _indexes(leaf: StatsLeaf, by_id: bool, content: _Content) -> list[int] | None:
@@ -186,9 +187,3 @@ def _merged(index: int, required: bool, groups: Sequence[RowGroup]) -> tuple[int
         elif count != group.num_rows:
             bounded = False
     return (nulls, lows, highs) if bounded else (nulls, [], [])
-
-
-def _plant(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    for name in path[:-1]:
-        tree = tree.setdefault(name, {})
-    tree[path[-1]] = value

@@ -38,7 +38,7 @@ def struct_of(node: Any) -> Any:
     return pa.struct([(k, struct_of(v)) for k, v in node.items()]) if isinstance(node, dict) else node
 
 
-def plant(tree: dict[str, Any], path: Sequence[str], leaf: pa.DataType) -> None:
+def plant(tree: dict[str, Any], path: Sequence[str], leaf: Any) -> None:
     """Put `leaf` at `path` of a tree of names."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})

@@ -16,8 +16,8 @@ from slackwater.errors import (
 )
 from slackwater.log.checkpoints.last_checkpoint import write_last_checkpoint
 from slackwater.log.checkpoints.write_checkpoint import write_checkpoint
-from slackwater.log.commits import commit_path
 from slackwater.log.files.cleanup import clean_up_log
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
 from slackwater.transaction.committers.filesystem import FilesystemCommitter

@@ -14,11 +14,12 @@ import pytest
 
 from slackwater.errors import CorruptLog, InvalidArgument, OperationNotAllowed
 from slackwater.log.bulk_actions import BulkActions
-from slackwater.log.commits import ParsedCommit, commit_path
+from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.restore import restore
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import Pieces

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ from slackwater.cli.render import print_json, print_note
 from slackwater.cli.working import working
 from slackwater.markup.figures import counted
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.clock import Clock
 from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
 
 log_app = typer.Typer(help="Upkeep of a table's log, now rather than when it is due.", no_args_is_help=True)
@@ -21,7 +21,7 @@ log_app = typer.Typer(help="Upkeep of a table's log, now rather than when it is 
 def checkpoint_command(path: TablePath, as_json: AsJson = False, storage_option: StorageOption = None) -> None:
     """Write a checkpoint of the newest version, so that readers need no commit before it."""
     with working("writing a checkpoint"):
-        info = checkpoint_newest(_load(path, storage_option), _now_ms())
+        info = checkpoint_newest(_load(path, storage_option), Clock().now_ms())
     if as_json:
         print_json({"version": info.version, "path": info.path, "files": info.num_add_files})
     else:
@@ -51,7 +51,7 @@ def compact_command(
 def cleanup_command(path: TablePath, as_json: AsJson = False, storage_option: StorageOption = None) -> None:
     """Delete what of the log is older than delta.logRetentionDuration and is not needed by a version that is kept."""
     with working("deleting what is old"):
-        done = clean_up(_load(path, storage_option), _now_ms())
+        done = clean_up(_load(path, storage_option), Clock().now_ms())
     if as_json:
         kept = {"cutoffVersion": done.cutoff_version, "checkpointVersion": done.checkpoint_version}
         print_json({"deleted": list(done.deleted), **kept})
@@ -61,7 +61,3 @@ def cleanup_command(path: TablePath, as_json: AsJson = False, storage_option: St
 
 def _load(path: str, storage_option: list[str] | None) -> Snapshot:
     return Snapshot.load(path, storage_options=storage_options(storage_option))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

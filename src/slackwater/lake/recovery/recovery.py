@@ -38,7 +38,7 @@ from slackwater.owner.recovery.lake_identity import is_elsewhere, remember
 from slackwater.owner.recovery.recovered_state import KnownState, KnownTable, begin_anew, forget_table, known_state
 from slackwater.owner.state.commit_files import publish, transaction_at
 from slackwater.owner.state.roots import Places
-from slackwater.protocol.actions.file_names import backfilled_path, staged_path
+from slackwater.protocol.actions.file_names import commit_path, staged_path
 from slackwater.storage.location import parse_location
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
@@ -169,7 +169,7 @@ class _Recovering:
             for commit in chain:
                 if not publish(store, commit.version, commit.file_name, commit.txn_id):
                     raise UnratifiedCommit(
-                        f"{store.root_url}/{backfilled_path(commit.version)} was written while the lake was being "
+                        f"{store.root_url}/{commit_path(commit.version)} was written while the lake was being "
                         f"recovered, and is not {commit.file_name}: another owner is at work; stop it, recover again"
                     )
         new_id = self._clock.new_id()

@@ -21,7 +21,7 @@ from slackwater.protocol.actions.file_names import (
     COMMITS_DIRECTORY,
     LOG,
     LogFileKind,
-    backfilled_path,
+    commit_path,
     parse_log_file,
     staged_path,
 )
@@ -138,13 +138,13 @@ def _time_at(store: ObjectStore, version: int) -> int:
         return int(_info_at(store, version)["inCommitTimestamp"])
     except (ObjectNotFound, KeyError, TypeError, ValueError) as error:
         raise CorruptLog(
-            f"{store.root_url}/{backfilled_path(version)} has no in-commit timestamp, which every commit of a table "
+            f"{store.root_url}/{commit_path(version)} has no in-commit timestamp, which every commit of a table "
             f"with a commit owner has: restore the file ({error})"
         ) from error
 
 
 def _info_at(store: ObjectStore, version: int) -> Mapping[str, Any]:
-    path = backfilled_path(version)
+    path = commit_path(version)
     return _info(parse_actions(store.read(path), f"{store.root_url}/{path}"))
 
 

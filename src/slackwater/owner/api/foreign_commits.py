@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from slackwater.errors import StorageError
-from slackwater.protocol.actions.file_names import backfilled_path, staged_path, version_prefix
+from slackwater.protocol.actions.file_names import commit_path, staged_path, version_prefix
 from slackwater.storage.store import ObjectStore
 
 
@@ -30,7 +30,7 @@ def explained(store: ObjectStore, version: int) -> str:
 def _was_staged(store: ObjectStore, version: int) -> bool:
     """Whether what the log has as `version` was staged under that version: only owners do that."""
     with suppress(StorageError):
-        data = store.read(backfilled_path(version))
+        data = store.read(commit_path(version))
         prefix = f"{staged_path(version_prefix(version))}."
         for meta in store.list_from(staged_path("").rstrip("/"), prefix):
             if not meta.path.startswith(prefix):

@@ -22,7 +22,7 @@ from slackwater.owner.state.clock import OwnerClock, is_dead
 from slackwater.owner.state.commit_files import publish, versions_after
 from slackwater.owner.state.heads import RATIFIED, locked_table
 from slackwater.owner.state.owner_time import owner_now
-from slackwater.protocol.actions.file_names import backfilled_path, staged_path
+from slackwater.protocol.actions.file_names import commit_path, staged_path
 from slackwater.storage.store import ObjectStore
 
 BACKFILL_DELAY_S = 0.02
@@ -77,7 +77,7 @@ class Backfill:
         foreign = [version for version in listed if version > row.ratified_version]
         if foreign and row.state == TableState.ACTIVE.value:
             problem = (
-                f"{store.root_url}/{backfilled_path(foreign[0])} is after version {row.ratified_version}, the latest "
+                f"{store.root_url}/{commit_path(foreign[0])} is after version {row.ratified_version}, the latest "
                 f"that the commit owner ratified: {explained(store, foreign[0])}"
             )
             self._report(table_id, problem)
@@ -182,7 +182,7 @@ class Backfill:
                 raise UnratifiedCommit(problem) from error
             if not is_ours:
                 problem = (
-                    f"{store.root_url}/{backfilled_path(commit.version)} is not the version {commit.version} that the "
+                    f"{store.root_url}/{commit_path(commit.version)} is not the version {commit.version} that the "
                     f"commit owner ratified, which is kept as {staged_path(commit.file_name)}: "
                     f"{explained(store, commit.version)}"
                 )

@@ -16,7 +16,7 @@ from slackwater.owner.api.commits import LATEST, Commit, GetCommitsResponse, Tab
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables
 from slackwater.owner.state.heads import RATIFIED, commit_of
-from slackwater.protocol.actions.file_names import backfilled_path, staged_path
+from slackwater.protocol.actions.file_names import commit_path, staged_path
 from slackwater.storage.store import ObjectStore
 
 _STATE = sa.select(tables.c.state, tables.c.ratified_version, tables.c.backfilled_version).where(
@@ -75,7 +75,7 @@ def _either(store: ObjectStore, commit: Commit) -> bytes:
     try:
         return store.read(staged_path(commit.file_name))
     except ObjectNotFound:
-        return store.read(backfilled_path(commit.version))
+        return store.read(commit_path(commit.version))
 
 
 def _ratified(

@@ -16,7 +16,7 @@ from slackwater.log.replay import replay
 from slackwater.log.segment import list_log, segment_of
 from slackwater.owner.state.commit_files import transaction_at
 from slackwater.protocol.actions.actions import parse_commit
-from slackwater.protocol.actions.file_names import backfilled_path, staged_path
+from slackwater.protocol.actions.file_names import commit_path, staged_path
 from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER, MANAGED_COMMIT_OWNER_CONF
 from slackwater.storage.store import ObjectStore
 
@@ -35,7 +35,7 @@ class TransferCommit:
     @property
     def path(self) -> str:
         """Where it is to be, in the table."""
-        return backfilled_path(self.version)
+        return commit_path(self.version)
 
 
 def put_transfer(

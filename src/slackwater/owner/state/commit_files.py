@@ -11,7 +11,7 @@ from slackwater.errors import ObjectExists, ObjectNotFound, StorageError, Storag
 from slackwater.owner.api.commits import Commit
 from slackwater.owner.state.commit_content import timestamp_of
 from slackwater.protocol.actions.actions import parse_commit
-from slackwater.protocol.actions.file_names import LOG, LogFileKind, backfilled_path, parse_log_file, staged_path
+from slackwater.protocol.actions.file_names import LOG, LogFileKind, commit_path, parse_log_file, staged_path
 from slackwater.storage.store import ObjectStore
 
 _MAX_PUTS = 3
@@ -40,7 +40,7 @@ def publish(store: ObjectStore, version: int, file_name: str, commit_id: str) ->
     not backfilled.
     """
     try:
-        store.copy_if_absent(staged_path(file_name), backfilled_path(version))
+        store.copy_if_absent(staged_path(file_name), commit_path(version))
     except ObjectExists:
         # By an earlier, or a concurrent, backfill of the same commit; or somebody went around the owner.
         return is_published(store, version, file_name, commit_id)
@@ -55,7 +55,7 @@ def publish(store: ObjectStore, version: int, file_name: str, commit_id: str) ->
 def is_published(store: ObjectStore, version: int, file_name: str, commit_id: str) -> bool:
     """Whether `_delta_log` holds this commit as `version`, rather than none or another."""
     try:
-        found = store.read(backfilled_path(version))
+        found = store.read(commit_path(version))
     except ObjectNotFound:
         return False
     try:
@@ -67,7 +67,7 @@ def is_published(store: ObjectStore, version: int, file_name: str, commit_id: st
 def versions_after(store: ObjectStore, version: int) -> list[int]:
     """The versions after `version` that `_delta_log` holds, ascending."""
     found = []
-    for meta in store.list_from(LOG, backfilled_path(version) if version >= 0 else ""):
+    for meta in store.list_from(LOG, commit_path(version) if version >= 0 else ""):
         file = parse_log_file(PurePosixPath(meta.path).name)
         if file is not None and file.kind is LogFileKind.COMMIT:
             found.append(file.version)
@@ -76,13 +76,13 @@ def versions_after(store: ObjectStore, version: int) -> list[int]:
 
 def backfilled_commit(store: ObjectStore, version: int) -> Commit:
     """The commit `version` in `_delta_log`; how its staged file was called nobody knows any more."""
-    data = store.read(backfilled_path(version))
+    data = store.read(commit_path(version))
     return Commit(version, "", timestamp_of(data), len(data), data)
 
 
 def transaction_at(store: ObjectStore, version: int) -> str | None:
     """The `txnId` of the commit `version` in `_delta_log`; None where there is no such commit, or it has none."""
-    path = backfilled_path(version)
+    path = commit_path(version)
     try:
         data = store.read(path)
     except ObjectNotFound:

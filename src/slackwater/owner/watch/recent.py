@@ -19,7 +19,7 @@ from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables
 from slackwater.owner.locks.deadlocks import told
 from slackwater.owner.state.heads import RATIFIED
-from slackwater.protocol.actions.file_names import backfilled_path, staged_path
+from slackwater.protocol.actions.file_names import commit_path, staged_path
 from slackwater.storage.store import ObjectStore
 
 _LATEST = (
@@ -96,9 +96,9 @@ def _first_line(store: ObjectStore, row: Row[Any]) -> bytes:
     """The beginning of the commit's file, up to its first line's end. Raises StorageError."""
     length = min(row.size_bytes, _LONGEST_LINE_BYTES)
     if row.version <= row.backfilled_version:
-        paths = [backfilled_path(row.version), staged_path(row.file_name)]
+        paths = [commit_path(row.version), staged_path(row.file_name)]
     else:
-        paths = [staged_path(row.file_name), backfilled_path(row.version)]
+        paths = [staged_path(row.file_name), commit_path(row.version)]
     try:
         data = _read(store, paths[0], length)
     except StorageError:

@@ -143,8 +143,8 @@ def staged_path(file_name: str) -> str:
     return f"{LOG}/{COMMITS_DIRECTORY}/{file_name}"
 
 
-def backfilled_path(version: int) -> str:
-    """Where the backfilled commit of `version` is, relative to the table's root."""
+def commit_path(version: int) -> str:
+    """Where the commit of `version` is once it is written, or backfilled, relative to the table's root."""
     return f"{LOG}/{commit_name(version)}"
 
 

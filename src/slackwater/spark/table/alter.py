@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import orjson
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
@@ -50,7 +49,7 @@ from slackwater.sql.tokens import quoted
 from slackwater.transaction.begin import begin
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.table import alteration
-from slackwater.transaction.table.alteration import Alteration, change_table, clustering_columns
+from slackwater.transaction.table.alteration import Alteration, change_table, clustering_columns, parameter_text
 from slackwater.transaction.table.feature_removal import drop_feature
 
 
@@ -130,7 +129,7 @@ class TableAlterations:
         self._change(
             "DROP COLUMNS",
             lambda s: drop_columns(s.configuration, paths, clustering=clustering_columns(s), if_exists=ifExists),
-            {"columns": _json([format_column_path(path) for path in paths])},
+            {"columns": parameter_text([format_column_path(path) for path in paths])},
         )
 
     def moveColumn(self, col: str, after: str | None = None, first: bool = False) -> None:
@@ -239,7 +238,7 @@ class TableAlterations:
         self._change(
             "REPLACE COLUMNS",
             lambda s: replace_columns(s.configuration, StructType(columns), clustering=clustering_columns(s)),
-            {"columns": _json([_described((), column) for column in columns])},
+            {"columns": parameter_text([_described((), column) for column in columns])},
         )
 
     def setProperties(self, properties: Mapping[str, str]) -> None:
@@ -336,7 +335,7 @@ class TableAlterations:
 
     def _add_columns(self, added: Sequence[NewColumn]) -> None:
         """Add columns, each to a parent and in a place of its own. Raises as `addColumns`."""
-        described = _json([{"column": _described(a.parent, a.column), **_placed(a.position)} for a in added])
+        described = parameter_text([{"column": _described(a.parent, a.column), **_placed(a.position)} for a in added])
         self._change("ADD COLUMNS", lambda s: add_columns(s.configuration, added), {"columns": described})
 
     def _set_description(self, text: str | None) -> None:
@@ -346,7 +345,7 @@ class TableAlterations:
             described = replace(snapshot.metadata, description=text)
             return TableConfiguration(snapshot.protocol, described)
 
-        self._change("SET TBLPROPERTIES", change, {"properties": _json({"comment": text or ""})})
+        self._change("SET TBLPROPERTIES", change, {"properties": parameter_text({"comment": text or ""})})
 
     def setDomainMetadata(self, domain: str, configuration: str) -> None:
         """Set the user's metadata domain `domain` to the text `configuration`.
@@ -449,7 +448,7 @@ class TableAlterations:
             spelled, data_type = resolve_path(changed.schema, path)
             column = dict(walk_fields(changed.schema)).get(spelled)
             shown = column or StructField(spelled[-1], data_type)
-            parameters = {"column": _json(_described(spelled[:-1], shown)), **_placed(position)}
+            parameters = {"column": parameter_text(_described(spelled[:-1], shown)), **_placed(position)}
             return change_table(snapshot, "CHANGE COLUMN", changed, parameters)
 
         self._alter(altered, reads_rows)
@@ -520,7 +519,3 @@ def _placed(position: ColumnPosition | None) -> dict[str, str]:
     if position is None:
         return {}
     return {"position": "FIRST" if position.after is None else f"AFTER {format_column_path((position.after,))}"}
-
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()

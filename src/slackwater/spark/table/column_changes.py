@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import orjson
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
@@ -20,6 +19,7 @@ from slackwater.spark.table.alter import TableAlterations
 from slackwater.spark.table.arguments import parsed_type
 from slackwater.spark.write.row_checks import not_null_check
 from slackwater.spark.write.table_expressions import validate_default
+from slackwater.transaction.table.alteration import parameter_text
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def change_columns(spark: SparkSession, table: TableAlterations, changes: Sequen
         table._change_column(changes[0].path, change, changes[0].position, reads_rows)
         return
     paths = [{"column": {"name": format_column_path(each.path)}} for each in changes]
-    table._change("CHANGE COLUMNS", change, {"columns": orjson.dumps(paths).decode()}, reads_rows)
+    table._change("CHANGE COLUMNS", change, {"columns": parameter_text(paths)}, reads_rows)
 
 
 def _changed(

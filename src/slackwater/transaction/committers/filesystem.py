@@ -13,8 +13,9 @@ from typing import Any
 
 from slackwater.errors import CommitFailed, CommitUnknown, ObjectExists, StorageError, StorageRefused
 from slackwater.log.bulk_actions import commit_data
-from slackwater.log.commits import ParsedCommit, commit_path, commits_after, written_commit
+from slackwater.log.commits import ParsedCommit, commits_after, written_commit
 from slackwater.log.segment import list_log
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.storage.store import ObjectStore, Pieces
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.committers.forgotten_versions import Actions, forgotten, is_remembered, require_next

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import ConcurrentWriteException
-from slackwater.log.commits import commit_path
 from slackwater.log.segment import LogListing, list_log
+from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore

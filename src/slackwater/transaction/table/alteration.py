@@ -111,7 +111,7 @@ def set_properties(snapshot: Snapshot, properties: Mapping[str, str]) -> Alterat
         protocol = with_versions(protocol, given.min_reader_version or 1, given.min_writer_version or 2)
     return Alteration(
         "SET TBLPROPERTIES",
-        {"properties": _json(dict(properties))},
+        {"properties": parameter_text(dict(properties))},
         None if table.metadata == old else table.metadata,
         _unless_same(protocol, snapshot),
     )
@@ -133,7 +133,7 @@ def unset_properties(snapshot: Snapshot, keys: Sequence[str], if_exists: bool = 
         validate_mapping_change(snapshot.column_mapping_mode, "none", is_new_table=False)
     configuration = {k: v for k, v in old.configuration.items() if k.lower() not in folded}
     metadata = replace(old, configuration=configuration)
-    parameters = {"properties": _json(list(keys)), "ifExists": _json(if_exists)}
+    parameters = {"properties": parameter_text(list(keys)), "ifExists": parameter_text(if_exists)}
     return Alteration("UNSET TBLPROPERTIES", parameters, None if metadata == old else metadata)
 
 
@@ -256,6 +256,11 @@ def add_feature(snapshot: Snapshot, feature: str) -> Alteration:
     return _with_protocol(snapshot, with_features(snapshot.protocol, [feature]))
 
 
+def parameter_text(value: object) -> str:
+    """`value` as the parameters of an operation have it in the history: as JSON."""
+    return orjson.dumps(value).decode()
+
+
 def validate_user_domain(domain: str) -> None:
     """Let pass a domain that users may change. Source: delta-protocol.md "Writer Requirements for Domain Metadata"."""
     if not domain.strip():
@@ -274,7 +279,7 @@ def _unless_same(protocol: Protocol, snapshot: Snapshot) -> Protocol | None:
 def _with_protocol(snapshot: Snapshot, protocol: Protocol) -> Alteration:
     if protocol == snapshot.protocol:
         return Alteration("UPGRADE PROTOCOL")
-    parameters = {"newProtocol": _json(protocol.to_json()["protocol"])}
+    parameters = {"newProtocol": parameter_text(protocol.to_json()["protocol"])}
     return Alteration("UPGRADE PROTOCOL", parameters, protocol=protocol)
 
 
@@ -308,7 +313,3 @@ def _is_known(column: ColumnStats) -> pa.Array:
     """For each file, whether its statistics bound the column, or say that all its values are null."""
     all_null = pc.equal(column.null_count, column.num_records).fill_null(False)
     return pc.or_(column.min.is_valid(), all_null)
-
-
-def _json(value: object) -> str:
-    return orjson.dumps(value).decode()

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import orjson
 import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
@@ -38,6 +37,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.table.alteration import parameter_text
 
 _DAY_MS = 24 * 3600 * 1000
 _PROPERTIES = {
@@ -85,7 +85,7 @@ def drop_feature(
         if metadata != snapshot.metadata:
             transaction.set_metadata(metadata)
             keys = sorted(set(snapshot.metadata.configuration) - set(metadata.configuration))
-            parameters = {"properties": _json(keys)}
+            parameters = {"properties": parameter_text(keys)}
             snapshot = transaction.commit(
                 "UNSET TBLPROPERTIES", parameters, user_metadata=user_metadata, user_name=user_name
             ).snapshot
@@ -96,7 +96,7 @@ def drop_feature(
         transaction.set_metadata(metadata)
     for domain in domains:
         transaction.set_domain(domain)
-    parameters = {"featureName": feature, "truncateHistory": _json(truncate_history)}
+    parameters = {"featureName": feature, "truncateHistory": parameter_text(truncate_history)}
     return transaction.commit("DROP FEATURE", parameters, user_metadata=user_metadata, user_name=user_name)
 
 
@@ -165,7 +165,3 @@ def _forget_history(snapshot: Snapshot, feature: str, truncate: bool, now_ms: in
         )
     write_last_checkpoint(snapshot.store, write_checkpoint(snapshot, now_ms))
     delete_versions_before(snapshot.store, snapshot.version)
-
-
-def _json(value: object) -> str:
-    return orjson.dumps(value).decode()
