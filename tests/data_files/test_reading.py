@@ -16,14 +16,14 @@ import pytest
 from pyroaring import BitMap64
 
 from slackwater.data_files.calendars import OLD_CALENDAR
-from slackwater.data_files.reading import RowsWanted, Split, read_split, read_splits
+from slackwater.data_files.reading import RowsWanted, Split, read_splits
 from slackwater.errors import CorruptTable, DataFileNotFound, UnsupportedFeature
 from slackwater.storage import open_store
 from slackwater.storage.parquet_footer import FIELD_ID_KEY
 
 
 def read(root: Path, wanted: RowsWanted, split: Split | None = None) -> list[dict[str, Any]]:
-    batches = list(read_split(open_store(root), split or Split("f.parquet"), wanted))
+    batches = list(read_splits(open_store(root), [split or Split("f.parquet")], wanted))
     for batch in batches:
         batch.validate(full=True)
         assert batch.schema.equals(wanted.schema)
@@ -164,7 +164,7 @@ def test_ranges_of_a_file_have_each_row_once_with_its_index(tmp_path: Path) -> N
 
 def test_rows_are_counted_where_no_column_is_wanted(tmp_path: Path) -> None:
     write(tmp_path, pa.table({"a": range(70_000)}))
-    batches = read_split(open_store(tmp_path), Split("f.parquet", deleted=BitMap64([3])), RowsWanted(pa.schema([])))
+    batches = read_splits(open_store(tmp_path), [Split("f.parquet", deleted=BitMap64([3]))], RowsWanted(pa.schema([])))
     assert sum(batch.num_rows for batch in batches) == 69_999
     assert len(read(tmp_path, RowsWanted(pa.schema({"z": pa.string()})))) == 70_000
 
@@ -197,7 +197,7 @@ def test_only_the_bytes_of_wanted_columns_are_fetched(tmp_path: Path) -> None:
     wide = {f"c{n}": pa.array(range(n, 300_000 + n)) for n in range(8)}
     write(tmp_path, pa.table(wide), row_group_size=150_000, compression="none", use_dictionary=False)
     store = Counting(tmp_path)
-    batches = list(read_split(store, Split("f.parquet"), RowsWanted(pa.schema({"c3": pa.int64()}))))  # type: ignore[arg-type]
+    batches = list(read_splits(store, [Split("f.parquet")], RowsWanted(pa.schema({"c3": pa.int64()}))))  # type: ignore[arg-type]
     assert sum(batch.num_rows for batch in batches) == 300_000
     # The footer, and one range of each row group.
     assert len(store.ranges) == 3
@@ -208,7 +208,7 @@ def counted(root: Path, size_bytes: int | None) -> tuple[int, int, int]:
     """The rows of a file, and how many ranges and sizes were asked for."""
     store = Counting(root)
     split = Split("f.parquet", size_bytes=size_bytes)
-    batches = read_split(store, split, RowsWanted(pa.schema({"a": pa.int64()})))  # type: ignore[arg-type]
+    batches = read_splits(store, [split], RowsWanted(pa.schema({"a": pa.int64()})))  # type: ignore[arg-type]
     return sum(batch.num_rows for batch in batches), len(store.ranges), store.heads
 
 
@@ -253,7 +253,7 @@ def test_splits_come_in_their_order_and_the_next_is_fetched_meanwhile(tmp_path: 
 def test_a_reader_that_stops_early_leaves_no_thread(tmp_path: Path) -> None:
     write(tmp_path, pa.table({"a": range(100)}), row_group_size=10)
     before = threading.active_count()
-    rows = read_split(open_store(tmp_path), Split("f.parquet"), RowsWanted(pa.schema({"a": pa.int64()})))
+    rows = read_splits(open_store(tmp_path), [Split("f.parquet")], RowsWanted(pa.schema({"a": pa.int64()})))
     assert next(rows).num_rows == 10
     rows.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before
@@ -303,10 +303,10 @@ def test_days_of_another_calendar_are_refused(
 
 _TASK = """
 import sys, pyarrow as pa
-from slackwater.data_files.reading import RowsWanted, Split, read_split
+from slackwater.data_files.reading import RowsWanted, Split, read_splits
 from slackwater.storage import open_store
 wanted = RowsWanted(pa.schema({"a": pa.int64()}), row="row")
-rows = sum(batch.num_rows for batch in read_split(open_store(sys.argv[1]), Split("f.parquet"), wanted))
+rows = sum(batch.num_rows for batch in read_splits(open_store(sys.argv[1]), [Split("f.parquet")], wanted))
 print(rows, [name for name in ("pandas", "sqlglot", "slackwater.log", "slackwater.scan") if name in sys.modules])
 """
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from slackwater.data_files.calendars import OLD_CALENDAR
-from slackwater.data_files.reading import RowsWanted, Split, read_split
+from slackwater.data_files.reading import RowsWanted, Split, read_splits
 from slackwater.predicate.predicate import (
     And,
     Comparison,
@@ -240,7 +240,7 @@ def _to_read(column: StructField, mode: str) -> pa.Field:
 
 def _rows(root: Path, wanted: RowsWanted, mode: str, split: Split) -> list[dict[str, Any]]:
     """The rows that are read, by display names."""
-    rows = [row for batch in read_split(open_store(root), split, wanted) for row in batch.to_pylist()]
+    rows = [row for batch in read_splits(open_store(root), [split], wanted) for row in batch.to_pylist()]
     for row in rows:
         for column in SCHEMA:
             if column.name != "p":
@@ -267,7 +267,7 @@ def test_the_same_rows_match_with_row_groups_left_out(predicate: Predicate, seed
 
 def _indexes(root: Path, predicate: Predicate, schema: StructType, split: Split | None = None) -> list[int]:
     wanted = RowsWanted(pa.schema({}), row="row", matching=RowGroupTest.of(predicate, schema, NONE, []))
-    batches = list(read_split(open_store(root), split or Split("f.parquet"), wanted))
+    batches = list(read_splits(open_store(root), [split or Split("f.parquet")], wanted))
     return [row for batch in batches for row in batch.column("row").to_pylist()]
 
 
@@ -330,7 +330,7 @@ def test_a_row_group_that_is_left_out_costs_no_request(tmp_path: Path) -> None:
     test = RowGroupTest.of(Comparison(("a",), ">", 209_999), COUNTED, NONE, [])
     wanted = RowsWanted(pa.schema({"a": pa.int64()}), matching=test)
     noting: Any = Noting()
-    assert sum(batch.num_rows for batch in read_split(noting, Split("f.parquet"), wanted)) == 90_000
+    assert sum(batch.num_rows for batch in read_splits(noting, [Split("f.parquet")], wanted)) == 90_000
     # The footer, then a range of each row group.
     assert len(fetched) == 4
 

@@ -17,8 +17,8 @@ from slackwater.protocol.actions.file_names import (
     checkpoint_name,
     commit_name,
     compacted_name,
-    multipart_name,
     uuid_checkpoint_name,
+    version_prefix,
 )
 from slackwater.protocol.actions.json_checksum import checksum
 from slackwater.storage import ObjectStore, open_store
@@ -188,7 +188,9 @@ class TableLog:
         """A multi-part checkpoint; with `only`, no more than those parts (from 1) of it are written."""
         for number, actions in enumerate(parts, 1):
             if not only or number in only:
-                self.put(multipart_name(version, number, len(parts)), parquet(actions))
+                self.put(
+                    f"{version_prefix(version)}.checkpoint.{number:010d}.{len(parts):010d}.parquet", parquet(actions)
+                )
 
     def v2(self, version: int, extension: str, *actions: Action) -> str:
         """A UUID-named V2 checkpoint; `actions` with its checkpointMetadata and sidecars."""

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from slackwater.markup.page import page
-from slackwater.markup.pieces import badge, bar, card, disclosure, facts, pairs, sparkline, table
+from slackwater.markup.pieces import badge, bar, card, disclosure, facts, pairs, table
 from slackwater.markup.theme import DARK, LIGHT, READABLE, css
 from tests.markup.well_formed import attributes, parsed, words
 
@@ -56,7 +56,6 @@ def test_every_class_that_pieces_use_has_a_rule() -> None:
         facts({"rows": 1}),
         pairs({"a": "b"}),
         bar([(0.5, "good"), (0.2, "bad")], "half"),
-        sparkline([0, 1, 2], "rising"),
         disclosure("more", "text", is_open=True),
     ]
     used = {name for piece in made for _, key, value in attributes(piece) if key == "class" for name in value.split()}
@@ -86,7 +85,6 @@ def test_bars_stay_within_their_width_whatever_they_are_given() -> None:
     rects = parsed(bar([(0.8, "good"), (0.8, "bad"), (-1, "warn")], "x", width=100)).iter()
     ends = [float(each.attrib["x"]) + float(each.attrib["width"]) for each in rects if each.tag.endswith("rect")]
     assert max(ends) == 100
-    assert all("nan" not in value for _, _, value in attributes(sparkline([], "none")))
 
 
 def test_a_page_loads_nothing_and_runs_only_its_own_script() -> None:

@@ -119,11 +119,6 @@ def read_splits(
         yield from group.rows()
 
 
-def read_split(store: ObjectStore, split: Split, wanted: RowsWanted) -> Iterator[pa.RecordBatch]:
-    """As `read_splits`, of one."""
-    return read_splits(store, [split], wanted)
-
-
 def _ahead(items: Iterator[_FetchedGroup]) -> Iterator[_FetchedGroup]:
     """`items`, each made by another thread while the one before is in use."""
     with ThreadPoolExecutor(1) as pool:

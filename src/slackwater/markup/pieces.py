@@ -1,4 +1,4 @@
-"""Parts of cards and pages: tables, facts, pairs, badges, small bars and lines. All escape what they are given."""
+"""Parts of cards and pages: tables, facts, pairs, badges and small bars. All escape what they are given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from slackwater.markup.theme import SCOPE, css
 Kind = Literal["accent", "good", "warn", "bad", "muted", "line", "mark"]
 
 _BAR_HEIGHT = 8
-_LINE_HEIGHT = 24
 _MOST_SETTINGS = 40
 _LONGEST_SETTING = 200
 
@@ -137,20 +136,6 @@ def bar(parts: Sequence[tuple[float, Kind]], label: str, width: int = 120) -> Ma
         drawn.append(_rect(left, 0, wide, _BAR_HEIGHT, f"sw-fill-{kind}", radius=2))
         left += wide
     return svg(width, _BAR_HEIGHT, label, *drawn)
-
-
-def sparkline(values: Sequence[float], label: str, width: int = 160) -> Markup:
-    """Small columns, one a value, from 0 to the largest; `label` says it in words. Negative values are 0."""
-    most = max([*values, 0.0]) or 1.0
-    step = width / max(len(values), 1)
-    drawn = []
-    for index, value in enumerate(values):
-        high = max(value, 0.0) / most * _LINE_HEIGHT
-        # What is not nothing is seen.
-        high = max(high, 1.0) if value > 0 else 0.0
-        drawn.append(_rect(index * step, _LINE_HEIGHT - high, max(step - 1.0, 0.5), high, "sw-mark"))
-    ground = _rect(0, _LINE_HEIGHT, width, 1, "sw-track")
-    return svg(width, _LINE_HEIGHT + 1, label, ground, *drawn)
 
 
 def svg(width: float, height: float, label: str, *children: Markup) -> Markup:

@@ -65,7 +65,6 @@ def test_built_names_are_parsed_back(version, unique):
         file_names.commit_name(version): LogFileKind.COMMIT,
         file_names.crc_name(version): LogFileKind.CRC,
         file_names.checkpoint_name(version): LogFileKind.CHECKPOINT_CLASSIC,
-        file_names.multipart_name(version, 2, 3): LogFileKind.CHECKPOINT_MULTIPART,
         file_names.uuid_checkpoint_name(version, unique, "parquet"): LogFileKind.CHECKPOINT_UUID,
         file_names.uuid_checkpoint_name(version, str(unique), "json"): LogFileKind.CHECKPOINT_UUID,
         file_names.compacted_name(version, version): LogFileKind.COMPACTED,
@@ -93,8 +92,6 @@ def test_no_name_makes_parsing_fail(name):
     [
         lambda: file_names.commit_name(-1),
         lambda: file_names.version_prefix(2**63),
-        lambda: file_names.multipart_name(1, 0, 2),
-        lambda: file_names.multipart_name(1, 3, 2),
         lambda: file_names.compacted_name(2, 1),
         lambda: file_names.uuid_checkpoint_name(1, ANY_UUID, "orc"),
         lambda: file_names.staged_commit_name(1, "no-uuid"),

@@ -1,25 +1,21 @@
-"""Replay by Spark says what replay on the driver says; the same in classic and in Connect sessions."""
+"""Checkpoints that Spark reads say what they say on the driver; the same in classic and in Connect sessions."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from slackwater.errors import CheckpointFallbackWarning, CorruptCheckpoint, InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import And, Comparison, In, Not
 from slackwater.protocol.actions.file_names import checkpoint_name
-from slackwater.protocol.actions.paths import canonical_path
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.read.large_logs import canonical_path_column, live_files_frame
 from slackwater.spark.read.large_planning import _partition_values, log_size_bytes, plan_distributed, should_distribute
 from tests.log.tables import (
     CHECKPOINT_SCHEMA,
@@ -56,11 +52,8 @@ def rows(table: pa.Table) -> list[str]:
 
 
 def assert_same(spark: SparkSession, log: TableLog, version: int | None = None) -> Snapshot:
-    """Spark's answer for the table is that of the driver, row by row and column by column."""
+    """The files as Spark finds them are those of the driver, row by row and column by column."""
     snapshot = Snapshot.load(log.path, version)
-    found = live_files_frame(spark, snapshot)
-    assert found.columns == ADD_SCHEMA.names
-    assert rows(found.toArrow()) == rows(snapshot.live_files())
     planned = plan_distributed(spark, snapshot, bucket_files=2)
     assert planned.schema == ADD_SCHEMA
     assert rows(planned) == rows(snapshot.files())
@@ -106,8 +99,8 @@ def test_a_checkpoint_and_later_commits_are_reconciled(spark: SparkSession, log:
     log.commit(2, remove("c", "x"), add("c", "z"), add("restated", size=2), remove("d"), add("d", "x"))
     log.commit(3, remove("c"), add("old", tags={}))
     snapshot = assert_same(spark, log)
-    found = live_files_frame(spark, snapshot).select("path", "deletionVector.pathOrInlineDv").collect()
-    assert {tuple(row) for row in found} == {
+    found = plan_distributed(spark, snapshot, columns=KEYED).to_pylist()
+    assert {(row["path"], (row["deletionVector"] or {}).get("pathOrInlineDv")) for row in found} == {
         ("kept", None),
         ("full", "x"),
         ("b", "y"),
@@ -159,20 +152,6 @@ def test_the_last_line_of_a_commit_wins(spark: SparkSession, log: TableLog) -> N
     assert snapshot.live_files(["path", "size"]).to_pylist() == [{"path": "a", "size": 2}]
 
 
-def test_lines_keep_their_order_where_a_commit_is_read_in_splits(spark: SparkSession, log: TableLog) -> None:
-    numbers = random.Random(5)  # noqa: S311
-    touched = [f"f{numbers.randrange(40)}" for _ in range(600)]
-    log.create(*(numbers.choice((add, remove))(path, size=i) for i, path in enumerate(touched)))
-    before = spark.conf.get("spark.sql.files.maxPartitionBytes")
-    spark.conf.set("spark.sql.files.maxPartitionBytes", "2048")
-    try:
-        snapshot = Snapshot.load(log.path)
-        frame = live_files_frame(spark, snapshot)
-        assert rows(frame.toArrow()) == rows(snapshot.live_files())
-    finally:
-        spark.conf.set("spark.sql.files.maxPartitionBytes", before or "128MB")
-
-
 def test_odd_but_legal_json_is_read_alike(spark: SparkSession, log: TableLog) -> None:
     log.create()
     log.put(
@@ -183,40 +162,6 @@ def test_odd_but_legal_json_is_read_alike(spark: SparkSession, log: TableLog) ->
     )
     log.put("00000000000000000002.json", b"{}")
     assert assert_same(spark, log).live_files().num_rows == 2
-
-
-def test_settings_of_the_session_do_not_hide_a_bad_line(spark: SparkSession, log: TableLog) -> None:
-    log.create(add("a"))
-    snapshot = Snapshot.load(log.path)
-    log.put("00000000000000000000.json", b'{"add":{"path":"a","size":"many"}}')
-    frame = live_files_frame(spark, snapshot)
-    with pytest.raises(Exception, match=r"MALFORMED_RECORD|Malformed records"):
-        frame.collect()
-
-
-PATHS = [spelling for spellings in SPELLINGS for spelling in spellings] + [
-    "a%2520b",
-    "x/file:/a",
-    "%2E/a",
-    "././a",
-    "%zz%20%",
-    "a+b%2Bc d",
-    "file://host/a%20b",
-    "file://host",
-    "file:a",
-    "file%3A/a",
-    "%FF%C3",
-    "%E2%82%AC%",
-    "$1\\%20{}",
-    "tab%09nul%00",
-    "",
-]
-
-
-def test_canonical_paths_are_those_of_the_driver(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([(path,) for path in PATHS], "path string")
-    found = frame.select("path", canonical_path_column(F.col("path"))).collect()
-    assert {row[0]: row[1] for row in found} == {path: canonical_path(path) for path in PATHS}
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
@@ -406,19 +351,15 @@ def test_a_wrong_argument_is_named(spark: SparkSession, log: TableLog) -> None:
         plan_distributed(spark, snapshot, "nothing = 1")
 
 
-@pytest.mark.parametrize("ask", [live_files_frame, plan_distributed])
-def test_a_checkpoint_with_a_damaged_footer_gives_way_to_an_older_one(
-    spark: SparkSession, log: TableLog, ask: Callable[[SparkSession, Snapshot], Any]
-) -> None:
+def test_a_checkpoint_with_a_damaged_footer_gives_way_to_an_older_one(spark: SparkSession, log: TableLog) -> None:
     log.create(add("a")).grow(3)
     checkpoint(log, 2, "multipart", add("a"), add("f1"), add("f2"))
     snapshot = Snapshot.load(log.path)
     part = next(Path(log.path).glob("_delta_log/*.checkpoint.0000000001.*.parquet"))
     part.write_bytes(part.read_bytes()[:-20])
     with pytest.warns(CheckpointFallbackWarning, match="is not a readable Parquet file"):
-        found = ask(spark, snapshot)
-    table = found if isinstance(found, pa.Table) else found.toArrow()
-    assert sorted(table["path"].to_pylist()) == ["a", "f1", "f2", "f3"]
+        found = plan_distributed(spark, snapshot)
+    assert sorted(found["path"].to_pylist()) == ["a", "f1", "f2", "f3"]
 
 
 def test_a_damaged_checkpoint_that_nothing_replaces_is_an_error(spark: SparkSession, log: TableLog) -> None:
@@ -428,7 +369,7 @@ def test_a_damaged_checkpoint_that_nothing_replaces_is_an_error(spark: SparkSess
     log.delete_commits(0)
     next(Path(log.path).glob("_delta_log/*.checkpoint.parquet")).unlink()
     with pytest.raises(CorruptCheckpoint, match="is gone"):
-        live_files_frame(spark, snapshot)
+        plan_distributed(spark, snapshot)
 
 
 def test_the_choice_goes_by_option_or_by_size(log: TableLog) -> None:

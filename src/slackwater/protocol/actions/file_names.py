@@ -104,13 +104,6 @@ def checkpoint_name(version: int) -> str:
     return f"{version_prefix(version)}.checkpoint.parquet"
 
 
-def multipart_name(version: int, part: int, num_parts: int) -> str:
-    """The name of part `part` (from 1) of a checkpoint of `num_parts`; InvalidArgument for a part that is none."""
-    if not 1 <= part <= num_parts < 10**10:
-        raise InvalidArgument(f"a part must lie between 1 and the number of parts, found {part} of {num_parts}")
-    return f"{version_prefix(version)}.checkpoint.{part:010d}.{num_parts:010d}.parquet"
-
-
 def uuid_checkpoint_name(version: int, uuid: uuids.UUID | str, extension: str) -> str:
     """The name of a UUID-named V2 checkpoint; `extension` is `json` or `parquet`, else InvalidArgument."""
     if extension not in ("json", "parquet"):

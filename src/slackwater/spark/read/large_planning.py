@@ -83,7 +83,7 @@ def plan_distributed(
     A bucket has about `bucket_files` files at most, fewer where their columns are wide. Small checkpoint files
     (sidecars, parts) fill buckets together and are read once; one with more files than a bucket holds is read once
     for each of its own buckets. `columns` are of ADD_SCHEMA. Nothing is left behind on the server. Errors as
-    `live_files_frame` and `Snapshot.files`.
+    `Snapshot.files`; CorruptCheckpoint where a file of the checkpoint is gone.
     """
     if bucket_files < 1:
         raise InvalidArgument(f"a bucket holds at least one file, found bucket_files={bucket_files}")
