@@ -15,10 +15,9 @@ import sqlalchemy as sa
 from slackwater.errors import CommitFailed, CommitUnknown, StorageError, StorageRefused
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitConflict
-from slackwater.owner.commit.commits import LEASE_MS
 from slackwater.owner.database.schema import commits
 from slackwater.owner.embedded import EmbeddedOwner
-from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.clock import LEASE_MS, OwnerClock
 from slackwater.owner.state.heads import TURN_MS
 from tests.contract.owners import (
     DATABASES,

@@ -39,7 +39,7 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.commit.commits import LEASE_MS, MAX_BACKLOG, Commits
+from slackwater.owner.commit.commits import MAX_BACKLOG, Commits
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, tables
 from slackwater.owner.distributed import Distributed
@@ -51,7 +51,7 @@ from slackwater.owner.recovery.fences import Fences
 from slackwater.owner.recovery.lake_identity import require_own
 from slackwater.owner.recovery.recovered_state import UNDER_WAY
 from slackwater.owner.state.abandoned import free_abandoned
-from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.clock import LEASE_MS, OwnerClock, is_dead
 from slackwater.owner.state.heads import locked_table
 from slackwater.owner.state.owner_time import last_ms, owner_now
 from slackwater.owner.state.read_timestamps import resize

@@ -21,12 +21,9 @@ from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tables
 from slackwater.owner.locks import locks
 from slackwater.owner.locks.locks import Blocker, Waiting
-from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.clock import LEASE_MS, OwnerClock, is_dead
 from slackwater.owner.state.owner_time import OwnerTime, owner_now
 from slackwater.owner.state.waiting import DOUBT_EVERY, FIRST_WAIT_S, Changes
-
-LEASE_MS = 30_000
-"""For how long nobody doubts that a transaction goes on which says so."""
 
 _LONGEST_WAIT_S = 0.05
 _NAMED_BLOCKERS = 3

@@ -18,12 +18,12 @@ from slackwater.owner.api.transactions import Item, LockRequest
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, owner, tables
 from slackwater.owner.database.schema import locks as lock_rows
-from slackwater.owner.locking import LEASE_MS, Locking
+from slackwater.owner.locking import Locking
 from slackwater.owner.locks import locks
 from slackwater.owner.locks.lock_modes import LockMode, are_compatible
 from slackwater.owner.locks.lock_rows import REMEMBERED_MS
 from slackwater.owner.locks.locks import Blocker, Waiting
-from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.clock import LEASE_MS, OwnerClock
 from tests.contract.owners import (
     DATABASES,
     PATIENCE_S,

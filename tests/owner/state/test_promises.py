@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import Connection
 
 from slackwater.owner.database.database import Database
-from slackwater.owner.state.promises import LEASE_MS, Promise, keep, live_promises, promise, release
+from slackwater.owner.state.clock import LEASE_MS
+from slackwater.owner.state.promises import Promise, keep, live_promises, promise, release
 
 NOW = 1_700_000_000_000
 

@@ -43,11 +43,9 @@ from slackwater.owner.locks import locks
 from slackwater.owner.recovery.fences import Fences
 from slackwater.owner.state import promises
 from slackwater.owner.state.batches import Batches
-from slackwater.owner.state.clock import OwnerClock
+from slackwater.owner.state.clock import LEASE_MS, OwnerClock
 from slackwater.owner.state.waiting import Changes, Waits
 
-LEASE_MS = 30_000
-"""For how long nobody doubts that a version that was given out is being staged; large commits get longer."""
 LOCKED_S = 15.0
 """For how long a commit waits for a transaction that locked its table: less than a client waits for an answer."""
 MAX_BACKLOG = 10_000

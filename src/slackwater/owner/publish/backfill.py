@@ -18,7 +18,7 @@ from slackwater.owner.api.commits import LATEST, TableState
 from slackwater.owner.api.foreign_commits import explained
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables, transactions
-from slackwater.owner.state.clock import OwnerClock, is_dead
+from slackwater.owner.state.clock import LEASE_MS, OwnerClock, is_dead
 from slackwater.owner.state.commit_files import publish, versions_after
 from slackwater.owner.state.heads import RATIFIED, locked_table
 from slackwater.owner.state.owner_time import owner_now
@@ -32,7 +32,6 @@ ROWS_KEPT = 1000
 
 _FORGET = sa.delete(transactions).where(transactions.c.state == RATIFIED, transactions.c.pending <= 0)
 _BATCH = 64
-_LEASE_MS = 30_000
 _RETRY_S = 1.0
 _log = logging.getLogger(__name__)
 
@@ -156,7 +155,7 @@ class Backfill:
         connection.execute(
             sa.update(tables)
             .where(tables.c.table_id == table_id)
-            .values(backfill_holder=self._clock.holder, backfill_until_ms=now_ms + _LEASE_MS)
+            .values(backfill_holder=self._clock.holder, backfill_until_ms=now_ms + LEASE_MS)
         )
         return True
 

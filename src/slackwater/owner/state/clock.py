@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+LEASE_MS = 30_000
+"""For how long nobody doubts that whoever holds something goes on; who needs it for longer says so again."""
 # States of a process that has ended, but whose parent has not fetched its status.
 _ENDED = ("Z", "X")
 _STANDS_STILL_MS = 1000

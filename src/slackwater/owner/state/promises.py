@@ -17,9 +17,7 @@ from slackwater.owner.api.transactions import Item
 from slackwater.owner.database.schema import promises
 from slackwater.owner.locks.lock_modes import LockMode
 from slackwater.owner.locks.locks import Blocker
-
-LEASE_MS = 30_000
-"""For how long nobody doubts that a transaction goes on which says so."""
+from slackwater.owner.state.clock import LEASE_MS
 
 _OF_TABLES = sa.select(promises).where(promises.c.table_id.in_(sa.bindparam("table_ids", expanding=True)))
 _INSERT = sa.insert(promises)
