@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -149,6 +145,38 @@ def test_the_public_methods_of_a_transaction_over_tables_are_these() -> None:
     assert _public(LakeTransaction) == {*f"{names} {of_the_log}".split()}
 
 
+def test_the_public_members_of_a_transaction_on_one_table_are_these() -> None:
+    names = "add application_version commit create read remove set_domain_metadata set_transaction snapshot"
+    assert _public(slackwater.Transaction) == {*f"{names} remove_domain_metadata".split()}
+
+
+def test_the_public_members_of_files_are_these() -> None:
+    of_both = "base_row_id data_change default_row_commit_version deletion_vector deletion_vector_id from_json"
+    both = {*f"{of_both} partition_values path size stats tags to_json".split()}
+    assert _public(slackwater.AddFile) == both | {"clustering_provider", "modification_time", "num_records"}
+    assert _public(slackwater.RemoveFile) == both | {"deletion_timestamp"}
+
+
+def test_the_public_members_of_system_time_are_these() -> None:
+    from slackwater.spark.history.system_time import SystemTime
+
+    assert _public(SystemTime) == {*"all as_of between changes draw from_to since toDF".split()}
+
+
+def test_the_public_methods_of_builders_are_delta_sparks() -> None:
+    table = "addColumn addColumns clusterBy comment execute location partitionedBy property tableName"
+    merge = "execute whenMatchedDelete whenMatchedUpdate whenMatchedUpdateAll withSchemaEvolution"
+    missing = "whenNotMatchedInsert whenNotMatchedInsertAll"
+    of_target = "whenNotMatchedBySourceDelete whenNotMatchedBySourceUpdate"
+    assert _public(slackwater.DeltaTableBuilder) == {*table.split()}
+    assert _public(slackwater.DeltaMergeBuilder) == {
+        *f"{merge} {missing} {of_target}".split(),
+        "clauses",
+        "evolves_schema",
+    }
+    assert _public(slackwater.DeltaOptimizeBuilder) == {*"executeCompaction executeZOrderBy full where".split()}
+
+
 def test_tables_of_lakes_transactions_and_time_slices_are_delta_tables() -> None:
     from slackwater.spark.lake.time_slice import TimeSlice, TimeSliceTable
     from slackwater.spark.lake.transaction import TransactionTable
@@ -157,47 +185,6 @@ def test_tables_of_lakes_transactions_and_time_slices_are_delta_tables() -> None
     assert _public(TransactionTable) - table == {"append", "overwrite"}
     assert _public(TimeSliceTable) - table == {"version"}
     assert _public(TimeSlice) == {"snapshot", "table", "tables", "timestamp", "version"}
-
-
-def test_every_parameter_of_what_users_call_is_named_in_its_docstring() -> None:
-    """One that begins with "As `Other.method`" may leave to that what it says of parameters of the same name."""
-    lacking = {
-        f"{of.__name__}.{called.__name__}": missing
-        for of, called in _called_by_users()
-        if (missing := _parameters(called) - _described(of, called))
-    }
-    assert lacking == {}
-
-
-def _called_by_users() -> Iterator[tuple[type, Callable[..., Any]]]:
-    """Functions, methods by the class that they are asked of, and classes that users make values of."""
-    from slackwater.spark.history.system_time import SystemTime
-    from slackwater.spark.lake.time_slice import TimeSlice, TimeSliceTable
-    from slackwater.spark.lake.transaction import LakeTransaction, TransactionTable
-
-    named = [getattr(slackwater, name) for name in slackwater.__all__]
-    yield from ((type(found), found) for found in named if inspect.isfunction(found))
-    made = (slackwater.AddFile, slackwater.IdentityGenerator, slackwater.RemoveFile, slackwater.Transaction)
-    yield from ((kind, kind) for kind in made)
-    given = [SystemTime, TimeSlice, TimeSliceTable, LakeTransaction, TransactionTable]
-    for kind in (*filter(inspect.isclass, named), *given):
-        yield from ((kind, found) for name in _public(kind) if callable(found := getattr(kind, name)))
-
-
-def _parameters(called: Callable[..., Any]) -> set[str]:
-    return set(inspect.signature(called).parameters) - {"self", "cls"}
-
-
-def _described(of: type, called: Callable[..., Any]) -> set[str]:
-    """The parameters that its docstring names, and those of the method that this begins by pointing at."""
-    text = inspect.getdoc(called) or ""
-    named = {name for name in _parameters(called) if f"`{name}`" in text}
-    pointer = re.match(r"As `(?:(\w+)\.)?(\w+)`", text)
-    if pointer is None:
-        return named
-    known = {kind.__name__: kind for kind in of.__mro__}
-    other = getattr(known.get(pointer[1] or of.__name__), pointer[2], None)
-    return named if other is None else named | _described(of, other)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

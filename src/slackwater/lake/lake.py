@@ -228,7 +228,7 @@ class LogLake(LakeTables):
         return lake_card(kind, self._root, self._owner, is_attached(self._owner))
 
     def tables(self) -> list[ManagedTable]:
-        """The tables, by name.
+        """The tables, by name. Raises InvalidArgument where the lake was closed.
 
         >>> [table.name for table in lake.tables()]
         ['orders', 'stock']
@@ -236,7 +236,9 @@ class LogLake(LakeTables):
         return self.owner.tables()
 
     def activity(self) -> Activity:
-        """Who is at work: open transactions, locks and who waits for whom, promises. For people: it may be old news.
+        """Tell who is at work: open transactions, locks and who waits for whom, promises; it may be old news.
+
+        Raises InvalidArgument where the lake was closed.
 
         >>> with lake.transaction() as tx:
         ...     tx.lock("stock", exclusive=True)

@@ -37,6 +37,8 @@ class LakeTables:
     def table_of(self, at: TableVersion | ManagedTable) -> Table:
         """The table that the owner speaks of, by `at`: its place and its id.
 
+        Raises InvalidArgument where the lake was closed.
+
         >>> [lake.table_of(each).location == lake.location(each.name) for each in lake.tables()]
         [True, True]
         """
@@ -45,6 +47,8 @@ class LakeTables:
 
     def table_at(self, location: str | os.PathLike[str]) -> Table:
         """The table at `location`, which may be anybody's, with the lake's storage options.
+
+        Raises InvalidArgument for a place of no store that is known.
 
         >>> spark.range(3).write.format("delta").save(path)
         >>> lake.table_at(path).list_log().latest_version

@@ -206,6 +206,8 @@ class LogTransaction:
     def log(self, name: str) -> Transaction:
         """The table `name`, to add files and remove them; its `commit` makes that part of this transaction.
 
+        Raises as `writing`.
+
         >>> with lake.transaction() as tx:
         ...     log = tx.log("stock")
         ...     log.set_transaction("my-loader", 17)
@@ -256,6 +258,8 @@ class LogTransaction:
     def current_time(self, precision: int | str = 3, zone: str | None = None) -> dt.time:
         """The current time of day in `zone`, by default `time_zone`; `precision` as in `current_timestamp`.
 
+        Raises as that does.
+
         >>> with lake.transaction() as tx:
         ...     here = tx.current_time("minute", zone="Asia/Kathmandu")
         >>> then = tx.commit_timestamp.astimezone(here.tzinfo)
@@ -268,6 +272,8 @@ class LogTransaction:
 
     def current_date(self, zone: str | None = None) -> dt.date:
         """The current day in `zone`, by default `time_zone`: the transaction will commit within that day, or not.
+
+        Raises as `current_timestamp`.
 
         >>> with lake.transaction() as tx:
         ...     today = tx.current_date(zone="UTC")
@@ -313,7 +319,7 @@ class LogTransaction:
             self._close()
 
     def rollback(self) -> None:
-        """End it without a trace: what was written for it is deleted.
+        """End it without a trace: what was written for it is deleted. Raises TransactionEnded.
 
         >>> tx = lake.transaction(spark)
         >>> tx.table("stock").setProperties({"team": "sales"})
@@ -349,6 +355,8 @@ class LogTransaction:
     def reading(self, name: str) -> TableBranch:
         """The table `name`, for reads.
 
+        Raises TableNotFound, TransactionEnded; with control `locking`, what `lock` raises.
+
         >>> with lake.transaction() as tx:
         ...     tx.reading("stock").snapshot.version
         1
@@ -359,7 +367,7 @@ class LogTransaction:
         return self._table(name)
 
     def writing(self, name: str) -> TableBranch:
-        """The table `name`, for writes.
+        """The table `name`, for writes. Raises as `reading`.
 
         >>> with lake.transaction() as tx:
         ...     tx.writing("stock").is_written

@@ -152,7 +152,9 @@ class Snapshot(ABC):
 
     @abstractmethod
     def report(self, where: str | Predicate, zone: str = "UTC") -> PruneReport:
-        """How many files `where` leaves out, by partition values and by statistics; `zone` as in `files`.
+        """Count the files that `where` leaves out, by partition values and by statistics; `zone` as in `files`.
+
+        Raises as `files`.
 
         >>> slackwater.Snapshot.load(flights).report("month = 3")
         PruneReport(total_files=2, pruned_by_partition=1, pruned_by_stats=0)
@@ -189,9 +191,9 @@ class Snapshot(ABC):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pa.RecordBatchReader:
-        """As `Snapshot.to_arrow`, batch by batch, read as they are asked for: few rows are in memory at a time.
+        """The rows as `to_arrow` gives them, batch by batch, read as they are asked for: few are in memory at a time.
 
-        What is wrong with a file is raised when the reader comes to it.
+        Raises as that does; what is wrong with a file is raised when the reader comes to it.
 
         >>> sum(batch.num_rows for batch in slackwater.Snapshot.load(flights).to_batches(["carrier"]))
         2
@@ -205,7 +207,9 @@ class Snapshot(ABC):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pl.DataFrame:
-        """As `Snapshot.to_arrow`, as a Polars DataFrame. Raises InvalidArgument where Polars is not installed.
+        """The rows as `to_arrow` gives them, as a Polars DataFrame.
+
+        Raises as that does, and InvalidArgument where Polars is not installed.
 
         >>> slackwater.Snapshot.load(flights).to_polars(where="month > 3").rows()
         [(4, 'AA')]
@@ -220,7 +224,9 @@ class Snapshot(ABC):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pd.DataFrame:
-        """As `Snapshot.to_arrow`, as a pandas DataFrame. Raises InvalidArgument where pandas is not installed.
+        """The rows as `to_arrow` gives them, as a pandas DataFrame.
+
+        Raises as that does, and InvalidArgument where pandas is not installed.
 
         >>> slackwater.Snapshot.load(flights).to_pandas(["month"])["month"].tolist()
         [3, 4]
@@ -236,10 +242,10 @@ class Snapshot(ABC):
         zone: str = "UTC",
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> duckdb.DuckDBPyRelation:
-        """As `Snapshot.to_arrow`, as a relation of `connection`, or of DuckDB's default one, to ask SQL of.
+        """The rows as `to_arrow` gives them, as a relation of `connection`, or of DuckDB's default one, to ask SQL of.
 
-        The rows are in memory: what `columns` and `where` leave out is not. Raises InvalidArgument where DuckDB is not
-        installed.
+        The rows are in memory: what `columns` and `where` leave out is not. Raises as `to_arrow`, and InvalidArgument
+        where DuckDB is not installed.
 
         >>> months = slackwater.Snapshot.load(flights).to_duckdb(["month"])
         >>> months.filter("month > 3").fetchall()
@@ -251,7 +257,7 @@ class Snapshot(ABC):
     def tombstones(self) -> pa.Table:
         """The removed files that are not forgotten yet: columns of REMOVE_SCHEMA, times in ms.
 
-        A damaged checkpoint is dealt with, or raises, as in `files`.
+        A damaged checkpoint is dealt with as in `files`. Raises CorruptCheckpoint.
 
         >>> tx = slackwater.Transaction(flights)
         >>> tx.remove("month=3/part-1.parquet")
@@ -263,7 +269,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def history(self) -> CommitHistory:
-        """The commits that the log holds now, with their times.
+        """The commits that the log holds now, with their times. Raises StorageError, CorruptTable and its kinds.
 
         >>> history = slackwater.Snapshot.load(flights).history()
         >>> history.versions, history.timestamp_ms(0) <= history.timestamp_ms(1)

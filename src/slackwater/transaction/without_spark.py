@@ -177,7 +177,7 @@ class Transaction:
             self._inner.read_where(where)
 
     def application_version(self, app_id: str) -> int | None:
-        """How far the application `app_id` has come, by its newest `txn` action; None where it never committed.
+        """Tell how far the application `app_id` has come, by its newest `txn` action; None where it never committed.
 
         Where it commits elsewhere before this lands, `commit` raises ConcurrentTransactionException.
 

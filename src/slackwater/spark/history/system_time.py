@@ -110,7 +110,7 @@ class SystemTime:
         return at_ms(self._covered(self._newest())[0].timestamp_ms)
 
     def toDF(self) -> DataFrame:  # noqa: N802  (as DeltaTable's)
-        """Every version of every row. Raises as `all`.
+        """The versions of all rows. Raises as `all`.
 
         >>> lake.table("stock").system_time().toDF().columns
         ['sku', 'qty', 'system_start', 'system_end']
@@ -118,7 +118,7 @@ class SystemTime:
         return self.all()
 
     def all(self) -> DataFrame:
-        """Every version of every row.
+        """The versions of all rows.
 
         Raises OperationNotAllowed where the table has no row tracking or no in-commit timestamps, naming the property,
         DataFileNotFound where files of former versions were vacuumed, CorruptTable.

@@ -87,7 +87,15 @@ class Lake(LogLake):
         group: str | None = None,
         read_slots: int | None = None,
     ) -> Self:
-        """As `LogLake.open`, for the session `spark`, whose Hadoop settings reach the root's store as well.
+        """Open the lake at `root`, a path or URL, with its owner in this process; any number of processes may do so.
+
+        `database`: a SQLAlchemy URL (`postgresql://host/database`), by default a SQLite file below `root`, which then
+        is a directory of this machine. That file is for this user alone, or for the members of `group` where one is
+        given. `storage_options` as in `Snapshot.load`; Hadoop settings of the session `spark`, by default the active
+        one, reach the root's store as well. With `recover` the owner's state is made anew first, as `recover_state`
+        does. `read_slots`: the size of the owner's read timestamp table from now on, for all processes: with more slots
+        fewer transactions are taken for readers of what another writes. Raises InvalidArgument, OperationNotAllowed for
+        a copy of another lake, or one whose state is lost or old, CommitOwnerUnavailable.
 
         >>> with slackwater.Lake.open(path, spark=spark) as opened:
         ...     opened.create_table("orders", "id INT").toDF().columns
@@ -113,7 +121,13 @@ class Lake(LogLake):
         ca_file: str | None = None,
         spark: SparkSession | None = None,
     ) -> Self:
-        """As `LogLake.connect`, for the session `spark`.
+        """Open the lake whose owner is served at `url`; data and logs are read and written from here.
+
+        `storage_options` as in `Snapshot.load`; `spark` is by default the active session. An answer is waited for
+        `timeout_s` seconds, attempts together; that of backfills, releases, repairs and slices of the past ten times as
+        long; waits for locks come on top. A `token` is sent to `https:` addresses and this machine only, unless
+        `allow_http`. `ca_file`: the certificates to trust (PEM), where the server's is signed by none that is known.
+        Raises InvalidArgument, NotAuthorized, CommitOwnerUnavailable.
 
         >>> with slackwater.Lake.connect(url, token, spark=spark) as served:
         ...     [table.name for table in served.tables()]
@@ -184,7 +198,13 @@ class Lake(LogLake):
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         others: Sequence[LogLake] = (),
     ) -> LakeTransaction:
-        """As `LogLake.transaction`, for the session `spark`, by default the lake's.
+        """Begin a transaction over any of the tables, for the session `spark`, by default the lake's.
+
+        `isolation`: `serializable`, or `snapshot`, where what was read may change meanwhile. `control`: `optimistic`,
+        or `locking`, where tables are locked as they are first read or written. `writes` declares tables that will be
+        written: from the first question for the time on they are this transaction's alone. `others`: lakes whose tables
+        take part as well, under their own owners. A lock is waited for `lock_timeout_s` seconds. Raises
+        InvalidArgument, TableNotFound.
 
         >>> with lake.transaction(spark) as tx:
         ...     tx.table("stock").update("sku = 'A1'", {"qty": "qty - 1"})
@@ -194,7 +214,10 @@ class Lake(LogLake):
         return LakeTransaction(self, spark or self._session(), isolation, control, writes, lock_timeout_s, others)
 
     def run(self, work: Callable[[LakeTransaction], T], retries: int = RETRIES, **options: Any) -> T:
-        """As `LogLake.run`; `options` as `transaction`.
+        """Give what `work(tx)` answers in a transaction that commits; where others were in the way, it is run again.
+
+        `options` as `transaction` takes them. `work` is done up to `retries` + 1 times, so it should have no other
+        effects. Raises the last conflict, and every other error at once.
 
         >>> lake.run(lambda tx: tx.table("stock").delete("sku = 'A1'"))
         >>> lake.table("stock").toDF().count()
@@ -209,10 +232,11 @@ class Lake(LogLake):
         )
 
     def as_of(self, timestamp: Instant) -> TimeSlice:
-        """As `LogLake.as_of`, with tables to read.
+        """Give all tables as they were at one instant: one question to the owner, and the same answer for ever.
 
-        Text and dates that name no zone are of the session's; datetimes that name none, as PySpark gives them, of this
-        machine's.
+        `timestamp`: a datetime, a date (its first instant), ISO 8601 text, or ms since the epoch. Text and dates that
+        name no zone are of the session's; datetimes that name none, as PySpark gives them, of this machine's. Raises
+        InvalidArgument for what is no instant, TimestampOutOfRange for one of the future.
 
         >>> with lake.transaction(spark) as tx:
         ...     tx.table("stock").delete()
@@ -224,6 +248,8 @@ class Lake(LogLake):
 
     def history(self, limit: int | None = None) -> DataFrame:  # type: ignore[override]  # as tables are DataFrames here
         """The transactions of all tables in one order of time, newest first: LAKE_HISTORY_SCHEMA, at most `limit`.
+
+        Raises InvalidArgument for a `limit` that is no whole number from 0, and what reading logs raises.
 
         >>> [dict(row.tables) for row in lake.history(limit=1).collect()]
         [{'stock': 1}]
@@ -240,10 +266,15 @@ class Lake(LogLake):
         user_name: str | None = None,
         retries: int = RETRIES,
     ) -> DataFrame:
-        """As `LogLake.restore`: one row a table, LAKE_RESTORE_RESULT.
+        """Make `tables`, by default all that there were, again what they were at the instant `as_of`, all at once.
 
-        What the session says counts where nothing is said: `spark.sql.files.ignoreMissingFiles`, and the metadata of
-        commits.
+        `as_of` as the method of that name takes it. One transaction: every table gets a new version with one timestamp,
+        or none does. What was committed since stays in the histories; tables that are newer are left alone. Where
+        others are in the way it is done again, up to `retries` times. `ignore_missing_files`: also where files of then
+        were vacuumed; None: as `spark.sql.files.ignoreMissingFiles` says. `user_metadata`: a text for the histories,
+        `user_name`: who did it; None: as the session says. The answer has one row a table: LAKE_RESTORE_RESULT.
+        Raises TableNotFound, TimestampOutOfRange, DataFileNotFound, InvalidArgument and what every transaction raises:
+        no table is changed then.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> lake.table("stock").setProperties({"team": "sales"})
@@ -271,9 +302,14 @@ class Lake(LogLake):
         user_metadata: str | None = None,
         user_name: str | None = None,
     ) -> DataFrame:
-        """As `LogLake.clone`: one row a table, LAKE_CLONE_RESULT.
+        """Make `tables`, by default all that there were, as they were at the instant `as_of`, tables of the lake `to`.
 
-        The clones are read where the setting `spark.slackwater.allowPathsOutsideRoot` is true.
+        `as_of` as the method of that name takes it. `to` is an open lake, or the root of a new one. Nothing is copied:
+        the clones name the files of this lake's tables where they are, and are written to on their own; they are read
+        where the setting `spark.slackwater.allowPathsOutsideRoot` is true. VACUUM here deletes what only they still
+        need. One table follows the other, and an error names those that are made by then. `user_metadata`: a text for
+        the histories, `user_name`: who did it; None: as the session says. The answer has one row a table:
+        LAKE_CLONE_RESULT. Raises TableNotFound, TableAlreadyExists, TimestampOutOfRange, InvalidArgument.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> [(row.table, row.version) for row in lake.clone(now, path).collect()]
@@ -289,7 +325,10 @@ class Lake(LogLake):
         return given_rows(session, rows, LAKE_CLONE_RESULT)
 
     def backfill(self, name: str) -> int:
-        """As `LogLake.backfill`; where it lasts, it shows that it goes on.
+        """Put all commits of the table `name` into `_delta_log`; the newest version there.
+
+        Where it lasts, it shows that it goes on. Raises TableNotFound, and StorageError where a commit cannot be put
+        there.
 
         >>> lake.backfill("stock")
         1
@@ -298,7 +337,12 @@ class Lake(LogLake):
             return super().backfill(name)
 
     def repair(self, name: str | None = None) -> list[str]:
-        """As `LogLake.repair`; where it lasts, it shows that it goes on.
+        """Finish what was cut short with the table `name`, or with all (None): what was done, in words.
+
+        Promises and releases are carried out or forgotten, commits of dead processes dropped, ratified ones backfilled,
+        staged files without a record deleted after a time of grace, foreign commits reported. For all, transactions
+        over several lakes that are in doubt are settled too, as far as these lakes are open here. Where it lasts, it
+        shows that it goes on. Raises TableNotFound, StorageError.
 
         >>> lake.repair("orders")  # all is well
         []
@@ -332,7 +376,10 @@ class Lake(LogLake):
         detach(spark or self._session(), self)
 
     def close(self) -> None:
-        """As `LogLake.close`; sessions forget its names, and transactions that SQL began are rolled back.
+        """Backfill what this process committed, and let go of the owner and its tables.
+
+        Sessions forget its names, and transactions that SQL began are rolled back. What the lake is asked for
+        afterwards raises InvalidArgument.
 
         >>> opened = slackwater.Lake.open(path, spark=spark)
         >>> opened.close()

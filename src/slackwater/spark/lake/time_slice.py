@@ -99,7 +99,7 @@ class TimeSliceTable(DeltaTable):
         return self._slice.version
 
     def toDF(self, **options: Any) -> DataFrame:
-        """What `versionAsOf` reads of the version then.
+        """The rows that `versionAsOf` reads of the version then.
 
         `options` as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`, `rows`. Raises
         InvalidArgument for options that name another version, DataFileNotFound where files of then were vacuumed.

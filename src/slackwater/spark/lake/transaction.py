@@ -134,7 +134,7 @@ class TransactionTable(DeltaTable):
         self._save(frame, "overwrite", options)
 
     def toDF(self, **options: Any) -> DataFrame:
-        """All rows; the transaction depends on every one of them. `where` reads less.
+        """The rows, all of them, on each of which the transaction depends then. `where` reads less.
 
         `options` as `spark.read` takes them: `rowTracking`, `allowPathsOutsideRoot`, `replay`, `rows`. Raises
         InvalidArgument for options that name another version.
@@ -151,7 +151,7 @@ class TransactionTable(DeltaTable):
     def where(self, condition: str | Column, **options: Any) -> DataFrame:
         """The rows for which `condition`, SQL text or a Column, is true; the transaction depends on these alone.
 
-        `options` as in `toDF`.
+        `options` as in `toDF`. Raises as that does, and InvalidArgument for a condition that asks Spark's clock.
 
         >>> with lake.transaction(spark) as tx:
         ...     tx.table("stock").where("sku = 'A1'").first().qty

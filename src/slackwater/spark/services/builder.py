@@ -47,7 +47,9 @@ class DeltaOptimizeBuilder(_Builder):
     _ways = "executeCompaction() or executeZOrderBy(…) runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaOptimizeBuilder:
-        """Only partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true.
+        """Choose the partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true.
+
+        Raises TypeError for what is neither.
 
         >>> table = slackwater.DeltaTable.forPath(spark, flights)
         >>> table.optimize().where("month = 3").executeCompaction().first().metrics.totalConsideredFiles
@@ -60,7 +62,9 @@ class DeltaOptimizeBuilder(_Builder):
         return chosen
 
     def full(self) -> DeltaOptimizeBuilder:
-        """On a clustered table: everything is clustered anew, also what is clustered well, or by other columns.
+        """Let a clustered table be clustered anew, all of it: also what is clustered well, or by other columns.
+
+        `executeCompaction` raises InvalidArgument then for a table that is not clustered.
 
         >>> table.clusterBy("v")
         >>> table.optimize().full().executeCompaction().first().metrics.numFilesAdded
@@ -128,7 +132,9 @@ class DeltaReorgBuilder(_Builder):
     _ways = "applyPurge() runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaReorgBuilder:
-        """Only partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true.
+        """Choose the partitions for which `partitionFilter`, SQL text or a Column on partition columns, is true.
+
+        Raises TypeError for what is neither.
 
         >>> table = slackwater.DeltaTable.forPath(spark, flights)
         >>> table.reorg().where("month = 3").applyPurge().first().metrics.numFilesRemoved  # nothing was deleted

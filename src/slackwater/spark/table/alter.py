@@ -136,6 +136,7 @@ class TableAlterations:
         """Put the column at the path `col` in another place among its siblings.
 
         That is behind the one called `after` (a name, not a path), or with `first` before all: give one of the two.
+        Raises InvalidArgument also for a column that is not there.
 
         >>> table.moveColumn("v", first=True)
         >>> table.toDF().columns
@@ -149,6 +150,8 @@ class TableAlterations:
 
     def setColumnComment(self, col: str, comment: str | None) -> None:
         """Describe the column at the path `col` by the text `comment`; None takes the description away.
+
+        Raises InvalidArgument also for a column that is not there.
 
         >>> table.setColumnComment("v", "one letter")
         >>> table.toDF().schema["v"].metadata
@@ -259,7 +262,7 @@ class TableAlterations:
     def unsetProperties(self, *keys: str, ifExists: bool = False) -> None:
         """Take the table properties `keys`, in any case, away.
 
-        With `ifExists` those that are not set are passed over, else they raise InvalidArgument.
+        With `ifExists` those that are not set are passed over. Raises InvalidArgument for them otherwise.
 
         >>> table.setProperties({"team": "sales", "room": "4"})
         >>> table.unsetProperties("team")
@@ -311,7 +314,7 @@ class TableAlterations:
     def dropConstraint(self, name: str, ifExists: bool = False) -> None:
         """Take the CHECK constraint `name`, in any case, away.
 
-        Where there is none, nothing is done with `ifExists`, else InvalidArgument is raised.
+        Where there is none, nothing is done with `ifExists`. Raises InvalidArgument otherwise.
 
         >>> table.addConstraint("positive", "id > 0")
         >>> table.dropConstraint("positive")

@@ -131,7 +131,7 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def location(self, location: str) -> Self:
-        """Where the table is to be: `location` is a directory or URL.
+        """Put the table at `location`, a directory or URL. Raises InvalidArgument for what is no text.
 
         >>> slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT").execute().toDF().count()
         0
@@ -175,7 +175,7 @@ class DeltaTableBuilder(Generic[T]):
         self._properties = found
 
     def comment(self, comment: str) -> Self:
-        """Describe the table by the text `comment`.
+        """Describe the table by the text `comment`. Raises InvalidArgument for what is no text.
 
         >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT").comment("all flights")
         >>> builder.execute().detail().first().description
@@ -216,7 +216,7 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def addColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> Self:
-        """Add the fields `cols`, a StructType or a list of StructFields.
+        """Add the fields `cols`, a StructType or a list of StructFields. Raises InvalidArgument for anything else.
 
         >>> rows = spark.createDataFrame([(1, "a")], "id INT, v STRING")
         >>> slackwater.DeltaTable.create(spark).location(path).addColumns(rows.schema).execute().toDF().columns
@@ -229,7 +229,9 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
-        """The columns that the table is partitioned by: `cols`, of the top level, one by one or as a list.
+        """Partition the table by the columns `cols`, of the top level, one by one or as a list.
+
+        Raises InvalidArgument for what are no names.
 
         >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("day", "DATE").addColumn("n", "INT")
         >>> builder.partitionedBy("day").execute().detail().first().partitionColumns
@@ -239,7 +241,9 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
-        """The columns that the table is clustered by: `cols`, one by one or as a list, nested ones as dotted paths.
+        """Cluster the table by the columns `cols`, one by one or as a list, nested ones as dotted paths.
+
+        Raises InvalidArgument for what are no names.
 
         >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("day", "DATE").addColumn("n", "INT")
         >>> builder.clusterBy("day", "n").execute().detail().first().clusteringColumns
@@ -249,7 +253,7 @@ class DeltaTableBuilder(Generic[T]):
         return self
 
     def property(self, key: str, value: str) -> Self:
-        """Set the table property `key` to `value`, both texts.
+        """Set the table property `key` to `value`, both texts. Raises InvalidArgument for what is no text.
 
         >>> builder = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "INT")
         >>> builder.property("delta.appendOnly", "true").execute().detail().first().properties

@@ -70,6 +70,8 @@ class TableChanges:
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
         """A builder for a MERGE of `source` into this table; rows match where `condition`, over both, is true.
 
+        Raises TypeError and ValueError for what is no frame or no condition.
+
         >>> news = spark.createDataFrame([(2, "new")], "id INT, v STRING").alias("s")
         >>> merge = table.alias("t").merge(news, "t.id = s.id")
         >>> merge.whenMatchedUpdateAll().execute().first().num_updated_rows

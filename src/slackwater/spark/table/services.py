@@ -52,9 +52,10 @@ class TableServices:
         return self._restore(version=version)
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """As `restoreToVersion`, to the version of `timestamp`, text as `timestampAsOf` takes it.
+        """Make the table again what it was at `timestamp`, text as `timestampAsOf` takes it: one row, RESTORE_RESULT.
 
-        Raises TimestampOutOfRange for a time before the first version that is left, or after the last.
+        Raises as `restoreToVersion`, and TimestampOutOfRange for a time before the first version that is left, or after
+        the last.
 
         >>> before = table.history().selectExpr("string(timestamp)").first()[0]
         >>> table.setProperties({"team": "sales"})

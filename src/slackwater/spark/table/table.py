@@ -149,6 +149,8 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
         """A builder whose `execute` leaves a table that is there as it is; `sparkSession` as in `create`.
 
+        Raises as `create`.
+
         >>> builder = slackwater.DeltaTable.createIfNotExists(spark).location(place).addColumn("id", "INT")
         >>> builder.execute().toDF().count()
         2
@@ -159,7 +161,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
     def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
         """A builder for what takes a table's place: `execute` raises TableNotFound where there is none.
 
-        `sparkSession` as in `create`.
+        `sparkSession` as in `create`. Raises as that does.
 
         >>> table = slackwater.DeltaTable.replace(spark).location(place).addColumn("day", "DATE").execute()
         >>> table.toDF().columns, table.toDF().count()
@@ -171,7 +173,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
     def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
         """A builder for a table that is new, or takes the place of the one that is there.
 
-        `sparkSession` as in `create`.
+        `sparkSession` as in `create`. Raises as that does.
 
         >>> slackwater.DeltaTable.createOrReplace(spark).location(path).addColumn("id", "INT").execute().toDF().columns
         ['id']
@@ -250,9 +252,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
-        """Whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``.
+        """Say whether there is a Delta table at the path `identifier`, or called ``delta.`/path` ``.
 
-        The settings of `sparkSession` reach its store.
+        The settings of `sparkSession` reach its store. Raises InvalidArgument for a place of no store that is known,
+        StorageError.
 
         >>> slackwater.DeltaTable.isDeltaTable(spark, place), slackwater.DeltaTable.isDeltaTable(spark, path)
         (True, False)
@@ -285,7 +288,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
     def where(self, condition: str | Column, **options: Any) -> DataFrame:
         """The rows of `toDF` for which `condition`, SQL text or a Column, is true; reads what may have such rows.
 
-        `options` as in `toDF`.
+        `options` as in `toDF`. Raises as that does.
 
         >>> [row.v for row in table.where("id = 2").collect()]
         ['b']
@@ -305,10 +308,11 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return self._frame(describe_history(self._snapshot(), limit), HISTORY_SCHEMA)
 
     def system_time(self, since: Instant | None = None, rowTracking: bool = False) -> SystemTime:
-        """Every version of the table's rows, with when it was current: `.as_of(t)`, `.from_to(a, b)`, `.changes(key)`.
+        """The versions of the table's rows, with when each was current: `.as_of(t)`, `.from_to(a, b)`, `.changes(key)`.
 
         It is of a table with row tracking and in-commit timestamps, from `since` on, or as far back as rows can be
         followed; `rowTracking` adds `_row_id` and `_row_commit_version`. Instants are as `Lake.as_of` takes them.
+        Raises InvalidArgument for a `since` that is no instant.
 
         >>> versions = lake.table("stock").system_time(rowTracking=True).all()
         >>> [(row.sku, row.qty, row.system_end, row._row_id) for row in versions.collect()]
@@ -318,7 +322,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return SystemTime(self._spark, self._snapshot_for_rows, since, rowTracking, allowed, self._told_place())
 
     def detail(self) -> DataFrame:
-        """One row that describes the table: DETAIL_SCHEMA; sizes in bytes.
+        """Describe the table by one row: DETAIL_SCHEMA; sizes in bytes. Raises what reading a log raises.
 
         >>> table.detail().first().numFiles
         1
@@ -355,9 +359,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """As `clone`, of the table as it was in `version`; `target`, `isShallow`, `replace`, `properties` as there.
+        """Clone the table as it was in `version`; `target`, `isShallow`, `replace`, `properties` as in `clone`.
 
-        Raises VersionNotFound, DataFileNotFound where files of then were vacuumed.
+        Raises as `clone`, VersionNotFound, DataFileNotFound where files of then were vacuumed.
 
         >>> table.delete("id = 1")
         >>> table.cloneAtVersion(0, path, isShallow=True).toDF().count()
@@ -374,9 +378,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """As `cloneAtVersion`, of the version of `timestamp`, text as `timestampAsOf` takes it.
+        """Clone the table as it was at `timestamp`, text as `timestampAsOf` takes it.
 
-        `target`, `isShallow`, `replace`, `properties` as in `clone`. Raises TimestampOutOfRange.
+        `target`, `isShallow`, `replace`, `properties` as in `clone`. Raises as `cloneAtVersion`, TimestampOutOfRange.
 
         >>> then = table.history().selectExpr("string(timestamp)").first()[0]
         >>> table.setProperties({"team": "sales"})
@@ -389,6 +393,8 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the newest version now, rather than when `delta.checkpointInterval` asks for it.
+
+        Raises StorageError, and what reading a log raises.
 
         >>> from pathlib import Path
         >>> table.checkpoint()
@@ -430,6 +436,8 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     def cleanUpLog(self) -> int:
         """Delete what of the log is older than `delta.logRetentionDuration`, now; how many files went.
+
+        Raises StorageError, and what reading a log raises.
 
         >>> table.cleanUpLog()
         0
