@@ -291,7 +291,7 @@ class Transaction:
         For the history: `operation` is its name, `parameters` and `metrics` are texts by names, None for none,
         `user_metadata` a text of the user's, `user_name` who did it, by default the user of this process. Raises the
         DeltaConcurrentModificationException that says which other writer was in the way; CommitFailed where the store
-        refused; CommitUnknown where nobody can say whether it landed; UnsupportedFeature, OperationNotAllowed and
+        refused; CommitUnknown where it is not known whether it landed; UnsupportedFeature, OperationNotAllowed and
         InvalidArgument before anything is tried. Except after CommitUnknown, an error means that it did not land.
 
         >>> tx = slackwater.Transaction(flights)

@@ -102,7 +102,7 @@ class RemoveFile:
 
     `data_change` False: the commit only rearranges rows. The other fields are those of the last
     `add` of the file: `partition_values`, `size`, `stats`, `tags`, `deletion_vector`, `base_row_id` and
-    `default_row_commit_version`; None where there was none, or nobody knows.
+    `default_row_commit_version`; None where there was none, or it is not known.
 
     >>> tx = slackwater.Transaction(flights)
     >>> tx.remove(slackwater.RemoveFile("month=3/part-1.parquet", 1_780_000_000_000, partition_values={"month": "3"}))

@@ -98,7 +98,7 @@ class TableAlterations:
     def renameColumn(self, existing: str, new: str) -> None:
         """Give the column at the path `existing` the name `new`; files stay as they are. Needs column mapping.
 
-        `new` is a name as it is, not a path. Raises InvalidArgument for one that is taken, and where a constraint or
+        `new` is a name, not a path. Raises InvalidArgument for one that is taken, and where a constraint or
         a generated column reads the column.
 
         >>> table.setProperties({"delta.columnMapping.mode": "name"})

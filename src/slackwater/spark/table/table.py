@@ -147,7 +147,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     @classmethod
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[Self]:
-        """A builder whose `execute` leaves a table that is there as it is; `sparkSession` as in `create`.
+        """A builder whose `execute` does not change a table that is there; `sparkSession` as in `create`.
 
         Raises as `create`.
 
@@ -238,7 +238,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """Make a directory of Parquet files a table for `sparkSession`; `identifier` is ``parquet.`/path` ``.
 
         `partitionSchema`: the columns that its directories name, a StructType or its DDL text; None: they name none.
-        Without `collect_stats` the files get no statistics. Nobody may write there meanwhile. A table is left as it is.
+        Without `collect_stats` the files get no statistics. Nobody may write there meanwhile. A table stays unchanged.
 
         Raises InvalidArgument where there is no Parquet file, for files whose columns do not fit together, and for
         partitions other than asked for; UnsupportedFeature for columns that a table cannot have and names in a catalog;
