@@ -14,6 +14,7 @@ import pytest
 
 import slackwater
 from slackwater import errors
+from slackwater.protocol.features.table_features import FEATURES
 
 ROOT = Path(slackwater.__file__).parent
 LAYERS = (
@@ -211,10 +212,24 @@ def test_the_pictures_name_modules_that_exist() -> None:
     assert missing == []
 
 
+def test_each_term_of_the_protocol_has_a_module_to_begin_in() -> None:
+    text = (DOCUMENTS / "docs" / "architecture.md").read_text(encoding="utf-8")
+    _, _, section = text.partition("\n## Where a term of the protocol is\n")
+    rows = re.findall(r"^\| ([^`|-][^|]*) \| (`[^|]+`) \|$", section.partition("\n## ")[0], re.MULTILINE)
+    named = [module for _, modules in rows for module in re.findall(r"`([^`]+)`", modules)]
+    assert [name for name in named if not (ROOT / f"{name}.py").is_file()] == []
+    terms = [term for term, _ in rows]
+    assert terms == sorted(terms, key=str.lower)
+    features = {name for term in terms for name in re.findall(r"`(\w+)`", term)}
+    assert features == {feature.name for feature in FEATURES}
+
+
 def test_the_guide_for_contributors_names_the_layers() -> None:
     text = (DOCUMENTS / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (sentence,) = re.findall(r"^- Layers: ([^.]+(?:\.api[^.]+)?)\. Each imports", text, re.MULTILINE)
     assert tuple(re.findall(r"`([a-z_.]+)`", sentence)) == LAYERS
+    assert f"lines mostly, {MOST_LINES} at most" in text
+    assert f"has at most {MOST_MODULES} modules" in " ".join(text.split())
 
 
 def test_sources_point_to_documents_and_sections_that_exist() -> None:
