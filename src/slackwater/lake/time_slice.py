@@ -58,8 +58,8 @@ class LogTimeSlice:
     def tables(self) -> list[str]:
         """The names of the tables that there were, sorted.
 
-        The log is read of tables that the owner's database does not tell that of: of then it holds no commit.
-        Raises StorageError, and what reading a log raises.
+        Names alone: what else a lake's `tables` tells of each is of now. The log is read of tables that the owner's
+        database does not tell that of: of then it holds no commit. Raises StorageError, and what reading a log raises.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
         >>> lake.as_of(now).tables()
