@@ -59,11 +59,11 @@ def _without_served() -> Any:
 
 
 def _with_tables_one_by_one() -> Any:
-    def together(self: Flip, txn_id: str) -> list[str]:
+    def joined(self: Flip, txn_id: str) -> list[str]:
         nexts = ((table_id, self._next(table_id)) for table_id in self.rows)
         return [table_id for table_id, commit in nexts if commit is not None and commit.txn_id == txn_id]
 
-    return mock.patch.object(Flip, "_together", together)
+    return mock.patch.object(Flip, "_joined", joined)
 
 
 def _without_overtaken() -> Any:

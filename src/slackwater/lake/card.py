@@ -65,7 +65,7 @@ def place_of(root: str | None, owner: CommitOwner) -> str:
 
 
 @dataclass(frozen=True)
-class TableInTransaction:
+class TableUse:
     """What a transaction has to do with one table; `base_version` is the version that it sees."""
 
     name: str
@@ -88,7 +88,7 @@ class TransactionState:
     begun_ms: int
     range: TimestampRange
     commit_timestamp_ms: int | None
-    tables: Sequence[TableInTransaction]
+    tables: Sequence[TableUse]
     locked: Sequence[str] = ()
     """Tables that it locked, and did not read or write yet."""
     declared: Sequence[str] = ()

@@ -18,7 +18,7 @@ from slackwater.owner.api.transactions import TransactionConflict, TransactionRe
 _log = logging.getLogger(__name__)
 
 
-def commit_together(
+def commit_joined(
     requests: Mapping[str, TransactionRequest], owners: Mapping[str, CommitOwner], coordinator: CommitOwner
 ) -> TransactionResponse | TransactionConflict:
     """Have the parts of one transaction, by the ids of their owners, count all or none, with one timestamp.

@@ -22,10 +22,10 @@ from slackwater.errors import (
     TimestampConflict,
     TransactionEnded,
 )
-from slackwater.lake.card import State, TableInTransaction, TransactionState, transaction_card
+from slackwater.lake.card import State, TableUse, TransactionState, transaction_card
 from slackwater.lake.held import Held, could_not_be_deleted
 from slackwater.lake.lakes_seen import LakesSeen
-from slackwater.lake.several_owners import commit_together
+from slackwater.lake.several_owners import commit_joined
 from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
 from slackwater.markup.elements import Markup
@@ -119,9 +119,7 @@ class LogTransaction:
         state: State = "open" if self._is_open else "unknown" if self._may_have_landed else "rolled back"
         made = self.versions
         tables = [
-            TableInTransaction(
-                name, each.base.version, each.all_reads, each.is_written, self._locked.get(name), made.get(name)
-            )
+            TableUse(name, each.base.version, each.all_reads, each.is_written, self._locked.get(name), made.get(name))
             for name, each in self._tables.items()
         ]
         # What is locked, and not read or written yet.
@@ -512,7 +510,7 @@ class LogTransaction:
             ((owner_id, request),) = requests.items()
             outcome = self._lakes.owners[owner_id].commit_transaction(request)
         else:
-            outcome = commit_together(requests, self._lakes.owners, self._owner)
+            outcome = commit_joined(requests, self._lakes.owners, self._owner)
         self._may_have_landed = isinstance(outcome, TransactionResponse)
         return outcome
 

@@ -14,7 +14,7 @@ from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.protocol.features.managed_commits import OWNER_NAME, Ownership
 
 
-class OpenTransaction(Protocol):
+class AmbientTransaction(Protocol):
     """What others need to know of a transaction."""
 
     @property
@@ -28,10 +28,10 @@ class OpenTransaction(Protocol):
         ...
 
 
-_open: ContextVar[OpenTransaction | None] = ContextVar("slackwater_transaction", default=None)
+_open: ContextVar[AmbientTransaction | None] = ContextVar("slackwater_transaction", default=None)
 
 
-def enter(transaction: OpenTransaction) -> None:
+def enter(transaction: AmbientTransaction) -> None:
     """Let it be the one that is open here. Raises InvalidArgument where another one is."""
     if _opened() is not None:
         raise InvalidArgument(
@@ -40,7 +40,7 @@ def enter(transaction: OpenTransaction) -> None:
     _open.set(transaction)
 
 
-def leave(transaction: OpenTransaction) -> None:
+def leave(transaction: AmbientTransaction) -> None:
     """Let none be open, if it was this one."""
     if _open.get() is transaction:
         _open.set(None)
@@ -67,7 +67,7 @@ def require_not_past(ownership: Ownership | None, where: str) -> None:
         )
 
 
-def _opened() -> OpenTransaction | None:
+def _opened() -> AmbientTransaction | None:
     found = _open.get()
     # One that ended in another context is none.
     return found if found is not None and found.is_open else None

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.errors import CommitUnknown, NotAuthorized
-from slackwater.lake.several_owners import commit_together, resolve
+from slackwater.lake.several_owners import commit_joined, resolve
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import Item, LockRequest, TimeRequest, TransactionRequest, TransactionResponse
 from slackwater.owner.database.database import Database
@@ -236,7 +236,7 @@ def test_owners_vote_for_whom_each_has_another_token(owned: Owned, other: Owned)
     first, second = owned.client("alice"), other.client("loader")
     pairs, txn_id = [(owned.table(), first), (other.table(), second)], new_id()
     parts = {client.owner_id: Txn(client, txn_id).write(table).request() for table, client in pairs}
-    answer = commit_together(parts, {first.owner_id: first, second.owner_id: second}, second)
+    answer = commit_joined(parts, {first.owner_id: first, second.owner_id: second}, second)
     assert isinstance(answer, TransactionResponse)
     assert set(answer.commits) == {table.table_id for table, _ in pairs}
 

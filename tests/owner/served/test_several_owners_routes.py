@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, LockTimeout, StorageError, TimestampConflict
-from slackwater.lake.several_owners import commit_together, resolve
+from slackwater.lake.several_owners import commit_joined, resolve
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
@@ -126,7 +126,7 @@ def test_a_transaction_of_a_served_owner_commits_together_with_another_one(owner
     request = _part(_write(here))
     parts = {OWNER_ID: request, OTHER: TransactionRequest(request.txn_id, TimestampRange(5), writes=[_write(there)])}
     owners: dict[str, CommitOwner] = {OWNER_ID: owner, OTHER: elsewhere}
-    outcome = commit_together(parts, owners, coordinator=owner)
+    outcome = commit_joined(parts, owners, coordinator=owner)
     assert isinstance(outcome, TransactionResponse)
     assert outcome.timestamp_ms == NOW_MS
     assert set(outcome.commits) == {here, there}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from slackwater.owner.state.commit_content import ContentFacts
-from slackwater.owner.state.heads import TURN_MS, Author, Head, Turn
+from slackwater.owner.state.heads import TURN_MS, Claim, Head, Turn
 
 NOW = 1_700_000_000_000
 FILE_ID = "8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11"
 APPEND = ContentFacts(is_change=False, may_move=True, mark=None, first_row_id=None)
 WITH_IDS = ContentFacts(is_change=False, may_move=True, mark=109, first_row_id=100)
 CHANGE = ContentFacts(is_change=True, may_move=False, mark=None, first_row_id=None)
-AUTHOR = Author("commit", FILE_ID, "holder", NOW + 1, "txn")
+CLAIM = Claim("commit", FILE_ID, "holder", NOW + 1, "txn")
 
 
 def _head(version: int = 7, mark: int | None = 199, change: int = 3) -> Head:
@@ -32,7 +32,7 @@ def test_row_ids_of_a_commit_that_moves_begin_behind_those_of_the_table() -> Non
     head = _head()
     given = head.give(6, WITH_IDS, FILE_ID, NOW)
     assert (given.version, given.shift) == (8, 100)
-    row = head.advance("table", AUTHOR, WITH_IDS, given)
+    row = head.advance("table", CLAIM, WITH_IDS, given)
     assert (head.version, head.mark, row["mark"]) == (8, 209, 209)
 
 
@@ -40,7 +40,7 @@ def test_row_ids_of_a_commit_in_its_place_stay_as_they_are() -> None:
     head = _head(mark=99)
     given = head.give(8, WITH_IDS, FILE_ID, NOW)
     assert given.shift is None
-    head.advance("table", AUTHOR, WITH_IDS, given)
+    head.advance("table", CLAIM, WITH_IDS, given)
     assert head.mark == 109
 
 
@@ -55,7 +55,7 @@ def test_a_commit_that_moves_where_nothing_is_known_of_row_ids_moves_none() -> N
 
 def test_what_a_commit_does_not_speak_of_stays_in_the_head() -> None:
     head = _head()
-    row = head.advance("table", AUTHOR, APPEND, head.give(8, APPEND, FILE_ID, NOW + 5))
+    row = head.advance("table", CLAIM, APPEND, head.give(8, APPEND, FILE_ID, NOW + 5))
     assert head == Head(8, NOW + 5, 199, 3)
     assert row == {
         "table_id": "table", "version": 8, "commit_id": "commit", "file_name": f"{8:020d}.{FILE_ID}.json",
@@ -66,7 +66,7 @@ def test_what_a_commit_does_not_speak_of_stays_in_the_head() -> None:
 
 def test_a_change_of_metadata_is_remembered_with_its_version() -> None:
     head = _head()
-    row = head.advance("table", AUTHOR, CHANGE, head.give(8, CHANGE, FILE_ID, NOW))
+    row = head.advance("table", CLAIM, CHANGE, head.give(8, CHANGE, FILE_ID, NOW))
     assert (head.change, row["is_change"]) == (8, True)
 
 

@@ -45,7 +45,7 @@ from slackwater.owner.locks import locks
 from slackwater.owner.locks.locks import Blocker
 from slackwater.owner.state import promises
 from slackwater.owner.state.clock import OwnerClock, is_dead
-from slackwater.owner.state.heads import ALLOCATED, OPEN, Author, Head, Turn, locked_tables, why_not_next, why_refused
+from slackwater.owner.state.heads import ALLOCATED, OPEN, Claim, Head, Turn, locked_tables, why_not_next, why_refused
 from slackwater.owner.state.owner_time import OwnerTime, begin_allocation, raise_last
 from slackwater.owner.state.promises import Promise, live_promises
 
@@ -321,12 +321,12 @@ class _Work:
                 forget_open(self.connection, request.txn_id)
             return TransactionResponse(timestamp_ms, {})
         txn_id = None if attempt.is_alone else request.txn_id
-        author = Author(request.txn_id, attempt.file_id, attempt.holder, self._until_ms(attempt), txn_id)
+        claim = Claim(request.txn_id, attempt.file_id, attempt.holder, self._until_ms(attempt), txn_id)
         parts = {}
         for write in request.writes:
             head, facts = self.heads[write.table_id], attempt.facts[write.table_id]
             parts[write.table_id] = head.give(write.version, facts, attempt.file_id, timestamp_ms)
-            self.new_commits.append(head.advance(write.table_id, author, facts, parts[write.table_id]))
+            self.new_commits.append(head.advance(write.table_id, claim, facts, parts[write.table_id]))
             self.turns[write.table_id].record_win(request.txn_id)
         if txn_id is not None:
             values = (ALLOCATED, timestamp_ms, None, None, len(parts), attempt.holder, self._until_ms(attempt))

@@ -78,19 +78,19 @@ class Flip:
         if commit.txn_id is None:
             self._take(table_id)
             return True
-        together = self._together(commit.txn_id)
-        for sibling in together:
+        joined = self._joined(commit.txn_id)
+        for sibling in joined:
             self._take(sibling)
-        if together:
+        if joined:
             self._decided.add(commit.txn_id)
-        return bool(together)
+        return bool(joined)
 
     def _next(self, table_id: str) -> Row[Any] | None:
         waiting, done = self._waiting[table_id], len(self._ready[table_id])
         expected = self.rows[table_id].ratified_version + 1 + done
         return waiting[done] if done < len(waiting) and waiting[done].version == expected else None
 
-    def _together(self, txn_id: str) -> list[str]:
+    def _joined(self, txn_id: str) -> list[str]:
         """The tables of the transaction, where it is next and staged in each of them; else none."""
         table_ids = self.tables_of.get(txn_id)
         if table_ids is None:

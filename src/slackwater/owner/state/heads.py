@@ -65,7 +65,7 @@ class Allocated:
 
 
 @dataclass(frozen=True, slots=True)
-class Author:
+class Claim:
     """Whose a commit is: its identity, that of the attempt (part of its file's name), the process, its lease's end.
 
     `txn_id`: of the transaction that decides for it; None where it stands alone.
@@ -106,7 +106,7 @@ class Head:
             shift = self.mark + 1 - facts.first_row_id
         return Allocated(expected, timestamp_ms, staged_file_name(expected, file_id), shift)
 
-    def advance(self, table_id: str, author: Author, facts: ContentFacts, allocated: Allocated) -> dict[str, Any]:
+    def advance(self, table_id: str, claim: Claim, facts: ContentFacts, allocated: Allocated) -> dict[str, Any]:
         """Move on to what was given; its row of `commits`."""
         self.version, self.timestamp_ms = allocated.version, allocated.timestamp_ms
         if facts.mark is not None:
@@ -116,16 +116,16 @@ class Head:
         return {
             "table_id": table_id,
             "version": allocated.version,
-            "commit_id": author.commit_id,
+            "commit_id": claim.commit_id,
             "file_name": allocated.file_name,
             "state": ALLOCATED,
             "timestamp_ms": allocated.timestamp_ms,
             "size_bytes": 0,
             "mark": self.mark,
             "is_change": facts.is_change,
-            "holder": author.holder,
-            "until_ms": author.until_ms,
-            "txn_id": author.txn_id,
+            "holder": claim.holder,
+            "until_ms": claim.until_ms,
+            "txn_id": claim.txn_id,
         }
 
     def save(self, connection: Connection, table_id: str) -> None:

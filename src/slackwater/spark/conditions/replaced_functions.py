@@ -17,7 +17,7 @@ from slackwater.errors import SqlSyntaxError
 from slackwater.predicate.sql_text import asks_the_clock
 from slackwater.protocol.sql import sql_tokens
 
-Answer: TypeAlias = Callable[[str, int], str]
+Substitute: TypeAlias = Callable[[str, int], str]
 """From a function's name, and the fractional digits of a second that it was asked for, to SQL for its value."""
 
 FUNCTIONS = frozenset(
@@ -27,7 +27,7 @@ _WITHOUT_PARENTHESES = frozenset({"current_timestamp", "current_date", "current_
 _FINEST = 6
 
 
-def replaced_in_text(sql: str, answer: Answer, columns: Collection[str]) -> str:
+def replaced_in_text(sql: str, answer: Substitute, columns: Collection[str]) -> str:
     """SQL text with the answers in place of the functions; `columns`, in lower case, go before words of their name."""
     if not asks_the_clock(sql):
         return sql
@@ -56,7 +56,7 @@ def replaced_in_text(sql: str, answer: Answer, columns: Collection[str]) -> str:
     return "".join([*pieces, sql[start:]])
 
 
-def replaced_in_column(column: Column, answer: Answer, columns: Collection[str]) -> Column:
+def replaced_in_column(column: Column, answer: Substitute, columns: Collection[str]) -> Column:
     """As `replaced_in_text`, in a Column of either kind of session."""
     if not asks_the_clock(str(column)):
         return column
@@ -69,7 +69,7 @@ def replaced_in_column(column: Column, answer: Answer, columns: Collection[str])
 
 
 class _ConnectTree:
-    def __init__(self, answer: Answer, columns: Collection[str]) -> None:
+    def __init__(self, answer: Substitute, columns: Collection[str]) -> None:
         from pyspark.sql.connect import expressions
 
         self._kinds: Any = expressions
@@ -103,7 +103,7 @@ class _ConnectTree:
 class _ClassicTree:
     """This class talks to the JVM."""
 
-    def __init__(self, answer: Answer, columns: Collection[str]) -> None:
+    def __init__(self, answer: Substitute, columns: Collection[str]) -> None:
         from pyspark.sql.utils import get_active_spark_context
 
         self._jvm: Any = get_active_spark_context()._jvm

@@ -34,14 +34,14 @@ _CHANGES, _CHANGES_BY_PATH = "table_changes", "table_changes_by_path"
 
 
 @dataclass
-class Rewritten:
+class StatementOnViews:
     """A statement whose Delta tables are views: its text, and the frames that the views are."""
 
     text: str
     views: dict[str, DataFrame] = field(default_factory=dict)
 
 
-def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = None) -> Rewritten | None:
+def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = None) -> StatementOnViews | None:
     """The statement with views in the place of its Delta tables; None where it names none."""
     found = tokens_of(text) if tokens is None else tokens
     if found is None:
@@ -51,7 +51,7 @@ def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = N
     tables = _tables(spark, blocks, kept)
     if not tables and not kept and SessionNames.of(spark).open_transaction is None:
         return None
-    statement = Rewritten(text)
+    statement = StatementOnViews(text)
     changes: list[Replacement] = []
     qualified: dict[Relation, list[tuple[str, ...]]] = {}
     for block in blocks:
@@ -90,7 +90,7 @@ def at_transaction_time(spark: SparkSession, text: str) -> str:
 
 def query_frame(spark: SparkSession, text: str, views: Mapping[str, DataFrame] | None = None) -> DataFrame:
     """What a query gives, over Delta tables and all else that Spark knows; `views` are known in it besides."""
-    found = rewritten(spark, text) or Rewritten(text)
+    found = rewritten(spark, text) or StatementOnViews(text)
     return sql_over(spark, found.text, {**(views or {}), **found.views})
 
 

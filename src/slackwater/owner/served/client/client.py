@@ -41,7 +41,7 @@ from slackwater.owner.api.transactions import (
 )
 from slackwater.owner.api.values import Answered, Asked, Value, checked, read
 from slackwater.owner.served.client.addresses import checked_url, is_in_the_clear, is_loopback
-from slackwater.owner.served.client.exchange import Answer, Exchange, Question
+from slackwater.owner.served.client.exchange import Exchange, OwnerAnswer, Question
 from slackwater.owner.served.client.patience import ClientClock, in_shares
 from slackwater.owner.served.wire import calls
 from slackwater.owner.served.wire.calls import (
@@ -296,7 +296,7 @@ class HttpOwner:
         question = Question(call.method, call.at(**named), query=query, patience_s=self._timeout_s * times)
         return self._understood(self._exchange.ask(question), call.answer.from_json)
 
-    def _wait(self, call: Call[Any], asked: Asked | None = None, wait_s: float = 0.0, **named: str) -> Answer:
+    def _wait(self, call: Call[Any], asked: Asked | None = None, wait_s: float = 0.0, **named: str) -> OwnerAnswer:
         body = None if asked is None else _always(asked)
         patience_s = self._timeout_s + _MORE * wait_s
         return self._exchange.ask(Question(call.method, call.at(**named), body=body, patience_s=patience_s))
@@ -306,7 +306,7 @@ class HttpOwner:
         question = Question(call.method, call.at(**named), body=_always(asked), patience_s=patience_s)
         return self._understood(self._exchange.ask(question), call.answer.from_json)
 
-    def _understood(self, answer: Answer, reads: Callable[[Any], T]) -> T:
+    def _understood(self, answer: OwnerAnswer, reads: Callable[[Any], T]) -> T:
         try:
             return reads(answer.value)
         except ValueError as error:
@@ -375,14 +375,14 @@ def _instant(timestamp_ms: int | None) -> int | None:
     return None if timestamp_ms is None else checked(Instant, "timestamp", timestamp_ms)
 
 
-def _settled(call: ContestedCall[A, C], answer: Answer) -> A | C:
+def _settled(call: ContestedCall[A, C], answer: OwnerAnswer) -> A | C:
     try:
         return call.conflict.from_json(answer.value) if answer.is_conflict else call.answer.from_json(answer.value)
     except ValueError as error:
         raise CommitUnknown(f"the answer to a commit cannot be understood: {error}; read the log") from error
 
 
-def _decided(answer: Answer) -> int | None:
+def _decided(answer: OwnerAnswer) -> int | None:
     try:
         return calls.DECIDE.answer.from_json(answer.value).timestamp_ms
     except ValueError as error:

@@ -49,7 +49,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OwnerAnswer:
     """An answer of the owner: `is_conflict` where the version is another commit's, or those of several tables."""
 
     value: dict[str, Any]
@@ -81,7 +81,7 @@ class Exchange:
         self._send = send
         self._clock = clock
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: Question) -> OwnerAnswer:
         """The owner's answer. Raises what the owner raised, as the same class.
 
         Where none comes in time: CommitUnknown if a commit may have been carried out, else CommitOwnerUnavailable, or
@@ -91,13 +91,13 @@ class Exchange:
         in_doubt = question.is_replay
         while True:
             found = self._attempt(question, in_doubt, patience.attempt_s())
-            if isinstance(found, Answer):
+            if isinstance(found, OwnerAnswer):
                 return found
             in_doubt = in_doubt or found.is_doubtful
             if not patience.wait(found.wait_s):
                 raise self._given_up(question, in_doubt, found.error)
 
-    def _attempt(self, question: Question, in_doubt: bool, timeout_s: float) -> Answer | _NoAnswer:
+    def _attempt(self, question: Question, in_doubt: bool, timeout_s: float) -> OwnerAnswer | _NoAnswer:
         content = None if question.body is None else _dumped(question.body(in_doubt))
         try:
             response = self._send(question, content, timeout_s)
@@ -114,12 +114,12 @@ class Exchange:
             return self._lost(f"{type(error).__name__} {error}".strip())
         return self._judged(question, in_doubt, response)
 
-    def _judged(self, question: Question, in_doubt: bool, response: httpx.Response) -> Answer | _NoAnswer:
+    def _judged(self, question: Question, in_doubt: bool, response: httpx.Response) -> OwnerAnswer | _NoAnswer:
         status, found = response.status_code, _parsed(response)
         if status == httpx.codes.OK:
-            return self._lost("an answer that is no JSON object") if found is None else Answer(found)
+            return self._lost("an answer that is no JSON object") if found is None else OwnerAnswer(found)
         if status == httpx.codes.CONFLICT and found is not None and not _CONFLICTS.isdisjoint(found):
-            return Answer(found, is_conflict=True)
+            return OwnerAnswer(found, is_conflict=True)
         error = error_from_json(found)
         if error is None:
             return self._foreign(question, in_doubt, response)
