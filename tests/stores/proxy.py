@@ -15,28 +15,36 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+_CONDITION = "if-none-match"
 _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"})
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked of the store: `list`, `get`, `head`, `put`, `delete` or `other`, and the key or prefix."""
+    """What was asked of the store: `list`, `get`, `head`, `put`, `delete` or `other`, and the key or prefix.
+
+    `is_conditional`: only where nothing is there yet.
+    """
 
     kind: str
     key: str
+    is_conditional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What is done to a request.
 
-    `status` is answered in the store's place, which hears nothing. With `loses_answer` the store does the work, and the
+    `status` is answered in the store's place with `body`, and the store hears nothing. With `unconditional` it hears
+    nothing of the condition, as a store that does not know it. With `loses_answer` the store does the work, and the
     connection ends without a word. `cut` is the share of the body after which it ends. `hides`: keys that a list
     leaves out, as one that is stale does.
     """
 
     delay_s: float = 0.0
     status: int | None = None
+    body: bytes = SLOW_DOWN
+    unconditional: bool = False
     loses_answer: bool = False
     cut: float | None = None
     hides: Callable[[str], bool] | None = None
@@ -90,14 +98,19 @@ def fault_proxy(options: dict[str, str]) -> Iterator[FaultProxy]:
 
         def _pass(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            request = _request(self.command, self.path)
+            request = _request(self.command, self.path, _CONDITION in map(str.lower, self.headers))
             proxy.seen.append(request)
             fault = proxy.fault(request) or Fault()
             time.sleep(fault.delay_s)
             if fault.status is not None:
-                self._answer(fault.status, [], SLOW_DOWN)
+                self._answer(fault.status, [], fault.body)
                 return
-            status, headers, found = _asked(backend, self.command, self.path, dict(self.headers), body)
+            said = {
+                name: value
+                for name, value in self.headers.items()
+                if not (fault.unconditional and name.lower() == _CONDITION)
+            }
+            status, headers, found = _asked(backend, self.command, self.path, said, body)
             if fault.loses_answer:
                 self.close_connection = True
                 return
@@ -133,14 +146,15 @@ def fault_proxy(options: dict[str, str]) -> Iterator[FaultProxy]:
             thread.join()
 
 
-def _request(method: str, path: str) -> Request:
+def _request(method: str, path: str, is_conditional: bool) -> Request:
     parts = urlsplit(path)
     query = parse_qs(parts.query, keep_blank_values=True)
     if "list-type" in query:
         return Request("list", query.get("prefix", [""])[0])
     kinds = {"GET": "get", "HEAD": "head", "PUT": "put", "DELETE": "delete"}
     is_delete = method == "POST" and "delete" in query
-    return Request("delete" if is_delete else kinds.get(method, "other"), unquote(parts.path).split("/", 2)[-1])
+    kind = "delete" if is_delete else kinds.get(method, "other")
+    return Request(kind, unquote(parts.path).split("/", 2)[-1], is_conditional)
 
 
 def _asked(

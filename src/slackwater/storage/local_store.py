@@ -125,6 +125,9 @@ class LocalObjectStore:
         if durable:
             _sync_directory(target.parent)
 
+    def require_conditional_puts(self, directory: str) -> None:
+        """As `ObjectStore.require_conditional_puts`: a link of a disk never replaces."""
+
     def copy_if_absent(self, src: str, dst: str) -> None:
         source, target = self._os_path(src), self._os_path(dst)
         with self._explained("copy", src):

@@ -18,6 +18,7 @@ from slackwater.errors import (
     StorageRefused,
 )
 from slackwater.extras import missing_sentence
+from slackwater.storage.conditional_puts import require_conditional_puts
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
 from slackwater.storage.range_reader import open_by_ranges
 from slackwater.storage.refusals import answer_of
@@ -48,13 +49,23 @@ T = TypeVar("T")
 
 
 class ObstoreStore:
-    """An `ObjectStore` over one obstore backend, which is rooted at the bucket of `location`."""
+    """An `ObjectStore` over one obstore backend, which is rooted at the bucket of `location`.
 
-    def __init__(self, backend: Any, location: Location, open_at: Callable[[str], tuple[ObjectStore, str]]) -> None:
+    `lookalike`: the endpoint of one that is like S3 and not Amazon's, '' of all others.
+    """
+
+    def __init__(
+        self,
+        backend: Any,
+        location: Location,
+        open_at: Callable[[str], tuple[ObjectStore, str]],
+        lookalike: str = "",
+    ) -> None:
         self._backend = backend
         self._location = location
         self._prefix = location.key + "/" if location.key else ""
         self._open_at = open_at
+        self._lookalike = lookalike
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For other processes, which open the place anew: with the options that were given, else their own."""
@@ -130,6 +141,10 @@ class ObstoreStore:
     def put_if_absent(self, path: str, data: bytes | Pieces, durable: bool = True) -> None:  # noqa: ARG002  (it always is)
         # What goes in parts cannot be put on a condition.
         self._put("create", path, bytes(data))
+
+    def require_conditional_puts(self, directory: str) -> None:
+        if self._lookalike:
+            require_conditional_puts(self, directory, f"{self._lookalike}, bucket {self._location.authority}")
 
     def copy_if_absent(self, src: str, dst: str) -> None:
         # Not every store copies conditionally, but all that commits go to put so.
@@ -270,7 +285,7 @@ def _unbroken(ask: Callable[[], T]) -> T:
 
 def _reopened(open_at: Callable[[str], tuple[ObjectStore, str]], location: Location) -> ObstoreStore:
     bucket: Any = open_at(f"{location.url}/_")[0]
-    return ObstoreStore(bucket._backend, location, open_at)
+    return ObstoreStore(bucket._backend, location, open_at, bucket._lookalike)
 
 
 def _object_meta(meta: Any, path: str) -> ObjectMeta:

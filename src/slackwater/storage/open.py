@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from slackwater.errors import InvalidArgument, StorageError, UnsupportedFeature
+from slackwater.storage.conditional_puts import lookalike
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.location import (
     AZURE_SCHEMES,
@@ -126,7 +127,8 @@ class _Opener:
         with self._lock:
             if location.origin not in self._backends:
                 self._backends[location.origin] = self._backend(location)
-            return ObstoreStore(self._backends[location.origin], location, self.at)
+            foreign = lookalike(self._options, os.environ) if location.scheme in S3_SCHEMES else ""
+            return ObstoreStore(self._backends[location.origin], location, self.at, foreign)
 
     def at(self, url: str) -> tuple[ObjectStore, str]:
         if not url.startswith("/") and ":/" not in url:

@@ -115,6 +115,14 @@ class ObjectStore(Protocol):
         """
         ...
 
+    def require_conditional_puts(self, directory: str) -> None:
+        """Let pass a store whose `put_if_absent` is known to keep what is there, or is seen to, in `directory`.
+
+        It is for those who have nothing else to keep two writers apart. Raises StorageRefused where it does not, and
+        StorageError where that cannot be seen; nothing is left of it.
+        """
+        ...
+
     def copy_if_absent(self, src: str, dst: str) -> None:
         """Create `dst` with what `src` holds, as `put_if_absent` does; `src` stays. Raises ObjectNotFound for `src`.
 

@@ -132,6 +132,9 @@ class HadoopStore:
         with self._staged("create", path, place, key, lambda staged: place.create(staged, data, durable)) as staged:
             self._publish("create", path, lambda: place.rename(staged, key, replace=False))
 
+    def require_conditional_puts(self, directory: str) -> None:
+        """As `ObjectStore.require_conditional_puts`: no rename that is known replaces anything."""
+
     def copy_if_absent(self, src: str, dst: str) -> None:
         if self.head(src) is None:
             raise self._not_found("copy", src)

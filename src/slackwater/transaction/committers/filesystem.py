@@ -15,7 +15,7 @@ from slackwater.errors import CommitFailed, CommitUnknown, ObjectExists, Storage
 from slackwater.log.bulk_actions import commit_data
 from slackwater.log.commits import ParsedCommit, commits_after, written_commit
 from slackwater.log.segment import list_log
-from slackwater.protocol.actions.file_names import commit_path
+from slackwater.protocol.actions.file_names import LOG, commit_path
 from slackwater.storage.store import ObjectStore, Pieces
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.committers.forgotten_versions import Actions, forgotten, is_remembered, require_next
@@ -30,7 +30,8 @@ class FilesystemCommitter:
 
     A put whose answer was lost is put again: of any number of equal puts one creates the file, and what the file then
     holds decides. A version that others committed and a cleanup has deleted is not taken for a free one, neither before
-    the put nor after it: the writer may have slept in between. `sleep` waits between tries, in seconds.
+    the put nor after it: the writer may have slept in between. A store that ignores the condition of a put is refused.
+    `sleep` waits between tries, in seconds.
     """
 
     def __init__(self, store: ObjectStore, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -58,6 +59,8 @@ class FilesystemCommitter:
         data = commit_data(actions)
         try:
             require_next(self._store, version)
+            # Of nothing that this finds is the commit in doubt: it was not tried yet.
+            self._store.require_conditional_puts(LOG)
         except StorageError as error:
             raise self._failed(version, error) from error
         last: StorageError | None = None

@@ -1,0 +1,132 @@
+"""Look-alikes of S3 that do not know the condition of a put: no commit is lost, and a lake does without it."""
+
+from __future__ import annotations
+
+import itertools
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slackwater import AddFile, Snapshot, Transaction
+from slackwater.errors import CommitFailed
+from slackwater.lake.lake import LogLake
+from slackwater.protocol.schema.schema import LONG, StructField, StructType
+from slackwater.storage.open import open_store
+from tests.contract.s3_server import BUCKET, s3_server
+from tests.stores.proxy import Fault, FaultProxy, Request, fault_proxy
+
+SCHEMA = StructType((StructField("id", LONG),))
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def options() -> Iterator[dict[str, str]]:
+    with s3_server() as found:
+        yield found
+
+
+@pytest.fixture
+def proxy(options: dict[str, str]) -> Iterator[FaultProxy]:
+    """A store that nobody in this process has asked yet: a bucket of its own at an endpoint of its own."""
+    with fault_proxy(options) as found:
+        yield found
+
+
+@pytest.fixture
+def bucket(options: dict[str, str]) -> str:
+    name = f"bucket{next(_numbers)}"
+    request = urllib.request.Request(f"{options['AWS_ENDPOINT_URL']}/{name}", method="PUT")  # noqa: S310  (our own)
+    urllib.request.urlopen(request).close()  # noqa: S310
+    return f"s3://{name}"
+
+
+def ignores(request: Request) -> Fault | None:
+    return Fault(unconditional=True) if request.is_conditional else None
+
+
+def create(path: str, options: dict[str, str]) -> None:
+    Transaction.create(path, SCHEMA, storage_options=options).commit("CREATE TABLE")
+
+
+def adding(path: str, options: dict[str, str], name: str) -> Transaction:
+    transaction = Transaction(path, storage_options=options)
+    transaction.add(AddFile(name, {}, 10, 0, stats='{"numRecords":1}'))
+    return transaction
+
+
+def files(path: str, options: dict[str, str]) -> list[str]:
+    return sorted(Snapshot.load(path, storage_options=options).files()["path"].to_pylist())
+
+
+def test_a_store_that_ignores_the_condition_gets_no_commit(
+    options: dict[str, str], proxy: FaultProxy, bucket: str
+) -> None:
+    path = f"{bucket}/t"
+    create(path, options)
+    before = open_store(path, options).list_from("", recursive=True)
+    refusal = rf"the table is unchanged: the store at {proxy.options['AWS_ENDPOINT_URL']}, bucket .* ignores .*a lake"
+    with proxy.faults(ignores):
+        writers = [adding(path, proxy.options, name) for name in ("one", "two")]
+        for writer in writers:
+            with pytest.raises(CommitFailed, match=refusal):
+                writer.commit("WRITE")
+        with pytest.raises(CommitFailed, match=refusal):
+            create(f"{bucket}/new", proxy.options)
+    assert open_store(path, options).list_from("", recursive=True) == before
+    assert open_store(f"{bucket}/new", options).list_from("", recursive=True) == []
+
+
+def test_a_store_that_keeps_the_condition_is_asked_once(proxy: FaultProxy, bucket: str) -> None:
+    create(f"{bucket}/first", proxy.options)
+    asked = [request for request in proxy.seen if request.key.endswith(".probe")]
+    assert [request.kind for request in asked[:2]] == ["put", "put"]
+    assert all(request.is_conditional for request in asked[:2])
+    create(f"{bucket}/second", proxy.options)
+    adding(f"{bucket}/first".replace("s3:", "s3a:"), proxy.options, "one").commit("WRITE")
+    assert len({request.key for request in proxy.seen if request.key.endswith(".probe")}) == 1
+    left = open_store(bucket, proxy.options).list_from("", recursive=True)
+    assert [meta.path for meta in left if meta.path.endswith(".probe")] == []
+
+
+def test_an_answer_that_is_lost_is_no_reason_to_refuse(proxy: FaultProxy, bucket: str) -> None:
+    with proxy.times("put", Fault(loses_answer=True)):
+        create(f"{bucket}/t", proxy.options)
+    assert files(f"{bucket}/t", proxy.options) == []
+
+
+def test_where_the_store_does_not_tell_the_commit_has_certainly_not_landed(proxy: FaultProxy, bucket: str) -> None:
+    def fails(request: Request) -> Fault | None:
+        return Fault(status=400) if request.kind == "put" and request.key.endswith(".probe") else None
+
+    with proxy.faults(fails), pytest.raises(CommitFailed, match="the table is unchanged"):
+        create(f"{bucket}/t", proxy.options)
+    assert not [request for request in proxy.seen if request.key.endswith(".json") and request.kind == "put"]
+    create(f"{bucket}/t", proxy.options)
+
+
+def test_a_lake_commits_to_a_store_that_ignores_the_condition(
+    options: dict[str, str], proxy: FaultProxy, bucket: str, tmp_path: Path
+) -> None:
+    root, database = f"{bucket}/lake", f"sqlite:///{tmp_path}/owner.db"
+    create(f"{root}/old", options)
+    with proxy.faults(ignores), LogLake.open(root, database=database, storage_options=proxy.options) as lake:
+        lake.create_log("t", SCHEMA)
+        writers = [Transaction(lake.snapshot("t")) for _ in range(2)]
+        for number, writer in enumerate(writers):
+            writer.add(AddFile(str(number), {}, 10, 0, stats='{"numRecords":1}'))
+        assert [writer.commit("WRITE").version for writer in writers] == [1, 2]
+        assert lake.backfill("t") == 2
+        lake.adopt("old", f"{root}/old")
+        assert adding(f"{root}/old", proxy.options, "one").commit("WRITE").version == 2
+        assert lake.backfill("old") == 2
+    assert files(f"{root}/t", options) == ["0", "1"]
+    assert files(f"{root}/old", options) == ["one"]
+    assert not [request for request in proxy.seen if request.key.endswith(".probe")]
+
+
+def test_the_bucket_of_the_suite_is_one_that_keeps_the_condition(options: dict[str, str]) -> None:
+    store = open_store(f"s3://{BUCKET}/t", options)
+    store.require_conditional_puts("_delta_log")
+    assert store.list_from("", recursive=True) == []
