@@ -198,7 +198,12 @@ class ObjectExists(StorageError):
 
 
 class StorageRefused(StorageError):
-    """The store refused the request before it had any effect: permissions, a read-only or a full disk."""
+    """The store refused the request before it had any effect: permissions, a read-only or a full disk.
+
+    `knows_no_condition`: it puts, but not only where nothing is there yet.
+    """
+
+    knows_no_condition: bool = False
 
 
 class CommitError(SlackwaterError):

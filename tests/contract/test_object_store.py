@@ -491,6 +491,19 @@ def test_a_put_that_fails_for_no_known_reason_leaves_open_what_it_did() -> None:
     assert not isinstance(caught.value, StorageRefused)
 
 
+@pytest.mark.parametrize("status", [400, 501])
+def test_a_store_that_knows_no_conditional_put_refuses_it_with_what_to_do(status: int) -> None:
+    body = "<Error><Code>NotImplemented</Code><Message>A header is not implemented</Message></Error>"
+    with answering(status, body) as options:
+        store = open_store(f"s3://{BUCKET}/t", options)
+        with pytest.raises(StorageRefused, match=r"create s3://tables/t/a .* make the table one of a lake") as caught:
+            store.put_if_absent("a", b"")
+        assert caught.value.knows_no_condition
+        with pytest.raises(StorageError, match="NotImplemented") as overwriting:
+            store.put("a", b"")
+    assert not isinstance(overwriting.value, StorageRefused)
+
+
 def test_a_put_to_a_bucket_that_does_not_exist_is_refused(s3_options: dict[str, str]) -> None:
     with pytest.raises(StorageRefused):
         open_store("s3://nobucket/t", s3_options).put_if_absent("a", b"")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from slackwater.errors import ObjectExists, StorageError, StorageRefused
+from slackwater.errors import ObjectExists, ObjectNotFound, StorageError, StorageRefused
 from slackwater.storage import ObjectStore, conditional_puts, open_store
-from slackwater.storage.conditional_puts import lookalike, require_conditional_puts
-from tests.transaction.tables import new_store
+from slackwater.storage.conditional_puts import copy_by_one, lookalike, put_by_one, require_conditional_puts
+from tests.transaction.tables import StepStore, new_store
 
 _BUCKET = "https://minio.example, bucket b"
 
@@ -105,6 +106,47 @@ def test_a_store_that_does_not_tell_is_asked_again(answers: list[Exception | Non
     with pytest.raises(kind, match=r"denied|no answer"):
         probe(*answers)
     probe(None, _THERE)
+
+
+def unconditional() -> StorageRefused:
+    found = StorageRefused("no such condition")
+    found.knows_no_condition = True
+    return found
+
+
+class Unconditional(StepStore):
+    """A store that refuses the condition of a put."""
+
+    def __init__(self, store: ObjectStore, error: StorageRefused) -> None:
+        super().__init__(store, lambda _o, _p: None)
+        self._error = error
+
+    def put_if_absent(self, path: str, data: bytes, durable: bool = True) -> None:
+        raise self._error
+
+    def copy_if_absent(self, src: str, dst: str) -> None:
+        raise self._error
+
+
+def test_one_writer_alone_puts_without_a_condition_where_nothing_is() -> None:
+    store: Any = Unconditional(new_store(), unconditional())
+    put_by_one(store, "a", b"1")
+    copy_by_one(store, "a", "b")
+    for again in (lambda: put_by_one(store, "a", b"2"), lambda: copy_by_one(store, "a", "b")):
+        with pytest.raises(ObjectExists):
+            again()
+    assert (store.read("a"), store.read("b")) == (b"1", b"1")
+    with pytest.raises(ObjectNotFound):
+        copy_by_one(store, "c", "d")
+
+
+def test_one_writer_alone_gets_no_other_refusal_around() -> None:
+    store: Any = Unconditional(new_store(), _DENIED)
+    store.put("a", b"1")
+    for denied in (lambda: put_by_one(store, "b", b"1"), lambda: copy_by_one(store, "a", "b")):
+        with pytest.raises(StorageRefused, match="denied"):
+            denied()
+    assert store.head("b") is None
 
 
 @pytest.mark.parametrize("open_one", [lambda: open_store("memory://probe/t"), new_store])

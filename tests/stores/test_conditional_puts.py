@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from tests.contract.s3_server import BUCKET, s3_server
 from tests.stores.proxy import Fault, FaultProxy, Request, fault_proxy
 
 SCHEMA = StructType((StructField("id", LONG),))
+_NOT_IMPLEMENTED = b"<Error><Code>NotImplemented</Code><Message>A header is not implemented</Message></Error>"
 _numbers = itertools.count()
 
 
@@ -44,6 +45,10 @@ def bucket(options: dict[str, str]) -> str:
 
 def ignores(request: Request) -> Fault | None:
     return Fault(unconditional=True) if request.is_conditional else None
+
+
+def refuses(request: Request) -> Fault | None:
+    return Fault(status=501, body=_NOT_IMPLEMENTED) if request.is_conditional else None
 
 
 def create(path: str, options: dict[str, str]) -> None:
@@ -78,6 +83,22 @@ def test_a_store_that_ignores_the_condition_gets_no_commit(
     assert open_store(f"{bucket}/new", options).list_from("", recursive=True) == []
 
 
+def test_a_store_that_refuses_the_condition_gets_no_commit_and_nobody_is_in_doubt(
+    options: dict[str, str], proxy: FaultProxy, bucket: str
+) -> None:
+    path = f"{bucket}/t"
+    create(path, options)
+    before = open_store(path, options).list_from("", recursive=True)
+    refusal = r"the table is unchanged: create .* is not supported by this store.*: make the table one of a lake"
+    with proxy.faults(refuses):
+        with pytest.raises(CommitFailed, match=refusal):
+            adding(path, proxy.options, "one").commit("WRITE")
+        with pytest.raises(CommitFailed, match=refusal):
+            create(f"{bucket}/new", proxy.options)
+    assert open_store(path, options).list_from("", recursive=True) == before
+    assert open_store(f"{bucket}/new", options).list_from("", recursive=True) == []
+
+
 def test_a_store_that_keeps_the_condition_is_asked_once(proxy: FaultProxy, bucket: str) -> None:
     create(f"{bucket}/first", proxy.options)
     asked = [request for request in proxy.seen if request.key.endswith(".probe")]
@@ -106,12 +127,28 @@ def test_where_the_store_does_not_tell_the_commit_has_certainly_not_landed(proxy
     create(f"{bucket}/t", proxy.options)
 
 
-def test_a_lake_commits_to_a_store_that_ignores_the_condition(
-    options: dict[str, str], proxy: FaultProxy, bucket: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("fault", "more"),
+    [
+        (ignores, {}),
+        # Each put is repeated ten times.
+        pytest.param(refuses, {}, marks=pytest.mark.long),
+        (refuses, {"aws_conditional_put": "disabled"}),
+    ],
+    ids=["ignores", "refuses", "is known to refuse"],
+)
+def test_a_lake_commits_to_a_store_that_does_not_know_the_condition(
+    options: dict[str, str],
+    proxy: FaultProxy,
+    bucket: str,
+    tmp_path: Path,
+    fault: Callable[[Request], Fault | None],
+    more: dict[str, str],
 ) -> None:
+    given = {**proxy.options, **more}
     root, database = f"{bucket}/lake", f"sqlite:///{tmp_path}/owner.db"
     create(f"{root}/old", options)
-    with proxy.faults(ignores), LogLake.open(root, database=database, storage_options=proxy.options) as lake:
+    with proxy.faults(fault), LogLake.open(root, database=database, storage_options=given) as lake:
         lake.create_log("t", SCHEMA)
         writers = [Transaction(lake.snapshot("t")) for _ in range(2)]
         for number, writer in enumerate(writers):
@@ -119,11 +156,14 @@ def test_a_lake_commits_to_a_store_that_ignores_the_condition(
         assert [writer.commit("WRITE").version for writer in writers] == [1, 2]
         assert lake.backfill("t") == 2
         lake.adopt("old", f"{root}/old")
-        assert adding(f"{root}/old", proxy.options, "one").commit("WRITE").version == 2
+        assert adding(f"{root}/old", given, "one").commit("WRITE").version == 2
         assert lake.backfill("old") == 2
+        lake.release("old")
+        assert not [request for request in proxy.seen if request.key.endswith(".probe")]
+        with pytest.raises(CommitFailed, match="a lake"):
+            adding(f"{root}/old", given, "two").commit("WRITE")
     assert files(f"{root}/t", options) == ["0", "1"]
     assert files(f"{root}/old", options) == ["one"]
-    assert not [request for request in proxy.seen if request.key.endswith(".probe")]
 
 
 def test_the_bucket_of_the_suite_is_one_that_keeps_the_condition(options: dict[str, str]) -> None:

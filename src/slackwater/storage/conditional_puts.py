@@ -1,8 +1,9 @@
-"""Whether a look-alike of S3 keeps the condition of a put, on which commits rest.
+"""Look-alikes of S3 that do not know the condition of a put, on which commits rest.
 
-Some take `If-None-Match: *`, say nothing, and replace what is there: of two commits of one version both are then told
-that they landed, and one is lost. Only a try tells. Amazon's own endpoints are known to keep it, and are not asked.
-Source: S3 "Conditional writes".
+Some refuse such a put: then writers that somebody else serializes can do without. Some take `If-None-Match: *`, say
+nothing, and replace what is there: of two commits of one version both are then told that they landed, and one is lost.
+Only a try tells. Amazon's own endpoints are known to keep the condition, and are not asked. Source: S3 "Conditional
+writes".
 """
 
 from __future__ import annotations
@@ -56,6 +57,32 @@ def require_conditional_puts(store: ObjectStore, directory: str, bucket: str) ->
             f"that writers beside each other would lose commits: {REMEDY}"
         )
     _proven.add(bucket)
+
+
+def put_by_one(store: ObjectStore, path: str, data: bytes, durable: bool = True) -> None:
+    """As `ObjectStore.put_if_absent`, also in a store that knows no condition: there it looks before it puts.
+
+    For those whom something else keeps apart: the name is nobody else's, whoever else puts it says the same, or an
+    owner says whose turn it is. So whatever the look did not see is no loss.
+    """
+    try:
+        store.put_if_absent(path, data, durable)
+    except StorageRefused as error:
+        if not error.knows_no_condition:
+            raise
+        if store.head(path) is not None:
+            raise ObjectExists(f"create {store.root_url}/{path}: it exists already and was left as it is") from None
+        store.put(path, data)
+
+
+def copy_by_one(store: ObjectStore, src: str, dst: str) -> None:
+    """As `ObjectStore.copy_if_absent`, where `put_by_one` may put."""
+    try:
+        store.copy_if_absent(src, dst)
+    except StorageRefused as error:
+        if not error.knows_no_condition:
+            raise
+        put_by_one(store, dst, store.read(src))
 
 
 def _keeps(store: ObjectStore, path: str) -> bool:

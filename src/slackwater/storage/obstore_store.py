@@ -18,7 +18,7 @@ from slackwater.errors import (
     StorageRefused,
 )
 from slackwater.extras import missing_sentence
-from slackwater.storage.conditional_puts import require_conditional_puts
+from slackwater.storage.conditional_puts import REMEDY, require_conditional_puts
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
 from slackwater.storage.range_reader import open_by_ranges
 from slackwater.storage.refusals import answer_of
@@ -260,10 +260,12 @@ class ObstoreStore:
         if is_missing:
             return self._not_found(operation, path)
         if isinstance(error, _UNSUPPORTED):
-            return StorageRefused(
-                f"{operation} {url} is not supported by this store; committing needs conditional put "
-                f"(on S3: leave `aws_conditional_put` at `etag`): {answer}"
+            return _without_condition(
+                f"{operation} {url}", f"leave `aws_conditional_put` at `etag`, or {REMEDY}: {answer}"
             )
+        if operation == "create" and answer.is_not_implemented:
+            # However often it was repeated: a store that does not know what it is asked for has done none of it.
+            return _without_condition(f"{operation} {url}", f"{REMEDY} ({answer})")
         if answer.remedy is None:
             why = "" if answer.was_reached else "the store could not be reached: check the endpoint and the network: "
             return StorageError(f"{operation} {url} failed: {why}{answer}")
@@ -281,6 +283,12 @@ def _unbroken(ask: Callable[[], T]) -> T:
             if _BROKEN_OFF not in str(error):
                 raise
     return ask()
+
+
+def _without_condition(what: str, remedy: str) -> StorageRefused:
+    found = StorageRefused(f"{what} is not supported by this store, and commits need such a conditional put: {remedy}")
+    found.knows_no_condition = True
+    return found
 
 
 def _reopened(open_at: Callable[[str], tuple[ObjectStore, str]], location: Location) -> ObstoreStore:

@@ -24,6 +24,7 @@ _ROLE = re.compile(
     r"169\.254\.|metadata\.google\.internal|/computeMetadata/|/latest/api/token|fd00:ec2::", re.IGNORECASE
 )
 _MOST = 400
+_NOT_IMPLEMENTED = 501
 
 _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound"})
 _WRONG_KEYS = "the store does not accept the credentials: check the key, the secret and the session token"
@@ -67,6 +68,11 @@ class Answer:
     def names_no_bucket(self) -> bool:
         """Whether the store says that the bucket or container is not there."""
         return self.code in _NO_BUCKET
+
+    @property
+    def is_not_implemented(self) -> bool:
+        """Whether the store does not know what it was asked for."""
+        return self.status == _NOT_IMPLEMENTED or self.code == "NotImplemented"
 
     @property
     def remedy(self) -> str | None:

@@ -13,6 +13,7 @@ from slackwater.errors import CorruptLog, InvalidArgument, ObjectExists, ObjectN
 from slackwater.log.reconciliation import STATEFUL, Action, reconcile
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import LOG, commit_name, compacted_name
+from slackwater.storage.conditional_puts import put_by_one
 from slackwater.storage.store import ObjectStore
 
 # What says how a commit came about, or is not allowed in one, is no part of the table's state.
@@ -42,7 +43,7 @@ def compact_log(store: ObjectStore, start_version: int, end_version: int) -> str
     commits = [(f"{store.root_url}/{name}", data) for name, data in zip(names, contents, strict=True)]
     reconciled = reconcile(action for where, data in commits for action in _stateful(data, where))
     with suppress(ObjectExists):
-        store.put_if_absent(path, b"".join(orjson.dumps(action) + b"\n" for action in reconciled))
+        put_by_one(store, path, b"".join(orjson.dumps(action) + b"\n" for action in reconciled))
     return path
 
 

@@ -23,6 +23,7 @@ from slackwater.protocol.actions.deletion_vectors import (
     write_file,
 )
 from slackwater.scan.deletion_vectors import load_deletion_vectors
+from slackwater.storage.conditional_puts import put_by_one
 from slackwater.storage.store import ObjectStore
 
 _FILE_BYTES = 2 * 1024 * 1024
@@ -128,7 +129,7 @@ def _create(store: ObjectStore, content: bytes, new_id: Callable[[], uuid.UUID],
         path = f"deletion_vector_{file_id}.bin"
         paths.append(path)
         try:
-            store.put_if_absent(path, content)
+            put_by_one(store, path, content)
         except ObjectExists:
             # The store may have repeated a request of ours whose answer was lost.
             if store.read(path) == content:
