@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slackwater import AddFile, Transaction
 from slackwater.data_files.reading import RowsWanted, Split
 from slackwater.data_files.rewriting import Rewriting, rewrite
 from slackwater.data_files.writing import FileFormat
-from slackwater.errors import DataFileNotFound
+from slackwater.errors import DataFileNotFound, InvalidArgument
 from slackwater.log.table import Table
 from slackwater.maintenance import present_files
 from slackwater.maintenance.clone import shallow_clone
@@ -129,6 +130,22 @@ def test_rows_of_many_objects_become_those_of_one(store: ObjectStore) -> None:
     assert (done.num_read, len(small)) == (_FILES, _FILES)
     rows = pq.read_table(pa.BufferReader(store.read(written.path)))["id"].to_pylist()
     assert rows == [*range(0, _FILES, 2), *range(1, _FILES, 2)]
+
+
+def test_a_bucket_is_the_same_by_each_of_its_schemes(store: ObjectStore, url: str, options: dict[str, str]) -> None:
+    other = url.replace("s3://", "s3a://")
+    with pytest.raises(InvalidArgument, match="onto itself"):
+        shallow_clone(Snapshot.load(url, storage_options=options), Table.at(other, options), is_replaced=True)
+    # As writers name them that know absolute paths only.
+    (file,) = Snapshot.load(url, storage_options=options).files("id = 0").to_pylist()
+    transaction = Transaction(url, storage_options=options)
+    transaction.remove(file["path"])
+    absolute = f"{open_store(other, options).root_url}/{file['path']}"
+    transaction.add(AddFile(absolute, dict(file["partitionValues"]), file["size"], 0, stats=file["stats"]))
+    transaction.commit("WRITE")
+    assert _ids(url, options) == _ids(other, options) == list(range(_FILES))
+    assert vacuum(Table.at(url, options), _EVERYTHING).paths == ()
+    assert len(_data_files(store)) == _FILES
 
 
 def test_a_clone_reads_the_files_of_a_bucket(

@@ -101,6 +101,13 @@ def test_s3_and_s3a_are_one_place(spark: SparkSession, options: dict[str, str], 
     reader = spark.read.format("delta").options(**options).option("allowPathsOutsideRoot", "true")
     assert ids(reader.load(f"{path}-clone")) == ids(reader.load(other)) == [0, 1, 2]
 
+    # A file below the root is one of the table by each of these schemes.
+    moved = Transaction(path, storage_options=options)
+    moved.remove(named["path"])
+    moved.add(AddFile(absolute, {}, named["size"], named["modificationTime"], stats=named["stats"]))
+    moved.commit("WRITE")
+    assert ids(spark.read.format("delta").options(**options).load(path)) == [0, 1, 2]
+
     with Lake.open(f"{path}-lake", f"sqlite:///{tmp_path}/owner.db", options, spark=spark) as lake:
         lake.adopt("t", path)
         with pytest.raises(SlackwaterError):

@@ -20,7 +20,7 @@ from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.deletion_vectors import INLINE, ON_DISK_ABSOLUTE, DeletionVectorDescriptor
 from slackwater.protocol.actions.file_names import LOG
-from slackwater.protocol.actions.paths import are_plain_texts, encode_path, is_absolute
+from slackwater.protocol.actions.paths import are_plain_texts, encode_path, is_absolute, with_one_scheme
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.protocol.features.managed_commits import keeping_owner, kept_properties, without_owner
@@ -87,7 +87,7 @@ def shallow_clone(
     """
     clock = clock or Clock()
     replaced = _replaced(target, is_replaced)
-    if target.root_url == source.store.root_url:
+    if with_one_scheme(target.root_url) == with_one_scheme(source.store.root_url):
         raise InvalidArgument(
             f"{target.root_url}: a table cannot be cloned onto itself: name another place",
             error_class="DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE",

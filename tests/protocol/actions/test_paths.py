@@ -148,6 +148,12 @@ def test_a_path_is_absolute_with_a_scheme_or_a_leading_slash(path: str, absolute
         ("file:///data/t%20u/a%2520b", "file:///data/t%20u", "/data/t u", "a%20b"),
         ("s3://bucket/t/x%20y", "s3://bucket/t", None, "x y"),
         ("s3://bucket/t%20u/x", "s3://bucket/t%20u", None, "x"),
+        ("s3://bucket/t/x%20y", "s3a://bucket/t", None, "x y"),
+        ("s3a://bucket/t/x", "s3://bucket/t", None, "x"),
+        ("s3n://bucket/t%20u/x", "s3a://bucket/t%20u", None, "x"),
+        ("S3A://bucket/t/x", "s3://bucket/t", None, "x"),
+        ("abfs://c@a.dfs.core.windows.net/t/x", "abfss://c@a.dfs.core.windows.net/t", None, "x"),
+        ("abfss://c@a.dfs.core.windows.net/t/x", "abfs://c@a.dfs.core.windows.net/t", None, "x"),
         ("a..b/c..", "s3://bucket/t", None, "a..b/c.."),
     ],
 )
@@ -166,6 +172,26 @@ def test_a_path_outside_the_root_needs_leave(path: str) -> None:
         checked_data_path(path, "file:///data/t", "/data/t", allow_outside=False)
     assert "file:///data/t: " in str(caught.value)
     assert checked_data_path(path, "file:///data/t", "/data/t", allow_outside=True) == canonical_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "s3a://other/t/x",
+        "s3a://bucket/tt/x",
+        "s3a://bucket/t",
+        "gs://bucket/t/x",
+        "file://bucket/t/x",
+        "/s3/bucket/t/x",
+    ],
+)
+def test_another_scheme_of_the_store_leads_to_no_other_place(path: str) -> None:
+    for root in ("s3://bucket/t", "s3n://bucket/t"):
+        with pytest.raises(PathNotAllowed, match="outside the table's root"):
+            checked_data_path(path, root, None, allow_outside=False)
+    for path_ in ("s3a://bucket/t/../x", "s3a://bucket/t/a/%2e%2e/x", "s3a://bucket/t//etc/passwd", "s3a://bucket/t/"):
+        with pytest.raises(PathNotAllowed, match=r"climbs|absolute path inside|cannot be one"):
+            checked_data_path(path_, "s3://bucket/t", None, allow_outside=True)
 
 
 @pytest.mark.parametrize(

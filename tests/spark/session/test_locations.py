@@ -30,6 +30,27 @@ def test_many_files_are_named_as_each_is(relatives: list[str], root: str) -> Non
     assert locations.metadata_urls(relatives) == [locations.metadata_url(relative) for relative in relatives]
 
 
+@pytest.mark.parametrize(
+    ("named", "spelled"),
+    [
+        ("s3://b/k x", "s3a://b/k%20x"),
+        ("s3n://b/k", "s3a://b/k"),
+        ("s3a://b/k", "s3a://b/k"),
+        ("abfs://c@a.dfs.core.windows.net/k", "abfss://c@a.dfs.core.windows.net/k"),
+        ("gs://b/k", "gs://b/k"),
+        ("/data/k", "file:/data/k"),
+    ],
+)
+@pytest.mark.parametrize("root", ROOTS)
+def test_a_file_outside_the_root_has_the_scheme_that_spark_has_a_connector_for(
+    named: str, spelled: str, root: str
+) -> None:
+    store: Any = _Store(root)
+    locations = DataLocations(store, allow_outside_root=True)
+    assert locations.metadata_url(named) == spelled
+    assert locations.spark_path(named) == locations.place(named) == spelled.replace("%20", " ").removeprefix("file:")
+
+
 @pytest.mark.parametrize("name", ["part-00000-6e1b.c000.snappy.parquet", "day=2026-11-22/a_b.parquet"])
 def test_names_that_writers_give_are_plain(name: str) -> None:
     assert are_plain([name, name])

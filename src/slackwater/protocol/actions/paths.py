@@ -19,6 +19,8 @@ from slackwater.errors import PathNotAllowed
 # What is copied at a time to be searched: it should fit a processor's cache.
 _BLOCK_BYTES = 1 << 20
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
+# Hadoop's names of one store: whoever wrote a log took one of them, whoever reads it may come by another.
+_ONE_STORE = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}
 # Some systems take a backslash for a slash.
 _SEPARATOR = re.compile(r"[/\\]")
 _PLAIN = re.compile(r"[A-Za-z0-9_.=/\-\0]*")
@@ -174,19 +176,29 @@ def is_absolute(path: str) -> bool:
     return path.startswith("/") or _SCHEME.match(path) is not None
 
 
+def with_one_scheme(url: str) -> str:
+    """`url`, where its scheme is one of several that lead to one place (`s3a`, `s3n`; `abfss`) with one of them."""
+    scheme, colon, rest = url.partition(":")
+    # Most are paths.
+    one = scheme.lower() if colon and _SCHEME.match(url) else scheme
+    return f"{_ONE_STORE.get(one, one)}{colon}{rest}"
+
+
 def checked_data_path(path: str, root_url: str, local_root: str | None, allow_outside: bool) -> str:
     """Where the file at `path` (as in the log) is: relative to the root and decoded, or absolute if it lies outside.
 
-    An absolute path inside the root becomes relative. Raises PathNotAllowed for an absolute path outside the root
-    unless `allow_outside`, and always for a path that climbs with '..' or cannot be that of a file.
+    An absolute path inside the root becomes relative, whichever of the schemes of one store it has. Raises
+    PathNotAllowed for an absolute path outside the root unless `allow_outside`, and always for a path that climbs with
+    '..' or cannot be that of a file.
     """
     canonical = canonical_path(path)
     if not is_absolute(canonical):
         return checked_relative_path(canonical, root_url, path)
-    for root in (unquote(root_url), local_root):
-        if root and canonical.startswith(root + "/"):
+    named = with_one_scheme(canonical)
+    for root in (with_one_scheme(unquote(root_url)), local_root):
+        if root and named.startswith(root + "/"):
             # What is left may itself look absolute (`/root//etc/x`), and would be taken for that.
-            return checked_relative_path(canonical[len(root) + 1 :], root_url, path)
+            return checked_relative_path(named[len(root) + 1 :], root_url, path)
     if not allow_outside:
         raise PathNotAllowed(
             f"{root_url}: the log names the file {path!r} outside the table's root; if you trust the table, allow it "

@@ -17,7 +17,7 @@ from slackwater.maintenance.vacuum import VacuumRequest, VacuumResult, vacuum
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.given_rows import given_rows
-from slackwater.spark.session.locations import DataLocations
+from slackwater.spark.session.locations import DataLocations, as_hadoop_names
 from slackwater.spark.session.progress import Progress
 from slackwater.storage.store import ObjectMeta
 
@@ -79,7 +79,8 @@ def _relative(paths: list[str], locations: DataLocations) -> list[str]:
     roots = [f"{root}/" for root in (locations.root, *([f"file:{locations.root}"] if locations.is_local else []))]
     relative = []
     for path in paths:
-        cut = next((path.removeprefix(root) for root in roots if path.startswith(root)), path)
+        named = as_hadoop_names(path)
+        cut = next((named.removeprefix(root) for root in roots if named.startswith(root)), path)
         if is_absolute(cut):
             raise InvalidArgument(f"{locations.root}: the inventory names {path!r}, which is not below the root")
         relative.append(cut)

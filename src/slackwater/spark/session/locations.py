@@ -29,8 +29,7 @@ class DataLocations:
         if store.local_root is not None:
             self.root = store.local_root
         else:
-            scheme, _, rest = unquote(store.root_url).partition("://")
-            self.root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
+            self.root = as_hadoop_names(unquote(store.root_url))
 
     @property
     def is_local(self) -> bool:
@@ -69,7 +68,7 @@ class DataLocations:
 
     def place(self, relative: str) -> str:
         """The path of a file, literal."""
-        return relative if is_absolute(relative) else f"{self.root}/{relative}"
+        return as_hadoop_names(relative) if is_absolute(relative) else f"{self.root}/{relative}"
 
     @staticmethod
     def _url(place: str) -> str:
@@ -77,6 +76,12 @@ class DataLocations:
             scheme, _, rest = place.partition("://")
             return f"{scheme}://{encode_uri_path(rest)}"
         return f"file:{encode_uri_path(place)}"
+
+
+def as_hadoop_names(place: str) -> str:
+    """`place`, a URL with the scheme that Hadoop's connector has of those of one store: of S3 it knows `s3a` alone."""
+    scheme, separator, rest = place.partition("://")
+    return f"{_HADOOP_SCHEMES.get(scheme.lower(), scheme)}{separator}{rest}"
 
 
 def verify_urls(spark: SparkSession, frame: DataFrame, urls: Sequence[str]) -> None:
