@@ -34,6 +34,38 @@ def test_a_write_that_was_done_before_is_skipped(spark: SparkSession, tmp_path: 
     assert (txn["appId"], txn["version"]) == ("job", 5)
 
 
+def writers(path: Path) -> set[str]:
+    """Who wrote the files of the newest version."""
+    found = Snapshot.load(str(path)).files()["path"].to_pylist()
+    return {pq.read_metadata(path / file).created_by.partition(" ")[0] for file in found}
+
+
+@pytest.mark.parametrize(
+    ("way", "other", "writer"), [("Arrow", "spark", "parquet-cpp-arrow"), ("spark", "arrow", "parquet-mr")]
+)
+def test_the_option_rows_goes_before_the_setting(
+    spark: SparkSession, tmp_path: Path, conf: Any, way: str, other: str, writer: str
+) -> None:
+    path = tmp_path / "t"
+    conf("spark.slackwater.rows", other)
+    both = {"rows": way}
+    save(spark.range(4).selectExpr("id", "id % 2 AS p").coalesce(1), path, **both)
+    assert writers(path) == {writer}
+    # Files that keep some of their rows are written anew, too.
+    save(spark.createDataFrame([(9, 1)], "id LONG, p LONG"), path, "overwrite", replaceWhere="id > 2", **both)
+    save(spark.createDataFrame([(8, 0)], "id LONG, p LONG"), path, "overwrite", replaceUsing="p", **both)
+    assert (rows(read(spark, path)), writers(path)) == ([(1, 1), (8, 0), (9, 1)], {writer})
+    save(spark.createDataFrame([(7, 0)], "id LONG, p LONG"), path, "append")
+    assert len(writers(path)) == 2
+
+
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite", "ignore"])
+def test_another_word_for_the_way_of_rows_is_refused(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=r"option rows.*must be spark, arrow or auto, found 'jvm'"):
+        save(spark.range(1), tmp_path / "t", mode, rows="jvm")
+    assert not (tmp_path / "t").exists()
+
+
 def test_a_write_that_writes_nothing_says_why(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

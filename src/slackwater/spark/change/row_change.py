@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,8 +77,8 @@ class Changed:
 class RowChange:
     """A DELETE, UPDATE or MERGE on the newest version of `table`.
 
-    Files that it writes are taken away again unless its commit landed or may have landed. Raises TableNotFound, and
-    UnsupportedFeature for a table that cannot be written.
+    Rows go by `way`, as `row_way` takes it. Files that are written are taken away again unless the commit landed or may
+    have landed. Raises TableNotFound, and UnsupportedFeature for a table that cannot be written.
     """
 
     is_by_application = True
@@ -91,6 +91,7 @@ class RowChange:
         operation: str,
         alias: str | None = None,
         settings: SessionSettings | None = None,
+        way: str | None = None,
     ) -> None:
         try:
             snapshot = Snapshot.open(table)
@@ -108,14 +109,19 @@ class RowChange:
         self.operation = operation
         self.alias = alias or _ONLY_TARGET
         self.is_tracked = row_tracking.is_enabled(snapshot.configuration)
-        self.scan = TableScan(spark, snapshot, ScanOptions(row_tracking=self.is_tracked))
+        self.scan = TableScan(spark, snapshot, ScanOptions(row_tracking=self.is_tracked, rows=way))
         self.transaction = begin(snapshot, zone=self.scan.zone)
-        self.rows = TableRows(table, snapshot.configuration, dict(snapshot.domain_metadata))
+        self.rows = TableRows(table, snapshot.configuration, dict(snapshot.domain_metadata), way)
         self.vectors = RowDeletion(0, 0, 0, 0, 0, 0)
         self.kept: list[DataFrame] = []
         self._written: list[RowsWritten] = []
         self._keeping = threading.Lock()
         self._started_s = time.monotonic()
+
+    @property
+    def others_rows(self) -> ScanOptions:
+        """How rows are read that other writers added meanwhile."""
+        return ScanOptions(rows=self.scan.options.rows)
 
     @property
     def makes_vectors(self) -> bool:
@@ -134,7 +140,7 @@ class RowChange:
 
     def evolve(self, table: TableConfiguration) -> None:
         """Rows are written for, and the commit sets, this protocol and metadata."""
-        self.rows = TableRows(self.rows.table, table, self.rows.domains)
+        self.rows = replace(self.rows, configuration=table)
 
     def require_removal_allowed(self) -> None:
         """Raise OperationNotAllowed where the table is append-only."""

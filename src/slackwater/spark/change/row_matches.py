@@ -140,7 +140,7 @@ class RowMatches:
         return RowsRead(rows, self._any_match)
 
     def _any_match(self, snapshot: Snapshot, files: pa.Table) -> bool:
-        frame = TableScan(self.change.spark, snapshot).frame_of(files).alias(self.change.alias)
+        frame = TableScan(self.change.spark, snapshot, self.change.others_rows).frame_of(files).alias(self.change.alias)
         return not self.condition.filter(frame).isEmpty()
 
     @cached_property

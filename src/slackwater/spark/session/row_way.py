@@ -44,10 +44,7 @@ def row_way(spark: SparkSession, store: ObjectStore, option: str | None = None) 
     Arrow where it cannot: then executors read and write Parquet in Python. Raises InvalidArgument for another word,
     UnsupportedFeature where that way is not open.
     """
-    told = option or spark.conf.get(ROWS, None) or "auto"
-    choice = told.strip().lower()
-    if choice not in ("auto", *RowWay):
-        raise InvalidArgument(f"the option rows, or the setting {ROWS}, must be spark, arrow or auto, found {told!r}")
+    choice = asked_way(option or spark.conf.get(ROWS, None))
     if choice == RowWay.SPARK:
         require_connector(spark, store)
     if choice == RowWay.SPARK or (choice == "auto" and _reaches(spark, store)):
@@ -59,6 +56,14 @@ def row_way(spark: SparkSession, store: ObjectStore, option: str | None = None) 
         )
     _require_workers(spark, store)
     return RowWay.ARROW
+
+
+def asked_way(told: str | None) -> str:
+    """The way that an option or a setting asks for, None being `auto`. Raises InvalidArgument for another word."""
+    choice = (told or "auto").strip().lower()
+    if choice not in ("auto", *RowWay):
+        raise InvalidArgument(f"the option rows, or the setting {ROWS}, must be spark, arrow or auto, found {told!r}")
+    return choice
 
 
 def has_python_workers(spark: SparkSession, store: ObjectStore) -> bool:

@@ -78,7 +78,7 @@ class WriteAttempt:
         if self._clustering is not None:
             table = table.changed(with_features(table.protocol, ["clustering"]))
             domains[clustering.DOMAIN] = self._clustering
-        self._rows = TableRows(snapshot.table, table, domains)
+        self._rows = TableRows(snapshot.table, table, domains, request.rows)
         self._transaction = begin(snapshot, table, zone=self._zone)
 
     @property
@@ -120,7 +120,7 @@ class WriteAttempt:
         request, transaction, rows = self._request, self._transaction, self._rows
         checks, replaced, change_type = [], None, None
         if request.replace_where is not None:
-            replaced = rows_where(self._spark, self._snapshot, request.replace_where)
+            replaced = rows_where(self._spark, self._snapshot, request.replace_where, request.rows)
             if not request.replaces_where_data_columns:
                 require_partition_condition(self._snapshot, request.replace_where)
             shown = tuple(dict.fromkeys(p[0] for p in sorted(read_columns(request.replace_where, rows.schema))))

@@ -14,6 +14,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.defaults import ApplicationVersion, SessionSettings
 from slackwater.spark.session.options import Options
+from slackwater.spark.session.row_way import asked_way
 
 _MODES = {
     "append": "append",
@@ -67,8 +68,8 @@ class WriteOptions:
     """One write as it was asked for; `given` are the options as they came.
 
     `assigns`: appended values are cast as the session's store assignment says. `operation`: the statement that defines
-    the table that these are the first rows of, and `description` what it says of that table. `streamed`: rows come as
-    micro-batches, these as `micro_batch`.
+    the table that these are the first rows of, and `description` what it says of that table. `rows` is how rows travel,
+    as `row_way` takes it. `streamed`: rows come as micro-batches, these as `micro_batch`.
     """
 
     mode: str
@@ -88,6 +89,7 @@ class WriteOptions:
     data_change: bool = True
     assigns: bool = False
     optimizes_write: bool | None = None
+    rows: str | None = None
     own_properties: Mapping[str, str] = field(default_factory=dict)
     operation: str | None = None
     description: str | None = None
@@ -160,6 +162,7 @@ def write_options(
         user_metadata=given.get("userMetadata", settings.user_metadata),
         user_name=given.get("userName", settings.user_name),
         optimizes_write=None if given.get("optimizeWrite") is None else given.flag("optimizeWrite"),
+        rows=given.get("rows"),
         data_change="datachange" not in {n.lower() for n in given} or given.flag("dataChange"),
     )
     _validate(request)
@@ -201,6 +204,7 @@ def _validate(request: WriteOptions) -> None:
     if request.matching is not None:
         _validate_matching(request, _MATCHING[0] if request.matching.columns else _MATCHING[1])
     request.given.integer("maxRecordsPerFile")
+    asked_way(request.rows)
     codec = request.given.get("compression", "none")
     if codec.lower() not in _CODECS:
         raise InvalidArgument(

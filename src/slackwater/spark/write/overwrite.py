@@ -64,13 +64,13 @@ def partitions_of(snapshot: Snapshot, adds: Sequence[AddFile], zone: str) -> Rep
     return Replaced(candidates.filter(pa.array([key in wanted for key in found], pa.bool_())), predicate)
 
 
-def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str) -> Replaced:
+def rows_where(spark: SparkSession, snapshot: Snapshot, condition: str, way: str | None = None) -> Replaced:
     """The files that hold rows for which the SQL text `condition` is true, and what of their rows stays.
 
-    Raises InvalidArgument for text that is no condition on this table.
+    These are read by `way`, as `row_way` takes it. Raises InvalidArgument for text that is no condition on this table.
     """
     tracked = row_tracking.is_enabled(snapshot.configuration)
-    scan = TableScan(spark, snapshot, ScanOptions(row_tracking=tracked))
+    scan = TableScan(spark, snapshot, ScanOptions(row_tracking=tracked, rows=way))
     with expressions_named(f"replaceWhere {condition!r}"):
         _validate(scan, condition)
         read = read_columns(condition, snapshot.schema)

@@ -62,9 +62,9 @@ def save(
 
     `mode`: `error` (the default), `append`, `overwrite`, `ignore`. Columns are matched by name in any case. Options
     (any case): `mergeSchema`, `overwriteSchema`, `replaceWhere`, `partitionOverwriteMode`, `txnAppId` with
-    `txnVersion`, `userMetadata`, `userName`, `dataChange`, `maxRecordsPerFile`, `compression`, and `delta.…` properties
-    of a table that is created, as `properties` with any keys are. With `assigns`, values that are appended are cast to
-    the types of the table's columns by the session's store assignment, as `saveAsTable` does it. Raises
+    `txnVersion`, `userMetadata`, `userName`, `dataChange`, `maxRecordsPerFile`, `compression`, `rows`, and `delta.…`
+    properties of a table that is created, as `properties` with any keys are. With `assigns`, values that are appended
+    are cast to the types of the table's columns by the session's store assignment, as `saveAsTable` does it. Raises
     TableAlreadyExists, InvalidArgument where columns, partitioning or options do not fit, InvariantViolationException
     for a row that breaks a rule, OperationNotAllowed, UnsupportedFeature, and DeltaConcurrentModificationException
     and its kinds: the table is unchanged then. After CommitUnknown it may not be.
@@ -236,6 +236,7 @@ def _fill(
         replaced = whole_table(existing)
         transaction.read_where(replaced.predicate)
         transaction.remove(as_removes(replaced.files, _CLOCK.now_ms()))
-    written = write_rows(TableRows(transaction.table, table, transaction.staged.domains), frame, request, settings)
+    rows = TableRows(transaction.table, table, transaction.staged.domains, request.rows)
+    written = write_rows(rows, frame, request, settings)
     transaction.set_table(table.changed(metadata=written.metadata))
     return commit_rows(transaction, request, [written], written.metadata or table.metadata)

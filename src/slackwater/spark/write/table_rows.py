@@ -45,11 +45,15 @@ CHANGE_DATA = "_change_data"
 
 @dataclass(frozen=True)
 class TableRows:
-    """The side of a table that rows see: where it is, and what its protocol, metadata and domains ask of them."""
+    """The side of a table that rows see: where it is, and what its protocol, metadata and domains ask of them.
+
+    They are written by `way`, as `row_way` takes it.
+    """
 
     table: Table
     configuration: TableConfiguration
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
+    way: str | None = None
 
     @property
     def metadata(self) -> Metadata:
@@ -160,7 +164,13 @@ class TableRows:
     ) -> RowsWritten:
         """Write rows that the table holds already into new files, as they are; `require` as `write_data_files`."""
         files = write_data_files(
-            frame, self.table.store, self.layout(hidden), self.parquet_options(parquet), data_change, require=require
+            frame,
+            self.table.store,
+            self.layout(hidden),
+            self.parquet_options(parquet),
+            data_change,
+            require=require,
+            way=self.way,
         )
         return RowsWritten(files)
 
@@ -168,7 +178,9 @@ class TableRows:
         """Write rows of the table as change data files; without `change_type` they bring their own."""
         rows, _ = _with_change_type(frame, change_type)
         layout = self.layout([CHANGE_TYPE])
-        files = write_data_files(rows, self.table.store, layout, self.parquet_options(parquet), directory=CHANGE_DATA)
+        files = write_data_files(
+            rows, self.table.store, layout, self.parquet_options(parquet), directory=CHANGE_DATA, way=self.way
+        )
         return RowsWritten(files, None, is_change_data=True)
 
     def _write_checked(self, ready: ReadyRows, write: Callable[..., RowsWritten]) -> RowsWritten:

@@ -156,7 +156,7 @@ class Merge:
     def _would_match(self, source: MergeSource, on: Column, snapshot: Snapshot, files: pa.Table) -> bool:
         """Whether rows that another writer added in `files` would have mattered."""
         change = self.change
-        frame = TableScan(change.spark, snapshot).frame_of(files).alias(change.alias)
+        frame = TableScan(change.spark, snapshot, change.others_rows).frame_of(files).alias(change.alias)
         if not clauses_of(self.builder, NOT_MATCHED_BY_SOURCE):
             frame = frame.join(source.to_compare(), on, "left_semi")
         return not frame.isEmpty()

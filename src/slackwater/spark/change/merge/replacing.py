@@ -37,7 +37,7 @@ def replace_matching(
     """
     assert request.matching is not None  # noqa: S101  (what the caller asks first)
     own = settings.of_write(request.application, request.user_metadata, request.user_name)
-    change = RowChange(frame.sparkSession, table, "WRITE", request.matching.target_alias, own)
+    change = RowChange(frame.sparkSession, table, "WRITE", request.matching.target_alias, own, request.rows)
     write = WriteAttempt(assigned_rows(frame, change.snapshot, request), change.snapshot, request, settings)
     write.validate_mode()
     change.evolve(write.configuration)

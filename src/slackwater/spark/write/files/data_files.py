@@ -97,18 +97,20 @@ def write_data_files(
     directory: str = "",
     partition: Mapping[str, str | None] | None = None,
     require: Callable[[], None] | None = None,
+    way: str | None = None,
 ) -> WrittenFiles:
     """Write the rows of `frame`, whose columns are those of the schema, as files of the table.
 
     `options` are those of Spark's Parquet writer; the files get into `directory`, by default into the table's root, in
     directories named after partition values. With `partition`, values as the log has them, all rows are of that one.
-    Files without rows are left out. `require` is called when the rows are written, and no file has its place yet: it
-    raises where they must not be in the table. Nothing stays behind where anything raises.
+    Files without rows are left out. Rows go by `way`, as `row_way` takes it. `require` is called when the rows are
+    written, and no file has its place yet: it raises where they must not be in the table. Nothing stays behind where
+    anything raises.
     Raises UnsupportedFeature where neither Spark nor its executors can write there; StorageRefused where the table's
     directory cannot be written to, or is another one for Spark than for this process; StorageError where a file in it
     cannot be written, or the files do not hold as many rows as Spark wrote.
     """
-    by_arrow = row_way(frame.sparkSession, store) == RowWay.ARROW
+    by_arrow = row_way(frame.sparkSession, store, way) == RowWay.ARROW
     written = WrittenFiles(store)
     rows, directories = _projected(frame, layout, by_arrow, partition is None)
     counted = CountedRows(rows)
