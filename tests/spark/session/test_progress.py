@@ -362,6 +362,29 @@ def test_changes_tell_how_their_rows_go(
         assert told[-3:] == [("DELETE", by_arrow), ("UPDATE", by_arrow), ("MERGE", by_arrow)]
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("enabled")
+def test_writes_tell_how_their_rows_go(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: Callable[[str, str], None]
+) -> None:
+    told = []
+
+    def of(
+        session: SparkSession, operation: str, console: Any, by_arrow: Callable[[], bool], said: str | None
+    ) -> Progress:
+        told.append((operation, by_arrow()))
+        return Progress()
+
+    monkeypatch.setattr(Progress, "of", staticmethod(of))
+    frame, table = spark.range(3), f"delta.`{tmp_path / 't'}`"
+    for rows, by_arrow in (("arrow", True), ("spark", False)):
+        conf("spark.slackwater.rows", rows)
+        frame.write.format("delta").mode("overwrite").save(str(tmp_path / "t"))
+        spark.sql(f"CREATE OR REPLACE TABLE {table} USING delta AS SELECT 1L AS id")
+        frame.write.format("delta").mode("append").option("rows", "arrow").save(str(tmp_path / "t"))
+        assert told[-3:] == [("WRITE", by_arrow), ("CREATE OR REPLACE TABLE AS SELECT", by_arrow), ("WRITE", True)]
+
+
 class FakeCell:
     """What a notebook would show below the cell."""
 

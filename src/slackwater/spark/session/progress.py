@@ -82,9 +82,15 @@ class Progress:
 
     @staticmethod
     @contextmanager
-    def during(spark: SparkSession | None, operation: str, stage: str, said: str | None = None) -> Iterator[None]:
-        """The block is all of `operation`, in one stage; without a session nothing is shown. `said` as in `of`."""
-        with Progress() if spark is None else Progress.of(spark, operation, said=said) as progress:
+    def during(
+        spark: SparkSession | None,
+        operation: str,
+        stage: str,
+        said: str | None = None,
+        by_arrow: Callable[[], bool] = lambda: False,
+    ) -> Iterator[None]:
+        """The block is all of `operation`, in one stage; without a session nothing is shown. The others as in `of`."""
+        with Progress() if spark is None else Progress.of(spark, operation, None, by_arrow, said) as progress:
             with progress.stage(stage):
                 yield
             progress.done()

@@ -58,6 +58,11 @@ def row_way(spark: SparkSession, store: ObjectStore, option: str | None = None) 
     return RowWay.ARROW
 
 
+def goes_by_arrow(spark: SparkSession, store: ObjectStore, option: str | None = None) -> bool:
+    """Whether `row_way` is Arrow. Raises as it does."""
+    return row_way(spark, store, option) == RowWay.ARROW
+
+
 def asked_way(told: str | None) -> str:
     """The way that an option or a setting asks for, None being `auto`. Raises InvalidArgument for another word."""
     choice = (told or "auto").strip().lower()

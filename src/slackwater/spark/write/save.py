@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -29,6 +30,7 @@ from slackwater.spark.change.merge.replacing import replace_matching
 from slackwater.spark.services.auto import with_auto_compaction
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.progress import Progress
+from slackwater.spark.session.row_way import goes_by_arrow
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.write.attempt import WriteAttempt, assigned_rows, commit_rows, write_rows
@@ -89,7 +91,8 @@ def _done(frame: DataFrame, table: Table, request: WriteOptions, settings: Sessi
             f"{table.root_url}: the data has no columns, so there is nothing to write: give it at least one",
             error_class="DELTA_EMPTY_DATA",
         )
-    with Progress.during(frame.sparkSession, "WRITE", "writing rows", settings.progress):
+    by_arrow = partial(goes_by_arrow, frame.sparkSession, table.store, request.rows)
+    with Progress.during(frame.sparkSession, "WRITE", "writing rows", settings.progress, by_arrow):
         saved = _saved(frame, table, request, settings)
     result = with_auto_compaction(frame.sparkSession, saved)
     if request.given.get("txnVersion") is None:
@@ -115,8 +118,10 @@ def save_as_definition(
     settings = SessionSettings.of(frame.sparkSession)
     asked = write_options(settings, "overwrite", options or {}, partition_by, cluster_by)
     request = replace(asked, own_properties=dict(properties or {}), operation=operation, description=description)
-    with Progress.during(frame.sparkSession, operation, "writing rows", settings.progress):
-        return _fill(frame, begin(_definition(frame, request, settings)), request, settings)
+    transaction = begin(_definition(frame, request, settings))
+    by_arrow = partial(goes_by_arrow, frame.sparkSession, transaction.table.store, request.rows)
+    with Progress.during(frame.sparkSession, operation, "writing rows", settings.progress, by_arrow):
+        return _fill(frame, transaction, request, settings)
 
 
 def begin_definition(table: Table, existing: Snapshot | None, definition: TableDefinition) -> TableTransaction:
