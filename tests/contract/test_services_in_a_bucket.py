@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +15,7 @@ from slackwater import AddFile, Transaction
 from slackwater.data_files.reading import RowsWanted, Split
 from slackwater.data_files.rewriting import Rewriting, rewrite
 from slackwater.data_files.writing import FileFormat
-from slackwater.errors import DataFileNotFound, InvalidArgument
+from slackwater.errors import ConcurrentWriteException, DataFileNotFound, InvalidArgument
 from slackwater.log.table import Table
 from slackwater.maintenance import present_files
 from slackwater.maintenance.clone import shallow_clone
@@ -26,7 +27,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore, open_store
 from slackwater.transaction.begin import begin
 from tests.contract.s3_server import BUCKET, s3_server
-from tests.transaction.tables import removes
+from tests.transaction.tables import StepStore, removes
 
 _PAGE, _FILES = 7, 24
 _EVERYTHING = VacuumRequest(0, untracked_hours=0, checks_retention=False)
@@ -95,6 +96,22 @@ def test_a_vacuum_deletes_what_no_version_needs(store: ObjectStore, url: str, op
     assert _ids(url, options) == [0, 1, 2]
     told = Snapshot.load(url, storage_options=options).history().entries(2)
     assert [info["operation"] for _, _, info in told] == ["VACUUM END", "VACUUM START"]
+
+
+def test_no_file_comes_back_while_a_vacuum_deletes(store: ObjectStore, url: str, options: dict[str, str]) -> None:
+    refused = []
+
+    def before(operation: str, _: str) -> None:
+        if operation == "delete" and not refused:
+            with pytest.raises(ConcurrentWriteException, match="a VACUUM may be about to delete"):
+                restore(Table.at(url, options), 0)
+            refused.append(operation)
+
+    _removed(url, options, range(3))
+    stepped: Any = StepStore(store, before)
+    vacuum(Table(stepped), _EVERYTHING)
+    assert refused
+    assert _ids(url, options) == [0, 1, 2]
 
 
 def test_more_objects_go_than_one_request_deletes(store: ObjectStore) -> None:

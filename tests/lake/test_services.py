@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,9 @@ from slackwater.errors import (
 )
 from slackwater.lake.lake import LogLake
 from slackwater.lake.services import restore_tables
+from slackwater.log.table import Table
 from slackwater.maintenance.restore import restore
+from slackwater.maintenance.vacuum import VacuumRequest, vacuum
 from slackwater.protocol.features.managed_commits import ownership
 from slackwater.scan.snapshot import Snapshot
 from tests.lake.test_transaction import SCHEMA, Kit, add, remove
@@ -208,3 +211,39 @@ def test_tables_are_cloned_into_a_lake_that_is_open(kit: Filled, tmp_path: Path)
         (tmp_path / "copy" / "days" / "x").write_bytes(b"x")
         with pytest.raises(InvalidArgument, match="not empty"):
             kit.lake.clone(kit.then, copy, ["days"])
+
+
+@pytest.mark.parametrize("is_in_lake", [True, False])
+def test_no_file_comes_back_while_a_vacuum_deletes(kit: Filled, is_in_lake: bool) -> None:
+    """Its entries are the owner's commits, and a restore is refused in a transaction as outside."""
+    refused = []
+
+    def restored() -> None:
+        if is_in_lake:
+            with kit.lake.transaction() as tx:
+                restore(tx.writing("a").table, 1)
+        else:
+            restore(kit.lake.snapshot("a").table, 1)
+
+    def before(operation: str, path: str) -> None:
+        if operation == "delete" and path == "old":
+            with pytest.raises(ConcurrentWriteException, match="a VACUUM may be about to delete"):
+                restored()
+            refused.append(path)
+
+    os.utime(kit.root / "a" / "old", (0, 0))
+    snapshot = kit.lake.snapshot("a")
+    store: Any = tables.StepStore(snapshot.store, before)
+    table = Table(store, snapshot.table.owned)
+    assert vacuum(table, VacuumRequest(0, checks_retention=False)).paths == ("old",)
+    assert (refused, kit.files("a"), kit.present("a")) == (["old"], ["new"], ["new"])
+
+
+def test_a_restore_in_a_transaction_that_began_before_a_vacuum_does_not_land_behind_it(kit: Filled) -> None:
+    os.utime(kit.root / "a" / "old", (0, 0))
+    tx = kit.lake.transaction()
+    restore(tx.writing("a").table, 1)
+    assert vacuum(kit.lake.snapshot("a").table, VacuumRequest(0, checks_retention=False)).paths == ("old",)
+    with pytest.raises(ConcurrentWriteException, match="files that are to come back may be gone"):
+        tx.commit()
+    assert (kit.files("a"), kit.present("a")) == (["new"], ["new"])

@@ -297,3 +297,19 @@ def test_a_log_without_any_commit_has_no_version_for_a_time() -> None:
     assert list(log.load().history().entries()) == []
     with pytest.raises(VersionNotFound, match="the commit of version 1 is not in the log"):
         _ = log.load().timestamp_ms
+
+
+def test_of_a_large_commit_only_the_beginning_is_read_for_what_it_says_of_itself() -> None:
+    log = TableLog().create(add("f0"))
+    log.commit(1, commit_info(operation="LARGE"), *(add(f"{number}-{'x' * 200}") for number in range(400)))
+    log.commit(2, *(add(f"{number}-{'y' * 200}") for number in range(400)), commit_info(operation="LAST"))
+    log.commit(3, commit_info(operation="LONG", userMetadata="x" * 70_000))
+    log.commit(4, add("f4"))
+    spy = SpyStore(log.store)
+    history = CommitHistory(spy, list_log(spy), TableConfiguration(Protocol(1, 2), Metadata("id", "")))
+    spy.reads.clear()
+    assert history.info(1)["operation"] == "LARGE"
+    assert spy.reads == []
+    assert [history.info(version).get("operation") for version in (2, 3, 4)] == ["LAST", "LONG", None]
+    with pytest.raises(VersionNotFound):
+        history.info(5)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
@@ -24,6 +25,8 @@ from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
 from slackwater.protocol.properties.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
 from slackwater.storage.store import ObjectStore
+
+_BEGINNING_BYTES = 1 << 16
 
 
 class CommitHistory:
@@ -177,6 +180,19 @@ class CommitHistory:
         if version not in self._commits:
             raise VersionNotFound(f"{self._store.root_url}: the commit of version {version} is not in the log")
         return commit_actions(self._store, self._commits[version])
+
+    def info(self, version: int) -> Mapping[str, Any]:
+        """The commitInfo of `version`, empty where it has none; of a large commit only the beginning is read.
+
+        Raises as `actions` does.
+        """
+        commit = self._commits.get(version)
+        if commit is not None and commit.data is None and commit.size_bytes > _BEGINNING_BYTES:
+            with suppress(ObjectNotFound):
+                line, found, _ = self._store.read_range(commit.path, 0, _BEGINNING_BYTES).partition(b"\n")
+                if found and line.startswith(b'{"commitInfo"'):
+                    return info_of(parse_commit(line, f"{self._store.root_url}/{commit.path}"))
+        return self._commit_info(version)
 
     def _commit_info(self, version: int) -> Mapping[str, Any]:
         return info_of(self.actions(version))

@@ -35,6 +35,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.gate import file_places, vector_place
 from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.conflicts.vacuum_at_work import require_no_vacuum
 from slackwater.transaction.table.definition import TableActions
 from slackwater.transaction.transaction import TableTransaction
 
@@ -116,6 +117,8 @@ def commit_clone(
         added, there = one_array(file_keys(adds)), one_array(file_keys(gone))
         adds = adds.filter(pc.invert(pc.is_in(added, value_set=there)))
         went = gone.filter(pc.invert(pc.is_in(there, value_set=added)))
+    if replaced is not None and _any_below(replaced.store.root_url, adds):
+        require_no_vacuum(replaced, transaction.clock.now_ms(), "a clone of a clone of the table itself")
     transaction.exchange(adds, went)
     result = CloneResult(total_size(files), files.num_rows, went.num_rows, 0, total_size(went), 0)
     parameters = {
@@ -220,6 +223,12 @@ def _elsewhere(table: Table, files: pa.Table) -> pa.Table:
         return moved
     vectors = [None if node is None else _vector(table, root, node) for node in files["deletionVector"].to_pylist()]
     return _with(moved, "deletionVector", pa.array(vectors, DELETION_VECTOR))
+
+
+def _any_below(root_url: str, files: pa.Table) -> bool:
+    """Whether one of `files`, named as `_elsewhere` does, is below the root: an earlier one of the table there."""
+    roots = (f"{root_url}/", f"{root_url.replace('file:///', 'file:/', 1)}/")
+    return any(pc.any(pc.starts_with(files["path"], root), min_count=0).as_py() for root in roots)
 
 
 def _with(files: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:

@@ -34,6 +34,7 @@ from slackwater.protocol.schema.schema import schema_to_json
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.conflicts.vacuum_at_work import require_no_vacuum
 from slackwater.transaction.preparation import validate_not_append_only
 from slackwater.transaction.transaction import TableTransaction
 
@@ -87,7 +88,7 @@ def restore(
     weakened. Raises DataFileNotFound where files of then are gone, unless `ignore_missing_files`; VersionNotFound,
     TimestampOutOfRange, InvalidArgument for neither or both, OperationNotAllowed for an append-only table; the table is
     unchanged then. What others commit meanwhile is restored over as well: after a number of attempts that they win,
-    ConcurrentWriteException.
+    ConcurrentWriteException, and at once where files are to come back while a VACUUM deletes some.
     """
     if (version is None) == (timestamp is None):
         raise InvalidArgument(
@@ -128,6 +129,7 @@ def _staged(
     if gone.num_rows:
         validate_not_append_only(newest.configuration)
     if back.num_rows and not ignore_missing_files:
+        require_no_vacuum(newest, clock.now_ms(), f"restoring version {then.version}")
         require_present(newest.table, back, f"restoring version {then.version}")
     transaction = begin(newest, clock=clock)
     transaction.read_whole_table()

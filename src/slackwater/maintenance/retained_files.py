@@ -43,10 +43,7 @@ def retained_files(snapshot: Snapshot, cutoff_ms: int) -> RetainedFiles:
     """
     store, history = snapshot.store, snapshot.history()
     cutoff_version = _version_at(history, cutoff_ms)
-    places = set(file_and_vector_places(store, snapshot.live_files(["path", "deletionVector"])))
-    tombstones = snapshot.tombstones()
-    recent = tombstones.filter(pc.fill_null(pc.greater_equal(tombstones["deletionTimestamp"], cutoff_ms), False))
-    places.update(file_and_vector_places(store, recent))
+    places = _in_state(snapshot, cutoff_ms)
     for version in history.versions:
         if cutoff_version is None or version > cutoff_version:
             places.update(files_left(store, history.actions(version)))
@@ -69,6 +66,35 @@ def files_left(store: ObjectStore, actions: Iterable[Mapping[str, Any]]) -> dict
         if vector is not None and vector.get("storageType") != INLINE:
             found[vector_place(store, DeletionVectorDescriptor.from_json(vector), allow_outside_root=True)] = 0
     return found
+
+
+def _in_state(snapshot: Snapshot, cutoff_ms: int) -> set[str]:
+    """Where the live files are, and those that were removed at `cutoff_ms` or later."""
+    places = set(file_and_vector_places(snapshot.store, snapshot.live_files(["path", "deletionVector"])))
+    tombstones = snapshot.tombstones()
+    recent = tombstones.filter(pc.fill_null(pc.greater_equal(tombstones["deletionTimestamp"], cutoff_ms), False))
+    places.update(file_and_vector_places(snapshot.store, recent))
+    return places
+
+
+def files_named(snapshot: Snapshot, after: int, cutoff_ms: int) -> set[str]:
+    """Where the files are that commits after the version `after` name, up to `snapshot`, whatever they say of them.
+
+    Where the log was cleaned up meanwhile: the live ones, and those that were removed at `cutoff_ms` or later.
+    """
+    store, places = snapshot.store, set[str]()
+    if snapshot.version <= after:
+        return places
+    history = snapshot.history()
+    try:
+        for version in range(after + 1, snapshot.version + 1):
+            actions = history.actions(version)
+            # What removes a file and what adds one name it in the same words.
+            added = ({"remove": action["add"]} for action in actions if isinstance(action.get("add"), Mapping))
+            places.update(files_left(store, actions), files_left(store, added))
+    except VersionNotFound:
+        return _in_state(snapshot, cutoff_ms)
+    return places
 
 
 def places_given_up(snapshot: Snapshot, cutoff_version: int | None, oldest_ms: int) -> set[str]:

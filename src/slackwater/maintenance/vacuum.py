@@ -7,36 +7,34 @@ operations, parameters and metrics, the retention check, LITE).
 from __future__ import annotations
 
 import contextlib
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import orjson
 
-from slackwater.errors import InvalidArgument, ObjectNotFound, OperationNotAllowed, SlackwaterError
+from slackwater.errors import InvalidArgument, ObjectNotFound, OperationNotAllowed
 from slackwater.log.files.cleanup import with_hadoop_checksums
 from slackwater.log.table import Table
 from slackwater.maintenance.retained_files import files_left, places_given_up, retained_files
+from slackwater.maintenance.told_vacuum import Telling, ToldVacuum, WatchedLog
 from slackwater.maintenance.unneeded_files import abandoned_directories, abandoned_files, below_root, unneeded_files
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import DELETED_FILE_RETENTION
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectMeta, ObjectStore
-from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 
-START, END = "VACUUM START", "VACUUM END"
 UNTRACKED_HOURS = 24.0
 """How old a file is at least, by default, that goes though the log never named it."""
 
 _HOUR_MS = 3_600_000
-# Object stores delete a thousand objects by a request, and make several of these at once.
+# Before each batch the log is looked at. Object stores delete a thousand objects by a request, several at once.
 _BATCH = 20_000
+_BATCH_ON_DISK = 2_000
 _LAST_VACUUM = f"{LOG}/_last_vacuum_info"
 _LAST_VERSION = "latestCommitVersionOutsideOfRetentionWindow"
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -83,10 +81,11 @@ class _Plan:
 def vacuum(table: Table, request: VacuumRequest = VacuumRequest(), clock: Clock | None = None) -> VacuumResult:
     """Delete the files of `table` that no retained version needs. Killed at any moment, it leaves the table whole.
 
-    The history gets an entry before the first file goes, and one when it has ended, also where it failed. What others
-    commit meanwhile is looked at again before anything is deleted. Raises InvalidArgument for a retention below the
-    table's, UnsupportedFeature for a table whose protocol this package does not write; OperationNotAllowed for a LITE
-    one where the log was cleaned up further than the last VACUUM came; StorageError.
+    The history gets an entry before the first file goes, again every ten minutes, and one when it has ended, also where
+    it failed. What others commit meanwhile is looked at before each batch of files. Raises InvalidArgument for a
+    retention below the table's, UnsupportedFeature for a table whose protocol this package does not write;
+    OperationNotAllowed for a LITE one where the log was cleaned up further than the last VACUUM came; DataFileNotFound
+    where another engine brought files back in the very moment in which they went; StorageError.
     """
     clock = clock or Clock()
     snapshot = Snapshot.open(table)
@@ -97,21 +96,16 @@ def vacuum(table: Table, request: VacuumRequest = VacuumRequest(), clock: Clock 
     plan = _plan(snapshot, request, cutoff_ms, clock)
     if request.dry_run:
         return _result(table, plan, dry_run=True)
-    if request.logs:
-        begun = {"numFilesToDelete": str(len(plan.files)), "sizeOfDataToDelete": str(_bytes(plan.files))}
-        parameters = {
-            "retentionCheckEnabled": str(request.checks_retention).lower(),
-            "defaultRetentionMillis": str(_default_ms(snapshot)),
-        }
-        if request.retention_hours is not None:
-            parameters["specifiedRetentionMillis"] = str(asked_ms)
-        _commit(snapshot, START, parameters, begun, request, clock)
-    newest = snapshot.update()
-    # Without others there is only the entry above, and what it said of files holds.
-    if newest.version > snapshot.version + int(request.logs):
-        retained = retained_files(newest, cutoff_ms)
-        plan = replace(plan, files=[meta for meta in plan.files if meta.path not in retained.places])
-    return _carried_out(table, newest, plan, request, clock)
+    parameters = {
+        "retentionCheckEnabled": str(request.checks_retention).lower(),
+        "defaultRetentionMillis": str(_default_ms(snapshot)),
+    }
+    if request.retention_hours is not None:
+        parameters["specifiedRetentionMillis"] = str(asked_ms)
+    telling = Telling(request.logs, request.user_metadata, request.user_name)
+    told = ToldVacuum(snapshot, telling, parameters, clock)
+    told.begins(plan.files)
+    return _carried_out(table, WatchedLog(snapshot, cutoff_ms), plan, told)
 
 
 def _retention_ms(snapshot: Snapshot, request: VacuumRequest) -> int:
@@ -184,23 +178,28 @@ def _named_by_the_log(snapshot: Snapshot, cutoff_version: int | None, retained: 
     return [ObjectMeta(place, places[place], 0) for place in sorted(below_root(places)) if place not in retained]
 
 
-def _carried_out(table: Table, snapshot: Snapshot, plan: _Plan, request: VacuumRequest, clock: Clock) -> VacuumResult:
-    paths = with_hadoop_checksums([meta.path for meta in plan.files], plan.present)
-    deleted = 0
+def _carried_out(table: Table, log: WatchedLog, plan: _Plan, told: ToldVacuum) -> VacuumResult:
+    store = table.store
+    size = _BATCH_ON_DISK if store.local_root is not None else _BATCH
+    deleted: dict[str, ObjectMeta] = {}
     try:
-        for start in range(0, len(paths), _BATCH):
-            batch = paths[start : start + _BATCH]
-            table.store.delete(batch)
-            deleted += len(batch)
+        for start in range(0, len(plan.files), size):
+            rest = plan.files[start:]
+            told.is_at_work(rest)
+            named = log.named()
+            going = [meta for meta in rest[:size] if meta.path not in named]
+            store.delete(with_hadoop_checksums([meta.path for meta in going], plan.present))
+            deleted.update((meta.path, meta) for meta in going)
+        log.require_not_named(deleted)
     except BaseException:
         # The error that is raised matters, not one of saying so.
-        _end(snapshot, "FAILED", (deleted, 0), request, clock, quietly=True)
+        told.ends("FAILED", len(deleted), 0, quietly=True)
         raise
-    directories = _remove_empty_directories(table.store, paths, plan.abandoned_before_ms)
+    directories = _remove_empty_directories(store, deleted, plan.abandoned_before_ms)
     if plan.cutoff_version is not None:
-        _remember(table.store, plan.cutoff_version)
-    _end(snapshot, "COMPLETED", (deleted, directories), request, clock)
-    return _result(table, plan)
+        _remember(store, plan.cutoff_version)
+    told.ends("COMPLETED", len(deleted), directories)
+    return _result(table, replace(plan, files=list(deleted.values())))
 
 
 def _remove_empty_directories(store: ObjectStore, paths: Iterable[str], abandoned_before_ms: int) -> int:
@@ -224,39 +223,6 @@ def _remove_empty_directories(store: ObjectStore, paths: Iterable[str], abandone
             Path(store.local_root, directory).rmdir()
             removed += 1
     return removed
-
-
-def _end(
-    snapshot: Snapshot,
-    status: str,
-    deleted: tuple[int, int],
-    request: VacuumRequest,
-    clock: Clock,
-    quietly: bool = False,
-) -> None:
-    """Let the history tell how it ended; `deleted` are files and directories."""
-    if not request.logs:
-        return
-    metrics = {"numDeletedFiles": str(deleted[0]), "numVacuumedDirectories": str(deleted[1])}
-    try:
-        _commit(snapshot.update(), END, {"status": status}, metrics, request, clock)
-    except SlackwaterError as error:
-        if not quietly:
-            raise
-        _log.warning("%s: VACUUM failed, and its end could not be recorded: %s", snapshot.store.root_url, error)
-
-
-def _commit(
-    snapshot: Snapshot,
-    operation: str,
-    parameters: Mapping[str, str],
-    metrics: Mapping[str, str],
-    request: VacuumRequest,
-    clock: Clock,
-) -> None:
-    begin(snapshot, clock=clock).commit(
-        operation, parameters, metrics, request.user_metadata, user_name=request.user_name
-    )
 
 
 def _last_version(store: ObjectStore) -> int | None:
