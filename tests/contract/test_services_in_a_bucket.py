@@ -17,14 +17,13 @@ from slackwater.data_files.rewriting import Rewriting, rewrite
 from slackwater.data_files.writing import FileFormat
 from slackwater.errors import ConcurrentWriteException, DataFileNotFound, InvalidArgument
 from slackwater.log.table import Table
-from slackwater.maintenance import present_files
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.convert import ConvertRequest, convert
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import VacuumRequest, vacuum
 from slackwater.protocol.schema.column_list import parse_column_list
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage import ObjectStore, open_store
+from slackwater.storage import ObjectStore, open_store, presence
 from slackwater.transaction.begin import begin
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.transaction.tables import StepStore, removes
@@ -126,7 +125,7 @@ def test_a_table_is_restored_where_its_files_are_there(
     store: ObjectStore, url: str, options: dict[str, str], few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # More files than these are looked for by a listing, and not one by one.
-    monkeypatch.setattr(present_files, "_FEW", few)
+    monkeypatch.setattr(presence, "_FEW", few)
     _removed(url, options, range(3))
     assert _ids(url, options) == [0, 1, 2]
     restore(Table.at(url, options), 0)

@@ -197,6 +197,7 @@ class TableBranch:
             txn_id=txn_id,
             rows_preserved=all(part.rows_preserved for part in parts),
             vector_paths=[path for part in parts for path in part.vector_paths],
+            begun_ms=min((part.begun_ms for part in parts), default=0),
         )
 
     def _user_metadata(self) -> str | None:

@@ -17,7 +17,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectMeta
 from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.conflicts.vacuum_at_work import END, SIGN, SIGN_OF_LIFE_MS, START
+from slackwater.transaction.conflicts.vacuum_at_work import END, SIGN, SIGN_OF_LIFE_MS, SPARES, START
 
 _NAMED = 5
 _log = logging.getLogger(__name__)
@@ -53,9 +53,13 @@ class WatchedLog:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Whether the history tells of a VACUUM, and of whom and what for."""
+    """Whether the history tells of a VACUUM, and of whom and what for.
+
+    `spares_ms` is how old the files at least are that go though the log never named them.
+    """
 
     logs: bool
+    spares_ms: int
     user_metadata: str | None
     user_name: str | None
 
@@ -106,6 +110,6 @@ class ToldVacuum:
             parameters,
             metrics,
             self._telling.user_metadata,
-            tags={SIGN: self._sign},
+            tags={SIGN: self._sign, SPARES: str(self._telling.spares_ms)},
             user_name=self._telling.user_name,
         )

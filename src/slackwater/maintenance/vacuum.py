@@ -102,7 +102,8 @@ def vacuum(table: Table, request: VacuumRequest = VacuumRequest(), clock: Clock 
     }
     if request.retention_hours is not None:
         parameters["specifiedRetentionMillis"] = str(asked_ms)
-    telling = Telling(request.logs, request.user_metadata, request.user_name)
+    spares_ms = max(asked_ms, round(request.untracked_hours * _HOUR_MS))
+    telling = Telling(request.logs, spares_ms, request.user_metadata, request.user_name)
     told = ToldVacuum(snapshot, telling, parameters, clock)
     told.begins(plan.files)
     return _carried_out(table, WatchedLog(snapshot, cutoff_ms), plan, told)

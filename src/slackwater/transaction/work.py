@@ -22,6 +22,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.committer import Committer
+from slackwater.transaction.conflicts.late_files import is_late
 from slackwater.transaction.conflicts.row_reads import RowsRead
 from slackwater.transaction.post_commit import PostCommit
 from slackwater.transaction.preparation import validate_not_append_only, validate_vectors_enabled
@@ -36,7 +37,8 @@ from slackwater.transaction.table.definition import TableActions
 class TableWork:
     """Actions for the next version of one table, and what they were decided on.
 
-    `read_snapshot` is what the work is based on, None where the table is being created.
+    `read_snapshot` is what the work is based on, None where the table is being created. `begun_ms` is when it began:
+    before the first of its files was written.
     """
 
     table: Table
@@ -51,9 +53,11 @@ class TableWork:
     txn_id: str = ""
     rows_preserved: bool = True
     vector_paths: list[str] = field(default_factory=list)
+    begun_ms: int = 0
 
     def __post_init__(self) -> None:
         self.txn_id = self.txn_id or self.clock.new_id()
+        self.begun_ms = self.begun_ms or self.clock.now_ms()
 
     @property
     def store(self) -> ObjectStore:
@@ -192,4 +196,7 @@ class TableWork:
     def may_move(self) -> bool:
         """Whether the commit means the same behind any other that leaves the table's metadata alone."""
         staged = self.staged
+        if is_late(self.clock.now_ms() - self.begun_ms):
+            # What others committed is looked at before its files are relied on.
+            return False
         return self.is_blind_append and staged.fresh_adds and not (staged.transactions or staged.domains)

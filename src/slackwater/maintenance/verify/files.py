@@ -13,13 +13,13 @@ from pyroaring import BitMap64
 
 from slackwater.errors import PathNotAllowed, SlackwaterError
 from slackwater.log.table import Table
-from slackwater.maintenance.present_files import sizes_of
 from slackwater.maintenance.verify.findings import FaultKind, Findings
 from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.stats.columns import record_counts
 from slackwater.storage.gate import file_place, vector_place
+from slackwater.storage.presence import sizes_of
 
 COLUMNS = ("path", "size", "deletionVector", "stats")
 """What of ADD_SCHEMA the checks need."""

@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
 from slackwater.errors import CorruptTable, DataFileNotFound, StorageError, UnsupportedFeature
-from slackwater.maintenance.present_files import metas_of
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.spark.hadoop.known_files import KnownFile, relation_over
 from slackwater.spark.hadoop.store import HadoopStore
@@ -31,6 +30,7 @@ from slackwater.spark.session.modes import (
     read_paths,
     relation_of,
 )
+from slackwater.storage.presence import metas_of
 
 # What a session may have set otherwise, for files that are its own to lose.
 _EVERY_FILE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}

@@ -24,6 +24,7 @@ from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committed, Conflict, JoinsCommits
 from slackwater.transaction.conflicts.conflicts import ConflictCheck
 from slackwater.transaction.conflicts.isolation import IsolationLevel
+from slackwater.transaction.conflicts.late_files import validate_late_files
 from slackwater.transaction.conflicts.winner import Winner
 from slackwater.transaction.rows.vector_files import delete_vector_files
 from slackwater.transaction.work import TableWork
@@ -58,8 +59,15 @@ class CommitRace:
         return 0 if self.before is None else self.before.version + 1
 
     def actions(self) -> Sequence[Mapping[str, Any]]:
-        """The actions of the next attempt."""
+        """The actions of the next attempt.
+
+        Raises ConcurrentWriteException where files that were written long ago are gone, or about to go.
+        """
         transaction = self.transaction
+        if self.before is not None and transaction.staged.has_file_actions:
+            validate_late_files(
+                self.before, transaction.staged, transaction.vector_paths, transaction.begun_ms, transaction.clock
+            )
         return assemble(
             transaction.staged, self.before, self._info, transaction.clock.now_ms(), transaction.preserves_rows
         )

@@ -9,19 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from slackwater.errors import ConcurrentWriteException, VersionNotFound
-from slackwater.log.history import CommitHistory, format_ms
+from slackwater.log.history import format_ms
 from slackwater.scan.snapshot import Snapshot
 
 START, END = "VACUUM START", "VACUUM END"
 SIGN = "slackwater.vacuum"
 """The tag by which an end is told to be that of a beginning; others' commits have none."""
+SPARES = "slackwater.vacuum.sparesYoungerThanMs"
+"""The tag that says how old the files at least are that go though the log never named them."""
+SPARED_BY_OTHERS_MS = 24 * 3_600_000
 SIGN_OF_LIFE_MS = 10 * 60_000
 """So often a VACUUM that lasts says again that it has begun."""
 AT_WORK_MS = 30 * 60_000
 """For so long after it said so a VACUUM that has not ended counts as one at work: it may have been killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumAtWork:
+    """A VACUUM that has begun by `version`, of the time `begun_ms`, and not ended.
+
+    It leaves files that the log never named alone where they are younger than `spares_ms`.
+    """
+
+    version: int
+    begun_ms: int
+    spares_ms: int
 
 
 def require_no_vacuum(snapshot: Snapshot, now_ms: int, what: str) -> None:
@@ -29,22 +45,21 @@ def require_no_vacuum(snapshot: Snapshot, now_ms: int, what: str) -> None:
 
     `now_ms` is compared with the times that the commits bear in their store.
     """
-    history = snapshot.history()
-    version = _begun(history, now_ms)
-    if version is not None:
-        until = format_ms(history.file_ms(version) + AT_WORK_MS)
+    for found in vacuums_at_work(snapshot, now_ms):
         raise ConcurrentWriteException(
-            f"{snapshot.store.root_url}: {what} needs files that a VACUUM may be about to delete: version {version} "
-            "says that one has begun, and none that it has ended; nothing was changed. Repeat the work when it has "
-            f"ended. Where it was killed it counts as ended from {until} on"
+            f"{snapshot.store.root_url}: {what} needs files that a VACUUM may be about to delete: version "
+            f"{found.version} says that one has begun, and none that it has ended; nothing was changed. Repeat the "
+            f"work when it has ended. Where it was killed it counts as ended from "
+            f"{format_ms(found.begun_ms + AT_WORK_MS)} on"
         )
 
 
-def _begun(history: CommitHistory, now_ms: int) -> int | None:
-    """The newest version of a VACUUM that has begun and not ended."""
+def vacuums_at_work(snapshot: Snapshot, now_ms: int) -> list[VacuumAtWork]:
+    """Those that have begun on the table of `snapshot` and not ended, as of now, the newest first."""
+    history = snapshot.history()
     recent = [version for version in reversed(history.versions) if history.file_ms(version) > now_ms - AT_WORK_MS]
     if not recent:
-        return None
+        return []
 
     def info_of(version: int) -> Mapping[str, Any]:
         try:
@@ -55,10 +70,11 @@ def _begun(history: CommitHistory, now_ms: int) -> int | None:
 
     with ThreadPoolExecutor(min(16, len(recent))) as pool:
         infos = list(pool.map(info_of, recent))
+    found: list[VacuumAtWork] = []
     ended: set[str] = set()
     ends_without_sign = 0
     for version, info in zip(recent, infos, strict=True):
-        operation, sign = info.get("operation"), _sign(info)
+        operation, sign = info.get("operation"), _tag(info, SIGN)
         if operation == END and sign is None:
             ends_without_sign += 1
         elif operation == END and sign is not None:
@@ -66,11 +82,13 @@ def _begun(history: CommitHistory, now_ms: int) -> int | None:
         elif operation == START and sign is None and ends_without_sign:
             ends_without_sign -= 1
         elif operation == START and sign not in ended:
-            return version
-    return None
+            spares = _tag(info, SPARES) or ""
+            spares_ms = int(spares) if spares.isdecimal() else SPARED_BY_OTHERS_MS
+            found.append(VacuumAtWork(version, history.file_ms(version), spares_ms))
+    return found
 
 
-def _sign(info: Mapping[str, Any]) -> str | None:
+def _tag(info: Mapping[str, Any], name: str) -> str | None:
     tags = info.get("tags")
-    found = tags.get(SIGN) if isinstance(tags, Mapping) else None
+    found = tags.get(name) if isinstance(tags, Mapping) else None
     return found if isinstance(found, str) else None

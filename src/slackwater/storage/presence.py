@@ -1,0 +1,73 @@
+"""Which objects of a store are there: asked one by one where they are few, else by listing.
+
+Source: delta-protocol.md "Data Files", "Deletion Vector File Storage Format".
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from slackwater.protocol.actions.paths import is_absolute
+from slackwater.storage.gate import opened_place
+from slackwater.storage.store import ObjectMeta, ObjectStore
+
+_FEW = 500
+
+
+def missing_places(store: ObjectStore, places: Sequence[str]) -> list[str]:
+    """Those of `places`, relative to the store's root or absolute, at which there is no file."""
+    below = [place for place in places if not is_absolute(place)]
+    if store.local_root is not None:
+        # A listing would look at each file too, and at all others.
+        root = store.local_root
+        missing = [place for place in below if not _is_file(store, place, f"{root}/{place}")]
+    elif len(below) > _FEW:
+        present = {meta.path for meta in store.list_from("", recursive=True)}
+        missing = [place for place in below if place not in present]
+    else:
+        missing = _missing_one_by_one(store, below)
+    return missing + _missing_one_by_one(store, [place for place in places if is_absolute(place)])
+
+
+def sizes_of(store: ObjectStore, places: Sequence[str]) -> list[int | None]:
+    """The bytes of the file at each of `places`, as `missing_places` takes them; None where there is none."""
+    return [None if meta is None else meta.size_bytes for meta in metas_of(store, places)]
+
+
+def metas_of(store: ObjectStore, places: Sequence[str]) -> list[ObjectMeta | None]:
+    """What the store says of the file at each of `places`, as `sizes_of` takes them."""
+    below = [place for place in places if not is_absolute(place)]
+    if len(below) > _FEW and store.local_root is None:
+        found: dict[str, ObjectMeta | None] = {meta.path: meta for meta in store.list_from("", recursive=True)}
+        others = [place for place in places if is_absolute(place)]
+    else:
+        found, others = {}, list(places)
+
+    def meta_of(place: str) -> ObjectMeta | None:
+        opened, path = opened_place(store, place)
+        return opened.head(path)
+
+    with ThreadPoolExecutor(16) as pool:
+        found.update(zip(others, pool.map(meta_of, others), strict=True))
+    return [found.get(place) for place in places]
+
+
+def _is_file(store: ObjectStore, place: str, on_disk: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(on_disk).st_mode)  # noqa: PTH116  (for many files pathlib costs more than this)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return store.head(place) is not None
+
+
+def _missing_one_by_one(store: ObjectStore, places: Sequence[str]) -> list[str]:
+    def is_missing(place: str) -> bool:
+        opened, path = opened_place(store, place)
+        return opened.head(path) is None
+
+    with ThreadPoolExecutor(16) as pool:
+        return [place for place, gone in zip(places, pool.map(is_missing, places), strict=True) if gone]

@@ -1,0 +1,75 @@
+"""Files of a transaction that lasted: a VACUUM takes what no log names, when it is old, for that of a killed writer.
+
+So who commits late looks whether its files are there, and lets no VACUUM that may take them be at work meanwhile: one
+that begins later sees the commit. Source: docs/guides/maintenance.md "What may go on meanwhile".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackwater.errors import ConcurrentWriteException
+from slackwater.protocol.actions.paths import canonical_path, is_absolute
+from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.gate import file_places
+from slackwater.storage.presence import missing_places
+from slackwater.transaction.clock import Clock
+from slackwater.transaction.conflicts.vacuum_at_work import require_no_vacuum, vacuums_at_work
+from slackwater.transaction.staged import StagedActions
+
+_LATE_MS = 3_600_000
+# Clocks differ, and a VACUUM deletes what was old when it looked.
+_MARGIN_MS = 3_600_000
+_WAIT_S = 10.0
+_MOST_WAITS = 180
+_NAMED = 5
+
+
+def is_late(age_ms: int) -> bool:
+    """Whether the files of a transaction that is so old may not be relied on."""
+    return age_ms >= _LATE_MS
+
+
+def validate_late_files(
+    before: Snapshot, staged: StagedActions, vector_paths: Sequence[str], begun_ms: int, clock: Clock
+) -> None:
+    """Let pass a commit behind `before` whose files are there, and stay there, if it was begun long ago.
+
+    Waits up to half an hour for a VACUUM that may take them. Raises ConcurrentWriteException.
+    """
+    age_ms = clock.now_ms() - begun_ms
+    if not is_late(age_ms):
+        return
+    places = _places(before, staged, vector_paths)
+    if not places:
+        return
+    for _ in range(_MOST_WAITS):
+        if not _may_be_taken(before, begun_ms, clock):
+            break
+        clock.sleep(_WAIT_S)
+    else:
+        require_no_vacuum(before, clock.now_ms(), "what this transaction wrote long ago")
+    missing = missing_places(before.store, places)
+    if missing:
+        named = ", ".join(missing[:_NAMED]) + (", …" if len(missing) > _NAMED else "")
+        raise ConcurrentWriteException(
+            f"{before.store.root_url}: {len(missing)} files are gone that this transaction wrote ({named}), which "
+            f"began {age_ms / 3_600_000:.1f} hours ago: a VACUUM took them for those of a writer that was killed, or "
+            "somebody deleted them; nothing was committed: repeat the work, and let VACUUM spare what is younger than "
+            "transactions last (untracked_hours)"
+        )
+
+
+def _may_be_taken(before: Snapshot, begun_ms: int, clock: Clock) -> bool:
+    now_ms = clock.now_ms()
+    return any(now_ms - begun_ms >= found.spares_ms - _MARGIN_MS for found in vacuums_at_work(before, now_ms))
+
+
+def _places(before: Snapshot, staged: StagedActions, vector_paths: Sequence[str]) -> list[str]:
+    """Where the files are that were written for the commit: not those that were the table's before."""
+    written = [change.path for change in staged.change_files]
+    if not staged.known_files:
+        again = {canonical_path(remove.path) for remove in staged.removes}
+        written += [add.path for add in staged.adds if canonical_path(add.path) not in again]
+    places = [*file_places(before.store, written, allow_outside_root=True), *vector_paths]
+    return [place for place in places if not is_absolute(place)]
