@@ -24,6 +24,8 @@ from slackwater.errors import (
     StorageRefused,
 )
 from slackwater.storage import ObjectStore, open_store
+from slackwater.storage.location import parse_location
+from slackwater.storage.obstore_store import ObstoreStore
 from tests.contract.s3_server import BUCKET, answering
 from tests.hadoop.places import KINDS, root_of
 from tests.stores.servers import PLACES, Place
@@ -310,6 +312,24 @@ def test_deleting_what_is_missing_is_no_error_and_stops_nothing(store: ObjectSto
     store.delete(["missing", "a", "gone/too", "b c", "d%20e"])
     store.delete([])
     assert paths(store, "", recursive=True) == []
+
+
+def test_where_a_store_stops_at_what_is_missing_the_rest_goes_side_by_side() -> None:
+    together = threading.Barrier(4, timeout=20)
+    gone: list[str] = []
+
+    class Stopping:
+        def delete(self, keys: list[str] | str) -> None:
+            if isinstance(keys, list):
+                raise FileNotFoundError(keys[0])
+            together.wait()
+            if keys == "t/0":
+                raise FileNotFoundError(keys)
+            gone.append(keys)
+
+    location = parse_location("gs://bucket/t")
+    ObstoreStore(Stopping(), location, pytest.fail).delete(["0", "1", "2", "3"])
+    assert sorted(gone) == ["t/1", "t/2", "t/3"]
 
 
 def test_move_keeps_the_bytes_and_spares_what_is_there(store: ObjectStore) -> None:

@@ -168,9 +168,12 @@ class ObstoreStore:
                 self._backend.delete(keys)
             except FileNotFoundError:
                 # Some stores stop at the first missing object of a batch.
-                for key in keys:
-                    with contextlib.suppress(FileNotFoundError):
-                        self._backend.delete(key)
+                with ThreadPoolExecutor(min(_READERS, len(keys))) as pool:
+                    list(pool.map(self._delete_if_there, keys))
+
+    def _delete_if_there(self, key: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._backend.delete(key)
 
     def move(self, src: str, dst: str) -> None:
         source, target = self._key(src), self._key(dst)
