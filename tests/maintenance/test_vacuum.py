@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import slackwater.maintenance.vacuum as of_vacuum
 from slackwater.errors import InvalidArgument, OperationNotAllowed, StorageRefused, UnsupportedFeature
 from slackwater.log.table import Table
 from slackwater.maintenance.restore import restore
@@ -269,6 +270,18 @@ def test_the_history_tells_of_it_before_and_after(aged: AgedTable) -> None:
     assert (end["operation"], end["operationParameters"]) == ("VACUUM END", {"status": "COMPLETED"})
     assert end["operationMetrics"] == {"numDeletedFiles": "1", "numVacuumedDirectories": "0"}
     assert start["userMetadata"] == end["userMetadata"] == "why"
+
+
+def test_how_far_the_deletion_is_is_told_before_each_batch(aged: AgedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_vacuum, "_BATCH_ON_DISK", 2)
+    aged.at(1).append("a", "b", "c", "d", "e")
+    aged.at(2).remove("a", "b", "c")
+    aged.at(2 * WEEK)
+    told: list[tuple[int, int, int]] = []
+    table = aged.snapshot.table
+    for _ in range(2):
+        vacuum(table, clock=aged.time.clock(), deleting=lambda *at: told.append((*at, len(aged.files()))))
+    assert told == [(0, 3, 5), (2, 3, 3)]
 
 
 def test_without_logging_the_history_stays(aged: AgedTable) -> None:

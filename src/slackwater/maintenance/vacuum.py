@@ -7,7 +7,7 @@ operations, parameters and metrics, the retention check, LITE).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -78,9 +78,15 @@ class _Plan:
     abandoned_before_ms: int = 0
 
 
-def vacuum(table: Table, request: VacuumRequest = VacuumRequest(), clock: Clock | None = None) -> VacuumResult:
+def vacuum(
+    table: Table,
+    request: VacuumRequest = VacuumRequest(),
+    clock: Clock | None = None,
+    deleting: Callable[[int, int], None] = lambda done, total: None,  # noqa: ARG005  (their names are the contract)
+) -> VacuumResult:
     """Delete the files of `table` that no retained version needs. Killed at any moment, it leaves the table whole.
 
+    `deleting` is told before each batch how many of how many files are behind it.
     The history gets an entry before the first file goes, again every ten minutes, and one when it has ended, also where
     it failed. What others commit meanwhile is looked at before each batch of files. Raises InvalidArgument for a
     retention below the table's, UnsupportedFeature for a table whose protocol this package does not write;
@@ -106,7 +112,7 @@ def vacuum(table: Table, request: VacuumRequest = VacuumRequest(), clock: Clock 
     telling = Telling(request.logs, spares_ms, request.user_metadata, request.user_name)
     told = ToldVacuum(snapshot, telling, parameters, clock)
     told.begins(plan.files)
-    return _carried_out(table, WatchedLog(snapshot, cutoff_ms), plan, told)
+    return _carried_out(table, WatchedLog(snapshot, cutoff_ms), plan, told, deleting)
 
 
 def _retention_ms(snapshot: Snapshot, request: VacuumRequest) -> int:
@@ -179,13 +185,16 @@ def _named_by_the_log(snapshot: Snapshot, cutoff_version: int | None, retained: 
     return [ObjectMeta(place, places[place], 0) for place in sorted(below_root(places)) if place not in retained]
 
 
-def _carried_out(table: Table, log: WatchedLog, plan: _Plan, told: ToldVacuum) -> VacuumResult:
+def _carried_out(
+    table: Table, log: WatchedLog, plan: _Plan, told: ToldVacuum, deleting: Callable[[int, int], None]
+) -> VacuumResult:
     store = table.store
     size = _BATCH_ON_DISK if store.local_root is not None else _BATCH
     deleted: dict[str, ObjectMeta] = {}
     try:
         for start in range(0, len(plan.files), size):
             rest = plan.files[start:]
+            deleting(start, len(plan.files))
             told.is_at_work(rest)
             named = log.named()
             going = [meta for meta in rest[:size] if meta.path not in named]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot, errors
+from slackwater.spark.session.progress import Progress
 from tests.spark.written import read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -148,3 +150,25 @@ def test_an_inventory_says_what_there_is(spark: SparkSession, path: Path, conf: 
         table.vacuum(0, inventory=inventory.drop("isDir"))
     with pytest.raises(errors.InvalidArgument, match="no NULLs"):
         table.vacuum(0, inventory=spark.createDataFrame([(str(live), None, False, 1)], schema))
+
+
+@pytest.mark.classic
+def test_the_progress_of_a_vacuum_says_when_files_go(
+    spark: SparkSession, path: Path, conf: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages: list[tuple[str, int | None]] = []
+
+    class Told(Progress):
+        def stage(self, name: str, files: int | None = None) -> AbstractContextManager[None]:
+            stages.append((name, files))
+            return nullcontext()
+
+    conf(CHECK, "false")
+    table = DeltaTable.forPath(spark, str(path))
+    table.delete()
+    monkeypatch.setattr(Progress, "of", lambda *_: Told())
+    for _ in range(2):
+        table.vacuum(0)
+    (_, start), *_ = [(row, row.operationMetrics) for row in table.history(4).collect() if "START" in row.operation][1:]
+    looking = ("looking for files", None)
+    assert stages == [looking, ("deleting", int(start["numFilesToDelete"])), looking]

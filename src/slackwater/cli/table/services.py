@@ -41,8 +41,9 @@ def vacuum_command(
     form = form_of(as_json, as_csv)
     request = VacuumRequest(retention_hours, dry_run, lite, untracked_hours=untracked_hours)
     table = _table(path, storage_option)
-    with working("looking for files that nobody needs"):
-        result = vacuum(table, replace(request, checks_retention=retention_check))
+    with working("looking for files that nobody needs") as line:
+        asked = replace(request, checks_retention=retention_check)
+        result = vacuum(table, asked, deleting=lambda done, total: line.at("deleting files", done, total))
     if form is Form.JSON:
         print_json({"paths": list(result.paths), "sizeInBytes": result.size_bytes, "dryRun": result.dry_run})
         return

@@ -5,6 +5,7 @@ Source: delta-spark's VACUUM.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pyarrow as pa
@@ -46,8 +47,14 @@ def vacuum_table(
         if inventory is not None:
             with progress.stage("reading the inventory"):
                 asked = replace(asked, inventory=inventory_files(inventory, table))
-        with progress.stage("looking for files"):
-            result = vacuum(table, asked)
+        with ExitStack() as stages:
+            stages.enter_context(progress.stage("looking for files"))
+
+            def deleting(done: int, total: int) -> None:
+                if not done:
+                    stages.enter_context(progress.stage("deleting", files=total))
+
+            result = vacuum(table, asked, deleting=deleting)
         progress.done(files=len(result.paths))
     return given_rows(spark, [(path,) for path in _told(result, DataLocations(table.store))], VACUUM_RESULT)
 
