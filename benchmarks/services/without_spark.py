@@ -6,6 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -39,6 +40,18 @@ def vacuum_rows(data: Path, scale: Scale) -> list[Row]:
     return [_row("vacuum", work, "deltalake's vacuum", sides, scale, 1.0)]
 
 
+def vacuum_lite_rows(data: Path, scale: Scale) -> list[Row]:
+    """The same table, by its log alone."""
+    files = scale.service_files
+    place = once(data / "vacuum", partial(_half_removed, files=files))
+    sides = {
+        "ours": partial(_on_a_copy, place, _vacuumed_by_the_log),
+        "deltalake": partial(_on_a_copy, place, _vacuumed_by_deltalakes_log),
+    }
+    work = f"vacuum LITE, {files // 2:,} of {files:,} files to go"
+    return [_row("vacuum-lite", work, "deltalake's vacuum by the log", sides, scale, 1.0)]
+
+
 def restore_rows(data: Path, scale: Scale) -> list[Row]:
     """Half of the files of a table come back, and as many others go."""
     files = scale.service_files
@@ -58,7 +71,7 @@ def clone_rows(data: Path, scale: Scale) -> list[Row]:
     return [_row("clone", work, "one checkpoint of the same table", sides, scale, 1.5)]
 
 
-SERVICE_CASES = {"vacuum": vacuum_rows, "restore": restore_rows, "clone": clone_rows}
+SERVICE_CASES = {"vacuum": vacuum_rows, "vacuum-lite": vacuum_lite_rows, "restore": restore_rows, "clone": clone_rows}
 """The cases without Spark, by name."""
 
 
@@ -89,6 +102,15 @@ def _vacuumed(root: Path) -> int:
 def _vacuumed_by_deltalake(root: Path) -> int:
     """With the listing of all files that ours does too; without it, it goes by the log."""
     return len(deltalake.DeltaTable(root).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True))
+
+
+def _vacuumed_by_the_log(root: Path) -> int:
+    return len(vacuum(Table.at(root), replace(_NOTHING_KEPT, lite=True)).paths)
+
+
+def _vacuumed_by_deltalakes_log(root: Path) -> int:
+    """What it does by default."""
+    return len(deltalake.DeltaTable(root).vacuum(0, dry_run=False, enforce_retention_duration=False))
 
 
 def _restored(root: Path) -> int:

@@ -18,6 +18,7 @@ def test_the_rows_without_spark_are_all_there_and_both_sides_do_as_much(tmp_path
     files = SMALL.service_files
     assert [(row.case, row.mark, row.answers) for row in rows] == [
         ("vacuum", 1.0, (files // 2, files // 2)),
+        ("vacuum-lite", 1.0, (files // 2, files // 2)),
         ("restore", 0.5, (files, files)),
         ("clone", 1.5, (SMALL.checkpoint_files, SMALL.checkpoint_files)),
     ]
