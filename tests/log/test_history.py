@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -313,3 +314,23 @@ def test_of_a_large_commit_only_the_beginning_is_read_for_what_it_says_of_itself
     assert [history.info(version).get("operation") for version in (2, 3, 4)] == ["LAST", "LONG", None]
     with pytest.raises(VersionNotFound):
         history.info(5)
+
+
+def test_the_actions_that_add_no_file_are_those_of_all_others() -> None:
+    log = TableLog().create(add("f0"))
+    spaced = json.dumps({"add": add("f2")["add"]}).encode()
+    assert spaced.startswith(b'{"add": ')
+    removed = {"remove": {"path": "f0", "dataChange": True}}
+    log.commit(1, add("f1"), commit_info(operation="MERGE"), removed, add("f3"))
+    log.commit(2, add("f4"))
+    log.store.put("_delta_log/00000000000000000003.json", spaced + b"\n" + json.dumps(removed).encode())
+    history = log.load().history()
+    for version in history.versions:
+        others = [action for action in history.actions(version) if "add" not in action]
+        assert history.actions_but_adds(version) == others
+    assert [len(history.actions_but_adds(version)) for version in (1, 2, 3)] == [2, 0, 1]
+    with pytest.raises(VersionNotFound):
+        history.actions_but_adds(4)
+    log.store.put("_delta_log/00000000000000000004.json", b"")
+    with pytest.raises(CorruptLog):
+        CommitHistory(log.store, list_log(log.store), log.load(3).configuration).actions_but_adds(4)

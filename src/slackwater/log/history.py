@@ -14,7 +14,7 @@ from typing import Any
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
 from slackwater.log.owned_log import read_commits
 from slackwater.log.segment import CommitFile, LogListing
-from slackwater.protocol.actions.actions import parse_commit
+from slackwater.protocol.actions.actions import parse_actions, parse_commit
 from slackwater.protocol.actions.commit_timestamps import (
     has_in_commit_timestamp,
     monotonic,
@@ -27,6 +27,7 @@ from slackwater.protocol.properties.properties import ICT_ENABLEMENT_TIMESTAMP, 
 from slackwater.storage.store import ObjectStore
 
 _BEGINNING_BYTES = 1 << 16
+_ADD = b'{"add":'
 
 
 class CommitHistory:
@@ -181,6 +182,12 @@ class CommitHistory:
             raise VersionNotFound(f"{self._store.root_url}: the commit of version {version} is not in the log")
         return commit_actions(self._store, self._commits[version])
 
+    def actions_but_adds(self, version: int) -> list[dict[str, Any]]:
+        """The actions of the commit `version` that add no file, which are soon read. Raises as `actions` does."""
+        if version not in self._commits:
+            raise VersionNotFound(f"{self._store.root_url}: the commit of version {version} is not in the log")
+        return commit_actions(self._store, self._commits[version], adds=False)
+
     def info(self, version: int) -> Mapping[str, Any]:
         """The commitInfo of `version`, empty where it has none; of a large commit only the beginning is read.
 
@@ -207,14 +214,23 @@ def info_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return {}
 
 
-def commit_actions(store: ObjectStore, commit: CommitFile) -> list[dict[str, Any]]:
-    """The actions of a commit that was listed. Raises VersionNotFound where it is not there any more, CorruptLog."""
+def commit_actions(store: ObjectStore, commit: CommitFile, adds: bool = True) -> list[dict[str, Any]]:
+    """The actions of a commit that was listed. Raises VersionNotFound where it is not there any more, CorruptLog.
+
+    Without `adds`, those that add files are left out.
+    """
+    where = f"{store.root_url}/{commit.path}"
     try:
-        return parse_commit(read_commits(store, [commit])[0], f"{store.root_url}/{commit.path}")
+        data = read_commits(store, [commit])[0]
     except ObjectNotFound as error:
         raise VersionNotFound(
             f"{store.root_url}: the commit of version {commit.version} was cleaned up while the log was being read"
         ) from error
+    if adds or _ADD not in data:
+        return parse_commit(data, where)
+    others = parse_actions(b"\n".join(line for line in data.split(b"\n") if not line.startswith(_ADD)), where)
+    # Written with spaces, or with another field before it, an action may add a file all the same.
+    return [action for action in others if "add" not in action]
 
 
 def after_last_commit_allowed(allowed: bool, strict: bool | None) -> bool:

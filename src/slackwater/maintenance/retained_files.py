@@ -46,7 +46,7 @@ def retained_files(snapshot: Snapshot, cutoff_ms: int) -> RetainedFiles:
     places = _in_state(snapshot, cutoff_ms)
     for version in history.versions:
         if cutoff_version is None or version > cutoff_version:
-            places.update(files_left(store, history.actions(version)))
+            places.update(files_left(store, history.actions_but_adds(version)))
     return RetainedFiles(frozenset(places), cutoff_version)
 
 
@@ -112,7 +112,7 @@ def places_given_up(snapshot: Snapshot, cutoff_version: int | None, oldest_ms: i
         if history.file_ms(version) < oldest_ms - _SKEW_MS:
             break
         try:
-            places.update(files_left(store, history.actions(version)))
+            places.update(files_left(store, history.actions_but_adds(version)))
         except VersionNotFound:
             break
     return places

@@ -181,7 +181,7 @@ def _named_by_the_log(snapshot: Snapshot, cutoff_version: int | None, retained: 
     places: dict[str, int] = {}
     for version in history.versions:
         if first <= version <= cutoff_version:
-            places.update(files_left(store, history.actions(version)))
+            places.update(files_left(store, history.actions_but_adds(version)))
     return [ObjectMeta(place, places[place], 0) for place in sorted(below_root(places)) if place not in retained]
 
 
