@@ -39,6 +39,7 @@ from slackwater.spark.session.sessions import (
     enable_process,
     explained_view,
     opts_out,
+    require_running,
     take_back_catalog,
 )
 from slackwater.spark.sql.run import run
@@ -63,8 +64,8 @@ def enable(spark: Any = None, lake: Lake | None = None) -> Any:
     is given back; without it, the active session is, or None where there is none. A session with
     `spark.slackwater.enabled` = false is left alone. Calling it again does nothing. Where a session names
     delta-spark's catalog and Spark cannot load that, the setting is taken back, with a warning. A `lake` is attached to
-    the session as `lake`. Raises InvalidArgument for a session that opts out, for what is neither a session nor a
-    builder, and for a lake without a session.
+    the session as `lake`. Raises InvalidArgument for a session that opts out or was stopped, for
+    what is neither a session nor a builder, and for a lake without a session.
 
     >>> slackwater.enable(spark) is spark
     True
@@ -79,10 +80,8 @@ def enable(spark: Any = None, lake: Lake | None = None) -> Any:
             raise InvalidArgument("a lake is attached to a session: enable(builder.getOrCreate(), lake=lake)")
         _extend_process()
         return spark
-    if spark is not None and opts_out(spark):
-        raise InvalidArgument(
-            f"the session has {ENABLED} = false, so Slackwater leaves it alone: unset that, or enable another session"
-        )
+    if spark is not None:
+        _require_meant(spark)
     _extend_process()
     session = SparkSession.getActiveSession() if spark is None else spark
     if session is not None:
@@ -92,6 +91,14 @@ def enable(spark: Any = None, lake: Lake | None = None) -> Any:
             raise InvalidArgument("a lake is attached to a session: give one, enable(spark, lake=lake)")
         lake.attach(session)
     return session
+
+
+def _require_meant(spark: SparkSession) -> None:
+    require_running(spark)
+    if opts_out(spark):
+        raise InvalidArgument(
+            f"the session has {ENABLED} = false, so Slackwater leaves it alone: unset that, or enable another session"
+        )
 
 
 def _is_builder(given: Any) -> bool:

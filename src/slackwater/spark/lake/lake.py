@@ -26,6 +26,7 @@ from slackwater.spark.session import stores
 from slackwater.spark.session.defaults import SessionSettings, session_instant_ms
 from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.session.progress import Progress
+from slackwater.spark.session.sessions import is_stopped, require_running
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.table import DeltaTable
 from slackwater.storage.hadoop_settings import merged_options
@@ -333,7 +334,7 @@ class Lake(LogLake):
         >>> lake.backfill("stock")
         1
         """
-        with Progress.during(self._known_session(), "BACKFILL", f"putting commits of {name} into its log"):
+        with Progress.during(self._running_session(), "BACKFILL", f"putting commits of {name} into its log"):
             return super().backfill(name)
 
     def repair(self, name: str | None = None) -> list[str]:
@@ -347,7 +348,7 @@ class Lake(LogLake):
         >>> lake.repair("orders")  # all is well
         []
         """
-        with Progress.during(self._known_session(), "REPAIR", f"looking at {name or 'all tables'}"):
+        with Progress.during(self._running_session(), "REPAIR", f"looking at {name or 'all tables'}"):
             return super().repair(name)
 
     def attach(self, spark: SparkSession | None = None, name: str = "lake") -> Self:
@@ -406,10 +407,16 @@ class Lake(LogLake):
     def _known_session(self) -> SparkSession | None:
         return self._spark or SparkSession.getActiveSession()
 
+    def _running_session(self) -> SparkSession | None:
+        """Who shows how far a work is that needs no Spark: nobody once the session was stopped."""
+        session = self._known_session()
+        return None if session is None or is_stopped(session) else session
+
     def _session(self) -> SparkSession:
         session = self._known_session()
         if session is None:
             raise InvalidArgument("there is no active Spark session: give the lake one, with spark=")
+        require_running(session)
         return session
 
 

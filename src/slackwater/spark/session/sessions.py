@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from slackwater.errors import InvalidArgument, SettingIgnoredWarning, UnsupportedFeature
+from slackwater.spark.session.modes import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,8 +33,36 @@ def enable_process() -> None:
 
 
 def answers_for(spark: SparkSession) -> bool:
-    """Whether `format("delta")` of the session is Slackwater's. Raises InvalidArgument as `opts_out`."""
-    return _process.is_set() and not opts_out(spark)
+    """Whether `format("delta")` of the session is Slackwater's.
+
+    Raises InvalidArgument as `opts_out`, and for a session that would be and was stopped.
+    """
+    if not _process.is_set():
+        return False
+    # A client of Connect that was closed cannot ask for a setting any more.
+    if is_connect(spark):
+        require_running(spark)
+    if opts_out(spark):
+        return False
+    require_running(spark)
+    return True
+
+
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether somebody called `stop` of the session, or of a classic one that shares its application."""
+    if not is_connect(spark):
+        return spark.sparkContext._jsc is None
+    stopped: bool = spark.is_stopped  # type: ignore[attr-defined]  # sessions of Connect have it
+    return stopped
+
+
+def require_running(spark: SparkSession) -> None:
+    """Raise InvalidArgument for a session that was stopped: all that comes of one fails, in words of the JVM."""
+    if is_stopped(spark):
+        raise InvalidArgument(
+            "this Spark session was stopped: make another by SparkSession.builder.getOrCreate(), and make anew with it "
+            "what you had of the old one (tables, frames, lakes)"
+        )
 
 
 def is_delta_by_default(spark: SparkSession) -> bool:

@@ -11,6 +11,7 @@ from slackwater.log.table import Table
 from slackwater.spark.hadoop.reach import on_default_file_system, reach_hadoop
 from slackwater.spark.session.modes import all_settings, hadoop_setting
 from slackwater.spark.session.options import Options
+from slackwater.spark.session.sessions import require_running
 from slackwater.storage.hadoop_settings import merged_options, storage_options_of
 from slackwater.storage.location import LOCAL, MEMORY, is_on_hadoop, parse_location
 
@@ -23,8 +24,9 @@ def table_at(spark: SparkSession, path: str, options: Options | None = None) -> 
 
     A path without a scheme is where it is for Spark: on the file system that `fs.defaultFS` says, in classic mode. What
     `options` say of a store goes before what the session's Hadoop settings say, that before the environment.
-    Raises as `open_store`.
+    Raises as `open_store`, and InvalidArgument for a session that was stopped.
     """
+    require_running(spark)
     path = on_default_file_system(spark, path)
     told = options is not None and options.flag("allowPathsOutsideRoot")
     return Table.at(path, storage_options(spark, path, options), told or follows_outside(spark))
@@ -41,8 +43,10 @@ def storage_options(spark: SparkSession, path: str, options: Options | None = No
     From here on that reaches it where it is on a Hadoop file system. Raises as `open_store`.
     """
     given = {} if options is None else options.storage_options()
-    reach_hadoop(spark, path)
     location = parse_location(path)
+    if location.scheme not in (LOCAL, MEMORY):
+        require_running(spark)
+    reach_hadoop(spark, path)
     if location.scheme in (LOCAL, MEMORY) or is_on_hadoop(location.scheme):
         return given
     # Set while the session runs, Hadoop's settings go by their own names.

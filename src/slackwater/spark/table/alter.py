@@ -61,7 +61,9 @@ class TableAlterations:
     OperationNotAllowed, UnsupportedFeature, or the DeltaConcurrentModificationException of a lost race.
     """
 
-    _spark: SparkSession
+    @property
+    def _spark(self) -> SparkSession:
+        raise NotImplementedError
 
     def _snapshot(self) -> Snapshot:
         raise NotImplementedError

@@ -31,7 +31,10 @@ MERGE_RESULT = spark_types.StructType(
 class TableChanges:
     """What changes rows of a table; mixed into `DeltaTable`."""
 
-    _spark: SparkSession
+    @property
+    def _spark(self) -> SparkSession:
+        raise NotImplementedError
+
     _table: Table
     _alias: str | None
 

@@ -17,7 +17,10 @@ from slackwater.spark.table.arguments import require_type, text_argument
 class TableServices:
     """What looks after a table; mixed into `DeltaTable`."""
 
-    _spark: SparkSession
+    @property
+    def _spark(self) -> SparkSession:
+        raise NotImplementedError
+
     _table: Table
 
     def optimize(self) -> DeltaOptimizeBuilder:

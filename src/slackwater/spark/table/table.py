@@ -35,6 +35,7 @@ from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.session.names import path_in_text
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.progress import Progress
+from slackwater.spark.session.sessions import require_running
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.table.alter import TableAlterations
 from slackwater.spark.table.arguments import require_type
@@ -112,7 +113,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
     """
 
     def __init__(self, spark: SparkSession, table: Table, options: Mapping[str, Any] | None = None) -> None:
-        self._spark = spark
+        self._given_spark = spark
         self._table = table
         self._options = dict(options or {})
         self._alias: str | None = None
@@ -445,6 +446,12 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         with Progress.during(self._spark, "LOG CLEANUP", "deleting files of the log"):
             return len(clean_up(self._snapshot_for_upkeep("a cleanup of the log"), Clock().now_ms()).deleted)
 
+    @property
+    def _spark(self) -> SparkSession:
+        """The session of the table. Raises InvalidArgument where it was stopped."""
+        require_running(self._given_spark)
+        return self._given_spark
+
     def _framed(self, frame: DataFrame) -> DataFrame:
         """`frame`, known by the table's alias where it has one."""
         return frame.alias(self._alias) if self._alias else frame
@@ -485,6 +492,7 @@ def _session(given: SparkSession | None) -> SparkSession:
     session = given or SparkSession.getActiveSession()
     if session is None:
         raise InvalidArgument("there is no active Spark session: give one")
+    require_running(session)
     return session
 
 
