@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from slackwater.errors import CorruptLog, CorruptTable, InvalidArgument, TimestampOutOfRange, VersionNotFound
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.segment import list_log
+from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import NO_COLUMNS, Metadata, Protocol
 from slackwater.protocol.configuration import TableConfiguration
 from tests.examples import examples
 from tests.log.tables import DEFAULT, SpyStore, TableLog, add, commit_info, metadata, protocol
+from tests.markup.well_formed import words
 
 T = 1_700_000_000_000
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
@@ -334,3 +336,23 @@ def test_the_actions_that_add_no_file_are_those_of_all_others() -> None:
     log.store.put("_delta_log/00000000000000000004.json", b"")
     with pytest.raises(CorruptLog):
         CommitHistory(log.store, list_log(log.store), log.load(3).configuration).actions_but_adds(4)
+
+
+def test_a_history_says_which_versions_it_holds_and_shows_its_newest_commits(tmp_path: Path) -> None:
+    log = TableLog(str(tmp_path)).create(add("f0"))
+    log.grow(22)
+    history = LogSnapshot.load(str(tmp_path)).history()
+    assert repr(history) == f"<CommitHistory of file://{tmp_path}: versions 0 to 22>"
+    shown = words(history._repr_html_())
+    assert "CommitHistory" in shown
+    assert "22" in shown
+    assert "and 3 commits more" in shown
+    assert "+1" in shown
+
+
+def test_a_history_whose_log_is_gone_says_so_in_its_card(tmp_path: Path) -> None:
+    log = TableLog(str(tmp_path)).create(add("f0"))
+    log.grow(1)
+    history = LogSnapshot.load(str(tmp_path)).history()
+    (tmp_path / "_delta_log" / f"{1:020d}.json").write_text("{")
+    assert "CorruptLog" in words(history._repr_html_())

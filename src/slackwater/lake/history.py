@@ -16,10 +16,11 @@ import orjson
 
 from slackwater.errors import InvalidArgument
 from slackwater.log.commit_changes import CommitChanges, commit_changes
-from slackwater.log.history import CommitHistory, info_of
+from slackwater.log.history import CommitHistory
 from slackwater.log.table import Table
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.owner.api.transactions import TableVersion
+from slackwater.protocol.actions.commit_info import info_of
 from slackwater.scan.snapshot import Snapshot
 
 OpenTable = Callable[[TableVersion], Table]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.log.history import info_of
+from slackwater.protocol.actions.commit_info import info_of
 from slackwater.protocol.actions.files import num_records_of
 
 _MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")

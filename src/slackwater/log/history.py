@@ -7,14 +7,20 @@ Times are in milliseconds since the epoch. Source: delta-protocol.md "In-Commit 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
+from slackwater.log.history_card import commit_table
 from slackwater.log.owned_log import read_commits
 from slackwater.log.segment import CommitFile, LogListing
+from slackwater.markup.elements import Markup, element
+from slackwater.markup.figures import counted, visible
+from slackwater.markup.pieces import card, card_or_reason
+from slackwater.markup.redaction import without_secrets
 from slackwater.protocol.actions.actions import parse_actions, parse_commit
+from slackwater.protocol.actions.commit_info import info_of
 from slackwater.protocol.actions.commit_timestamps import (
     has_in_commit_timestamp,
     monotonic,
@@ -28,6 +34,7 @@ from slackwater.storage.store import ObjectStore
 
 _BEGINNING_BYTES = 1 << 16
 _ADD = b'{"add":'
+_SHOWN = 20
 
 
 class CommitHistory:
@@ -46,6 +53,23 @@ class CommitHistory:
         self._in_commit_ms: dict[int, int] = {}
         ordered = sorted(self._commits)
         self._file_ms = dict(zip(ordered, monotonic([self._commits[v].modified_ms for v in ordered]), strict=True))
+
+    def __repr__(self) -> str:
+        versions = self.versions
+        held = f"versions {versions[0]} to {versions[-1]}" if versions else "no versions"
+        return f"<{type(self).__name__} of {visible(without_secrets(self._store.root_url))}: {held}>"
+
+    def _repr_html_(self) -> str:
+        return card_or_reason(type(self).__name__, self._store.root_url, self._card)
+
+    def _card(self) -> Markup:
+        """The newest commits, which are read for it."""
+        newest = [
+            (version, format_ms(ms).removesuffix(" UTC"), actions) for version, ms, actions in self.commits(_SHOWN)
+        ]
+        left = len(self._commits) - len(newest)
+        more = element("p", f"and {counted(left, 'commit')} more", class_="sw-note") if left > 0 else None
+        return card(type(self).__name__, without_secrets(self._store.root_url), commit_table(newest), more)
 
     @property
     def versions(self) -> list[int]:
@@ -203,15 +227,6 @@ class CommitHistory:
 
     def _commit_info(self, version: int) -> Mapping[str, Any]:
         return info_of(self.actions(version))
-
-
-def info_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The commitInfo among the actions of a commit; empty where there is none."""
-    for action in actions:
-        if isinstance(action.get("commitInfo"), dict):
-            info: Mapping[str, Any] = action["commitInfo"]
-            return info
-    return {}
 
 
 def commit_actions(store: ObjectStore, commit: CommitFile, adds: bool = True) -> list[dict[str, Any]]:

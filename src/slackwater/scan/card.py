@@ -7,22 +7,23 @@ and the commits that are shown. No Spark job runs.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow.compute as pc
 
 from slackwater.errors import SlackwaterError
-from slackwater.log.commit_changes import commit_changes
 from slackwater.log.describe import clustering_columns, to_moment
 from slackwater.log.files.version_totals import file_totals
-from slackwater.log.history import CommitHistory, info_of
+from slackwater.log.history import CommitHistory
+from slackwater.log.history_card import commit_table, in_few_words
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.markup.elements import Child, Markup, element, fragment
-from slackwater.markup.figures import ago, counted, number, one_line, short_bytes, shortened
+from slackwater.markup.figures import ago, counted, number, short_bytes, shortened
 from slackwater.markup.pieces import badge, badges, card, code, disclosure, facts, moment, muted, pairs, settings, table
 from slackwater.markup.redaction import without_secrets
+from slackwater.protocol.actions.commit_info import info_of
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, START, STEP
 from slackwater.protocol.features.row_rules import checks
 from slackwater.protocol.properties.registry import CONSTRAINT_PREFIX, MANAGED_COMMIT_OWNER_CONF
@@ -36,8 +37,6 @@ LAST_COMMITS = 5
 
 _MOST_COLUMNS = 30
 _LONGEST_TYPE = 120
-_LONGEST_TEXT = 200
-_LONGEST_NOTE = 60
 # Of more files the statistics are not read for a count of rows.
 _MOST_COUNTED_FILES = 2_000
 
@@ -65,7 +64,7 @@ def snapshot_card(
         kind,
         name or place,
         None if name is None else element("div", code(place), class_="sw-muted sw-small"),
-        element("p", _told(described)) if described else None,
+        element("p", in_few_words(described)) if described else None,
         facts(
             {
                 "version": snapshot.version,
@@ -142,13 +141,13 @@ def _column(column: StructField, is_partition: bool, is_clustering: bool) -> Seq
     told += [] if column.nullable else [badge("not null")]
     metadata = column.metadata
     if (generated := metadata.get(GENERATION_EXPRESSION)) is not None:
-        told += [badge("generated"), code(_told(generated))]
+        told += [badge("generated"), code(in_few_words(generated))]
     if START in metadata or STEP in metadata or HIGH_WATER_MARK in metadata:
         told.append(badge("identity", title=f"start {metadata.get(START, 1)}, step {metadata.get(STEP, 1)}"))
     if (default := metadata.get(CURRENT_DEFAULT)) is not None:
-        told += [badge("default"), code(_told(default))]
+        told += [badge("default"), code(in_few_words(default))]
     if (comment := metadata.get(COMMENT)) is not None:
-        told.append(muted(_told(comment)))
+        told.append(muted(in_few_words(comment)))
     marks = [part for mark in told for part in (mark, " ")]
     cut = kind if len(kind) <= _LONGEST_TYPE else None
     shown = code(kind) if cut is not None else element("code", shortened(kind, _LONGEST_TYPE), title=kind)
@@ -184,7 +183,7 @@ def _demands(snapshot: LogSnapshot) -> Child:
     return disclosure(
         summary,
         pairs(told),
-        table(["constraint", "must be true"], [(code(rule.name), code(_told(rule.sql))) for rule in rules])
+        table(["constraint", "must be true"], [(code(rule.name), code(in_few_words(rule.sql))) for rule in rules])
         if rules
         else None,
         settings(properties) if properties else None,
@@ -192,51 +191,19 @@ def _demands(snapshot: LogSnapshot) -> Child:
 
 
 def _commits(snapshot: LogSnapshot, most: int) -> Child:
-    rows = _or_none(lambda: _last_commits(snapshot, most)) if most else None
-    if not rows:
-        return None
-    headers = ["version", "committed (UTC)", "operation", "rows", "files", "by"]
-    return disclosure(
-        "last commits", table(headers, rows, right=["version", "rows", "files"], leaves_out_empty=True), is_open=True
-    )
+    commits = _or_none(lambda: _last_commits(snapshot, most)) if most else None
+    return disclosure("last commits", commit_table(commits), is_open=True) if commits else None
 
 
-def _last_commits(snapshot: LogSnapshot, most: int) -> list[Sequence[Child]]:
-    """A row for each of the newest commits that the log still holds; each is read once."""
+def _last_commits(snapshot: LogSnapshot, most: int) -> list[tuple[int, Child, Sequence[Mapping[str, Any]]]]:
+    """The newest commits that the log still holds; each is read once."""
     listing = snapshot.table.list_log()
     seen = {version: commit for version, commit in listing.commits.items() if version <= snapshot.version}
     history = CommitHistory(snapshot.store, replace(listing, commits=seen), snapshot.configuration)
-    rows: list[Sequence[Child]] = []
+    found: list[tuple[int, Child, Sequence[Mapping[str, Any]]]] = []
     for version in sorted(seen, reverse=True)[:most]:
         actions = history.actions(version)
-        info, changes = info_of(actions), commit_changes(actions)
-        stated = info.get("inCommitTimestamp")
+        stated = info_of(actions).get("inCommitTimestamp")
         at = to_moment(stated if isinstance(stated, int) else history.timestamp_ms(version))
-        who = info.get("userName") or info.get("userId") or info.get("engineInfo")
-        said = info.get("userMetadata")
-        rows.append(
-            (
-                version,
-                None if at is None else moment(at),
-                fragment(_told(info.get("operation") or ""), said and fragment(" ", muted(_told(said, _LONGEST_NOTE)))),
-                _counts(
-                    ("+", changes.rows_added, "good"),
-                    ("~", changes.rows_updated, "warn"),
-                    ("−", changes.rows_removed, "bad"),
-                ),
-                _counts(("+", changes.files_added, "good"), ("−", changes.files_removed, "bad")),
-                who and _told(who, _LONGEST_NOTE),
-            )
-        )
-    return rows
-
-
-def _counts(*counts: tuple[str, int | None, str]) -> Child:
-    """`+5 ~2 −1`: what came, changed and went; nothing and what is not known is left out."""
-    shown = [element("span", f"{sign}{count:,}", class_=f"sw-{kind}") for sign, count, kind in counts if count]
-    return [part for each in shown for part in (each, " ")][:-1]
-
-
-def _told(text: object, most: int = _LONGEST_TEXT) -> str:
-    """What somebody wrote into the log, in at most so many characters."""
-    return shortened(without_secrets(one_line(str(text))), most)
+        found.append((version, None if at is None else moment(at), actions))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater import DeltaTable, Lake
-from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.session.given_rows import answer, given_rows
 from slackwater.spark.session.modes import empty_frame
+from tests.markup.well_formed import words
 from tests.spark.written import read, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
@@ -64,3 +66,66 @@ def test_frames_of_what_this_process_knows_need_no_python_of_executors(spark: Sp
 
 def _lineage(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().toRdd().toDebugString())
+
+
+def test_what_a_call_answers_is_a_frame_with_a_card_and_a_line_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    spark.range(4).write.format("delta").save(place)
+    table = DeltaTable.forPath(spark, place)
+    source = spark.range(3, 6).alias("s")
+    merged = table.alias("t").merge(source, "t.id = s.id").whenMatchedDelete().whenNotMatchedInsertAll().execute()
+    table.setProperties({"my.token": "hunter2"})
+    history = table.history()
+    assert repr(merged) == (
+        "<DataFrame of MERGE: num_affected_rows 3, num_updated_rows 0, num_deleted_rows 1, num_inserted_rows 2>"
+    )
+    assert repr(history).startswith(f"<DataFrame of the history of {place}: 3 rows, the first: version 2, timestamp ")
+    assert "MERGE" in words(history._repr_html_())
+    assert "hunter2" not in history._repr_html_() + repr(history)
+    answers = {
+        "num_deleted_rows 1": merged,
+        "numFiles": table.detail(),
+        "metrics.numFilesRemoved": table.optimize().executeCompaction(),
+        "num_restored_files": table.restoreToVersion(0),
+        place: table.vacuum(),
+        "no rows": table.vacuum(dry_run=True),
+    }
+    for said, frame in answers.items():
+        assert said in words(frame._repr_html_())
+        assert isinstance(frame, DataFrame)
+        assert frame.select("*").collect() == frame.collect()
+
+
+def test_no_job_runs_for_the_card_of_an_answer_and_none_is_lost_for_its_frame(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [(1, _NOW, (2, None), None, None)] * 30
+    frame = answer(spark, rows, _SCHEMA, "a call", ["n", "at"])
+    for name in ("collect", "toArrow", "_show_string", "toPandas"):
+        monkeypatch.setattr(type(frame), name, None, raising=False)
+    assert "and 10 rows more" in words(frame._repr_html_())
+    assert repr(frame).startswith("<DataFrame of a call: 30 rows, the first: n 1, at ")
+    monkeypatch.undo()
+    assert frame.where("n = 1").join(frame.limit(1), "n").count() == 30
+    assert frame.schema == _SCHEMA
+    assert repr(frame.select("n")) == "DataFrame[n: bigint]"
+
+
+def test_a_session_that_evaluates_eagerly_shows_answers_as_it_shows_other_frames(
+    spark: SparkSession, conf: Callable[[str, str], None]
+) -> None:
+    frame = answer(spark, [(1,)], spark_types.StructType().add("n", "long"), "a call")
+    conf("spark.sql.repl.eagerEval.enabled", "true")
+    assert repr(frame).startswith("+---+")
+    assert frame._repr_html_().startswith("<table border='1'>")
+
+
+def test_a_lake_answers_with_cards(spark: SparkSession, tmp_path: Path) -> None:
+    with Lake.open(tmp_path / "lake", spark=spark) as lake:
+        lake.create_table("stock", "id BIGINT")
+        now = lake.run(lambda tx: tx.current_timestamp())
+        lake.table("stock").setProperties({"team": "sales"})
+        assert "Lake.history" in words(lake.history()._repr_html_())
+        assert "stock 1" in repr(lake.history(limit=1))
+        assert repr(lake.restore(now)).startswith("<DataFrame of Lake.restore: table stock, version 0, ")
+        assert "Lake.clone" in words(lake.clone(now, str(tmp_path / "other"))._repr_html_())

@@ -5,7 +5,7 @@ Source: delta-protocol.md "Commit Provenance Information", "In-Commit Timestamps
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,3 +61,12 @@ class CommitInfo:
             "txnId": self.txn_id,
         }
         return {"commitInfo": node | {key: value for key, value in optional.items() if value is not None}}
+
+
+def info_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The commitInfo among the actions of a commit; empty where there is none."""
+    for action in actions:
+        if isinstance(action.get("commitInfo"), dict):
+            info: Mapping[str, Any] = action["commitInfo"]
+            return info
+    return {}

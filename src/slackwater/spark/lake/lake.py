@@ -24,7 +24,7 @@ from slackwater.spark.lake.transaction import LakeTransaction
 from slackwater.spark.services.restore import RESTORE_RESULT, ignores_missing_files
 from slackwater.spark.session import stores
 from slackwater.spark.session.defaults import SessionSettings, session_instant_ms
-from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.sessions import is_stopped, require_running
 from slackwater.spark.session.types import from_spark_schema
@@ -292,7 +292,7 @@ class Lake(LogLake):
                 as_of, tables, ignore_missing_files=ignored, user_metadata=said, user_name=who, retries=retries
             )
         rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
-        return given_rows(session, rows, LAKE_RESTORE_RESULT)
+        return answer(session, rows, LAKE_RESTORE_RESULT, "Lake.restore")
 
     def clone(  # type: ignore[override]  # as answers are DataFrames here
         self,
@@ -323,7 +323,7 @@ class Lake(LogLake):
         with Progress.during(session, "CLONE", "listing files", settings.progress):
             done = super().clone(as_of, to, tables, user_metadata=said, user_name=who)
         rows = [(each.name, each.version, *each.result.to_dict().values()) for each in done]
-        return given_rows(session, rows, LAKE_CLONE_RESULT)
+        return answer(session, rows, LAKE_CLONE_RESULT, "Lake.clone")
 
     def backfill(self, name: str) -> int:
         """Put all commits of the table `name` into `_delta_log`; the newest version there.

@@ -21,7 +21,7 @@ from slackwater.markup.pieces import badge
 from slackwater.scan.card import LAST_COMMITS, snapshot_card
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
-from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.options import Options
 from slackwater.spark.table.table import DeltaTable
 from slackwater.transaction.commit_result import CommitResult
@@ -45,6 +45,8 @@ LAKE_HISTORY_SCHEMA = (
 
 `tables` are the versions that it made. `transactionId` is NULL, and the row of one table, where the writer gave none.
 """
+
+_SHOWN = ("timestamp", "tables", "operations", "operationMetrics", "userMetadata", "transactionId")
 
 
 class TimeSlice(LogTimeSlice):
@@ -155,4 +157,4 @@ def history_frame(spark: SparkSession, commits: Sequence[LakeCommit]) -> DataFra
         )
         for commit in commits
     ]
-    return given_rows(spark, rows, LAKE_HISTORY_SCHEMA)
+    return answer(spark, rows, LAKE_HISTORY_SCHEMA, "Lake.history", _SHOWN)

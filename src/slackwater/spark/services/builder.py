@@ -14,11 +14,11 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.services.clustered import cluster, order_by_curve
 from slackwater.spark.services.metrics import RESULT, Outcome
 from slackwater.spark.services.optimize import Where, compact, purge
-from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.session.given_rows import answer
 
 
 class _Builder:
-    _ways = ""
+    _what, _ways = "", ""
 
     def __init__(self, spark: SparkSession, table: Callable[[], Table], path: str) -> None:
         self._spark = spark
@@ -32,7 +32,7 @@ class _Builder:
         return f"<{type(self).__name__} of {self._path}{where}: nothing is done yet; {self._ways}>"
 
     def _result(self, outcome: Outcome) -> DataFrame:
-        return given_rows(self._spark, [outcome.row(self._path)], RESULT)
+        return answer(self._spark, [outcome.row(self._path)], RESULT, self._what)
 
 
 class DeltaOptimizeBuilder(_Builder):
@@ -44,6 +44,7 @@ class DeltaOptimizeBuilder(_Builder):
     Row(numFilesRemoved=4, numFilesAdded=1)
     """
 
+    _what = "OPTIMIZE"
     _ways = "executeCompaction() or executeZOrderBy(…) runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaOptimizeBuilder:
@@ -129,6 +130,7 @@ class DeltaReorgBuilder(_Builder):
     1
     """
 
+    _what = "REORG"
     _ways = "applyPurge() runs it"
 
     def where(self, partitionFilter: str | Column) -> DeltaReorgBuilder:

@@ -13,7 +13,7 @@ from slackwater.log.table import Table
 from slackwater.maintenance.restore import RestoreResult, restore
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.spark.session.defaults import SessionSettings, session_zone
-from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.progress import Progress
 
 RESTORE_RESULT = spark_types.StructType(
@@ -38,7 +38,7 @@ def restore_table(
             user_name=settings.user_name,
             said=timestamp,
         )
-    return given_rows(spark, [tuple(result.to_dict().values())], RESTORE_RESULT)
+    return answer(spark, [tuple(result.to_dict().values())], RESTORE_RESULT, "RESTORE")
 
 
 def ignores_missing_files(spark: SparkSession) -> bool:

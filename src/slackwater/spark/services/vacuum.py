@@ -17,7 +17,7 @@ from slackwater.log.table import Table
 from slackwater.maintenance.vacuum import VacuumRequest, VacuumResult, vacuum
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.locations import DataLocations, as_hadoop_names
 from slackwater.spark.session.progress import Progress
 from slackwater.storage.store import ObjectMeta
@@ -56,7 +56,9 @@ def vacuum_table(
 
             result = vacuum(table, asked, deleting=deleting)
         progress.done(files=len(result.paths))
-    return given_rows(spark, [(path,) for path in _told(result, DataLocations(table.store))], VACUUM_RESULT)
+    paths = _told(result, DataLocations(table.store))
+    what = "VACUUM: files that would go" if request.dry_run else "VACUUM"
+    return answer(spark, [(path,) for path in paths], VACUUM_RESULT, what)
 
 
 def inventory_files(inventory: DataFrame, table: Table) -> list[ObjectMeta]:

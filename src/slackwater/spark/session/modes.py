@@ -166,6 +166,9 @@ def with_methods(frame: DataFrame, methods: Mapping[str, Callable[..., Any]]) ->
 
         connect: DataFrame = _overriding(ConnectDataFrame, tuple(methods))(frame._plan, frame.sparkSession)
         connect._slackwater_methods = methods  # type: ignore[attr-defined]
+        if (schema := frame.__dict__.get("_cached_schema")) is not None:
+            # What the server said, or was told, need not be asked again.
+            connect._cached_schema = schema  # type: ignore[attr-defined]
         return connect
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 

@@ -21,7 +21,6 @@ from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.sql.services import required
 from slackwater.spark.sql.statement import Statement
 from slackwater.spark.sql.tables import NamedTable, named_table
-from slackwater.spark.table.table import DETAIL_SCHEMA
 from slackwater.sql import services as parsed
 
 _COLUMNS = (
@@ -45,7 +44,8 @@ def log(statement: Statement) -> DataFrame | None:
         return named.table.history(given.limit)
     record = describe_detail(named.table._snapshot())
     shown = catalog_name(named)
-    return named.table._frame([{**record, "name": record["name"] if shown is None else shown}], DETAIL_SCHEMA)
+    record["name"] = record["name"] if shown is None else shown
+    return named.table._described(record)
 
 
 def catalog_name(named: NamedTable) -> str | None:

@@ -15,7 +15,7 @@ from slackwater.spark.change.merge.builder import DeltaMergeBuilder, require_con
 from slackwater.spark.change.merge.merge import merge
 from slackwater.spark.change.update import update
 from slackwater.spark.services.auto import with_auto_compaction
-from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.session.given_rows import answer
 from slackwater.spark.write.save import save_to
 from slackwater.transaction.commit_result import CommitResult
 
@@ -109,7 +109,7 @@ class TableChanges:
     def _merge(self, builder: DeltaMergeBuilder) -> DataFrame:
         counts = merge(self._spark, self._changing(), builder, self._alias)
         counted = [] if counts is None else [(counts.affected, counts.updated, counts.deleted, counts.inserted)]
-        return given_rows(self._spark, counted, MERGE_RESULT)
+        return answer(self._spark, counted, MERGE_RESULT, "MERGE")
 
     def _changing(self) -> Table:
         """The table, for a change of its rows."""

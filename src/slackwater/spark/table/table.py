@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,7 +31,7 @@ from slackwater.spark.read.load import load_table
 from slackwater.spark.services.clone import clone_table
 from slackwater.spark.services.convert import convert_to_table
 from slackwater.spark.session.defaults import SessionSettings, session_zone
-from slackwater.spark.session.given_rows import given_rows
+from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.names import path_in_text
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.progress import Progress
@@ -77,6 +77,15 @@ HISTORY_SCHEMA = (
     .add("engineInfo", "string")
 )
 """The columns of `DeltaTable.history`."""
+_SHOWN_OF_HISTORY = (
+    "version",
+    "timestamp",
+    "operation",
+    "operationMetrics",
+    "operationParameters",
+    "userName",
+    "userMetadata",
+)
 
 DETAIL_SCHEMA = (
     spark_types.StructType()
@@ -306,7 +315,8 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidArgument(f"limit must be a whole number from 0, found {limit!r}")
-        return self._frame(describe_history(self._snapshot(), limit), HISTORY_SCHEMA)
+        records = describe_history(self._snapshot(), limit)
+        return self._frame(records, HISTORY_SCHEMA, f"the history of {self._told_place()}", _SHOWN_OF_HISTORY)
 
     def system_time(self, since: Instant | None = None, rowTracking: bool = False) -> SystemTime:
         """The versions of the table's rows, with when each was current: `.as_of(t)`, `.from_to(a, b)`, `.changes(key)`.
@@ -328,7 +338,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         >>> table.detail().first().numFiles
         1
         """
-        return self._frame([describe_detail(self._snapshot())], DETAIL_SCHEMA)
+        return self._described(describe_detail(self._snapshot()))
 
     def clone(
         self,
@@ -483,9 +493,18 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         del what
         return self._snapshot()
 
-    def _frame(self, records: list[dict[str, Any]], schema: spark_types.StructType) -> DataFrame:
+    def _described(self, record: dict[str, Any]) -> DataFrame:
+        return self._frame([record], DETAIL_SCHEMA, f"the detail of {self._told_place()}")
+
+    def _frame(
+        self,
+        records: list[dict[str, Any]],
+        schema: spark_types.StructType,
+        what: str,
+        shown: Sequence[str] | None = None,
+    ) -> DataFrame:
         rows = [tuple(_value(record.get(f.name), f.dataType) for f in schema.fields) for record in records]
-        return given_rows(self._spark, rows, schema)
+        return answer(self._spark, rows, schema, what, shown)
 
 
 def _session(given: SparkSession | None) -> SparkSession:

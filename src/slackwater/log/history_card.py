@@ -1,0 +1,53 @@
+"""Commits as people see them: when, what was done to rows and files, by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from slackwater.log.commit_changes import commit_changes
+from slackwater.markup.elements import Child, Markup, element, fragment
+from slackwater.markup.figures import one_line, shortened
+from slackwater.markup.pieces import muted, table
+from slackwater.markup.redaction import without_secrets
+from slackwater.protocol.actions.commit_info import info_of
+
+_LONGEST_TEXT = 200
+_LONGEST_NOTE = 60
+_HEADERS = ("version", "committed (UTC)", "operation", "rows", "files", "by")
+
+
+def commit_table(commits: Iterable[tuple[int, Child, Sequence[Mapping[str, Any]]]]) -> Markup:
+    """A row for each commit: its version, when it was, and its actions."""
+    return table(_HEADERS, map(_row, commits), right=["version", "rows", "files"], leaves_out_empty=True)
+
+
+def in_few_words(text: object, most: int = _LONGEST_TEXT) -> str:
+    """What somebody wrote into the log, in at most so many characters."""
+    return shortened(without_secrets(one_line(str(text))), most)
+
+
+def _row(commit: tuple[int, Child, Sequence[Mapping[str, Any]]]) -> Sequence[Child]:
+    version, at, actions = commit
+    info, changes = info_of(actions), commit_changes(actions)
+    who = info.get("userName") or info.get("userId") or info.get("engineInfo")
+    said = info.get("userMetadata")
+    note = said and fragment(" ", muted(in_few_words(said, _LONGEST_NOTE)))
+    return (
+        version,
+        at,
+        fragment(in_few_words(info.get("operation") or ""), note),
+        _counts(
+            ("+", changes.rows_added, "good"),
+            ("~", changes.rows_updated, "warn"),
+            ("−", changes.rows_removed, "bad"),
+        ),
+        _counts(("+", changes.files_added, "good"), ("−", changes.files_removed, "bad")),
+        who and in_few_words(who, _LONGEST_NOTE),
+    )
+
+
+def _counts(*counts: tuple[str, int | None, str]) -> Child:
+    """`+5 ~2 −1`: what came, changed and went; nothing and what is not known is left out."""
+    shown = [element("span", f"{sign}{count:,}", class_=f"sw-{kind}") for sign, count, kind in counts if count]
+    return [part for each in shown for part in (each, " ")][:-1]
