@@ -20,6 +20,7 @@ from slackwater.spark.catalog.merge_into import merge_into
 from slackwater.spark.catalog.named import insert_into, save_as_table, table_frame
 from slackwater.spark.catalog.write_to import extend_writer
 from slackwater.spark.lake.lake import Lake
+from slackwater.spark.plans import explain
 from slackwater.spark.read.load import load
 from slackwater.spark.requests import (
     Request,
@@ -149,9 +150,10 @@ def _extend_sessions(session: Any, catalog: type) -> None:
 
 
 def _extend_frames(frame: type) -> None:
-    """Let frames of this kind be merged into Delta tables by name, once."""
+    """Let frames of this kind be merged into Delta tables by name, and explain themselves in words; once."""
     if not is_extended(frame):
         wrap(frame, "mergeInto", merge_into)
+        wrap(frame, "explain", explain)
 
 
 def _new_session(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -12,6 +12,7 @@ _NAME = re.compile(rf"{_PART.pattern}(?:\.{_PART.pattern})*")
 _NAMES = f"{_NAME.pattern}(?:, {_NAME.pattern})*"
 _SUGGESTED = re.compile(rf"( Did you mean one of the following\? \[)({_NAMES})(\]\.)")
 _AMBIGUOUS = re.compile(rf"(is ambiguous, could be: \[)({_NAMES})(\])")
+_OURS_IN_PLAN = re.compile(rf"\b{OWN_PREFIX}_(\w+)")
 
 
 def path_in_text(name: str) -> str | None:
@@ -23,6 +24,11 @@ def path_in_text(name: str) -> str | None:
 def without_our_names(text: str) -> str:
     """What Spark says of an unknown or ambiguous name, without names that only this package has given."""
     return _AMBIGUOUS.sub(_of_users, _SUGGESTED.sub(_of_users, text))
+
+
+def plan_in_words(text: str) -> str:
+    """A plan without the prefix of names that only this package has given: `dv_words#7` for a column, `view_3`."""
+    return _OURS_IN_PLAN.sub(lambda found: f"view_{found[1]}" if found[1].isdigit() else found[1], text)
 
 
 def _of_users(suggested: re.Match[str]) -> str:

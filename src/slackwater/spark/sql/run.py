@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.spark.catalog.attached import SessionNames
+from slackwater.spark.plans import explained
 from slackwater.spark.sql import alterations, changes, creation, describe, services, show, transactions
 from slackwater.spark.sql.dynamic import execute, require_no_unseen_truncation, spelled_out
 from slackwater.spark.sql.frames import sql_over, with_frames
@@ -121,4 +122,5 @@ def _carried_out(
     changed = rewritten(spark, text, tokens)
     if changed is None or (not changed.views and changed.text == text):
         return None
-    return sql_over(spark, changed.text, {**views, **changed.views}, args)
+    frame = sql_over(spark, changed.text, {**views, **changed.views}, args)
+    return explained(frame) if tokens[0].upper == "EXPLAIN" else frame
