@@ -100,10 +100,19 @@ def test_a_query_is_answered_by_what_is_installed(engine: str, monkeypatch: pyte
     assert "a,5" in result.stdout.splitlines()
 
 
-def test_a_query_needs_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_without_an_engine_is_answered_by_sqlglot_over_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "find_spec", lambda name: None)
-    assert error("query", "SELECT 1", "--table", f"t={PARTITIONED}") == (
-        "error: a query needs DuckDB or Polars, and neither is installed: pip install duckdb"
+    asked = ("query", "SELECT letter, sum(number) AS s FROM t GROUP BY letter ORDER BY s LIMIT 2")
+    result = run(*asked, "--table", f"t={PARTITIONED}", "--csv")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith("asked sqlglot over Arrow ")
+    assert result.stdout.splitlines()[0] == "letter,s"
+    assert len(result.stdout.splitlines()) == 3
+    refused = run("query", "SELECT median(number) FROM t", "--table", f"t={PARTITIONED}")
+    assert refused.exit_code == 1
+    assert refused.stderr.splitlines()[-1] == (
+        "error: without DuckDB and Polars a query cannot have 'MEDIAN(number)': pip install duckdb, which answers all "
+        "of SQL"
     )
 
 

@@ -1,4 +1,4 @@
-"""`slackwater query`: SQL over tables, by an engine that is installed: DuckDB, else Polars."""
+"""`slackwater query`: SQL over tables, by an engine that is installed: DuckDB, else Polars, else sqlglot over Arrow."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from slackwater.markup.figures import counted
 from slackwater.scan.snapshot import Snapshot
 
 _ENGINES = {"duckdb": "DuckDB", "polars": "Polars"}
+# This package needs it anyway.
+_ALWAYS, _ALWAYS_TOLD = "sqlglot", "sqlglot over Arrow"
 
 
 def query_command(
@@ -35,10 +37,12 @@ def query_command(
 ) -> None:
     """The rows that a query over one or several tables gives, by DuckDB or Polars where one is installed.
 
-    Stderr says which one. Of each table only the columns that the query names are read, into memory.
+    Else by sqlglot over Arrow, which is for small tables and plain queries. Stderr says which one. Of each table only
+    the columns that the query names are read, into memory.
     """
     # The parser is loaded for those who ask something.
     from slackwater.cli.rows.columns_read import columns_read
+    from slackwater.cli.rows.plain_queries import answered
 
     form = form_of(as_json, as_csv)
     engine = _engine()
@@ -48,22 +52,23 @@ def query_command(
         for name, path in key_values(table, "--table").items()
     }
     columns = columns_read(sql, {name: snapshot.schema for name, snapshot in snapshots.items()})
-    print_note(f"asked {_ENGINES[engine]} {version_of(engine)}; {'; '.join(_told(snapshots, columns))}")
+    told = _ENGINES.get(engine, _ALWAYS_TOLD)
+    print_note(f"asked {told} {version_of(engine)}; {'; '.join(_told(snapshots, columns))}")
     tables: dict[str, pa.Table] = {}
     with working("reading rows") as progress:
         for name, snapshot in snapshots.items():
             progress.at(f"reading {name}", len(tables), len(snapshots))
             tables[name] = snapshot.to_arrow(columns[name])
-        progress.at(f"asking {_ENGINES[engine]}", len(tables), len(snapshots))
-        found = _by_duckdb(sql, tables) if engine == "duckdb" else _by_polars(sql, tables)
+        progress.at(f"asking {told}", len(tables), len(snapshots))
+        if engine == _ALWAYS:
+            found = answered(sql, tables, {name: snapshot.schema for name, snapshot in snapshots.items()})
+        else:
+            found = _by_duckdb(sql, tables) if engine == "duckdb" else _by_polars(sql, tables)
     show_rows(found, form)
 
 
 def _engine() -> str:
-    found = next((name for name in _ENGINES if find_spec(name) is not None), None)
-    if found is None:
-        raise InvalidArgument("a query needs DuckDB or Polars, and neither is installed: pip install duckdb")
-    return found
+    return next((name for name in _ENGINES if find_spec(name) is not None), _ALWAYS)
 
 
 def _told(snapshots: Mapping[str, Snapshot], columns: Mapping[str, list[str]]) -> list[str]:
