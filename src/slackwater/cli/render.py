@@ -46,6 +46,33 @@ def print_rows(
         human()
 
 
+def print_done(
+    form: Form,
+    done: Mapping[str, Any],
+    human: Callable[[], None] = lambda: None,
+    rows: Sequence[Mapping[str, Any]] | None = None,
+    columns: Sequence[str] = (),
+) -> None:
+    """What one command did: `done` as a JSON document or as one row of CSV, where that is not `rows` with `columns`."""
+    if form is Form.JSON:
+        print_json(done)
+    elif form is Form.CSV:
+        print_csv([done] if rows is None else rows, columns or tuple(done))
+    else:
+        human()
+
+
+def print_lines(form: Form, lines: Sequence[str], else_human: str | None = None) -> None:
+    """What was done, a sentence each: lines for people, a list in JSON, a column `done` in CSV."""
+    if form is Form.JSON:
+        print_json(list(lines))
+    elif form is Form.CSV:
+        print_csv([{"done": line} for line in lines], ("done",))
+    else:
+        for line in lines or ([] if else_human is None else [else_human]):
+            typer.echo(line)
+
+
 def print_csv(records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
     """`records` as CSV (RFC 4180, lines ended by a line feed) on stdout, UTF-8, below a header of `columns`.
 

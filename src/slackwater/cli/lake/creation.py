@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.arguments import AsJson, StorageOption, storage_options
+from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
 from slackwater.cli.lake.opening import DatabaseUrl, LakeRoot
-from slackwater.cli.render import print_json, print_note
+from slackwater.cli.render import print_done, print_note
 from slackwater.errors import TableAlreadyExists
 
 
@@ -21,6 +21,7 @@ def create_command(
     ] = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="One that is there is no error.")] = False,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Makes a lake: the state of its commit owner, in a file below a local lake, or in a database.
@@ -30,6 +31,7 @@ def create_command(
     from slackwater.lake.recovery.recovery import require_none_lost
     from slackwater.owner.embedded import EmbeddedOwner
 
+    form = form_of(as_json, as_csv)
     options = storage_options(storage_option)
     made: list[str] = []
 
@@ -42,8 +44,9 @@ def create_command(
     owner.close()
     if not (made or if_not_exists):
         raise TableAlreadyExists(f"{root_url} is a lake already, of the commit owner {owner_id}: nothing was done")
-    if as_json:
-        print_json({"location": root_url, "ownerId": owner_id, "created": bool(made)})
-    else:
-        done = "is a lake now" if made else "is a lake already"
-        print_note(f"{root_url} {done}, of the commit owner {owner_id}")
+    done = "is a lake now" if made else "is a lake already"
+    print_done(
+        form,
+        {"location": root_url, "ownerId": owner_id, "created": bool(made)},
+        lambda: print_note(f"{root_url} {done}, of the commit owner {owner_id}"),
+    )

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.arguments import AsJson, StorageOption, storage_options
+from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
 from slackwater.cli.lake.opening import DatabaseUrl, require_lake
-from slackwater.cli.render import print_json
+from slackwater.cli.render import print_done, print_lines
 from slackwater.cli.working import working
 
 
@@ -44,6 +44,7 @@ def recover_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     storage_option: StorageOption = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Makes the owner's state, that is lost or older than the tables, anew from the tables.
 
@@ -53,26 +54,26 @@ def recover_command(
     from slackwater.lake.lake import LogLake
     from slackwater.lake.recovery.recovery import RecoveryChoices
 
+    form = form_of(as_json, as_csv)
     choices = RecoveryChoices(tables or (), counts or (), counts_not or (), owner or (), accept_loss)
     options = storage_options(storage_option)
     with working("reading the tables' logs"):
         lines = LogLake.recover_state(path, database, options, choices, dry_run).lines
-    if as_json:
-        print_json(list(lines))
-        return
-    for line in lines:
-        typer.echo(line)
+    print_lines(form, lines)
 
 
 def backup_command(
     path: Annotated[str, typer.Argument(metavar="PATH", help="The lake's directory.", show_default=False)],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy is to be.", show_default=False)],
     database: DatabaseUrl = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Copies the owner's SQLite database to a new file, while others go on; copy the tables after it."""
     from slackwater.owner.database.database import Database
     from slackwater.owner.embedded import database_url
 
+    form = form_of(as_json, as_csv)
     require_lake(path, database)
     opened = Database(database_url(path, database))
     try:
@@ -80,3 +81,4 @@ def backup_command(
             opened.backup(file)
     finally:
         opened.close()
+    print_done(form, {"file": str(file)})

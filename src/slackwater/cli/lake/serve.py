@@ -13,7 +13,7 @@ import typer
 from slackwater.cli.arguments import AsCsv, AsJson, form_of
 from slackwater.cli.key_values import key_values
 from slackwater.cli.lake.opening import moment, refuse_new, require_lake
-from slackwater.cli.render import print_human, print_note, print_rows, table
+from slackwater.cli.render import print_done, print_human, print_note, print_rows, table
 from slackwater.extras import require
 
 if TYPE_CHECKING:
@@ -140,11 +140,15 @@ def create(
     ] = None,
     root: _Root = None,
     database: _Database = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Prints a new token, once: only its hash is kept."""
+    form = form_of(as_json, as_csv)
     expires_ms = None if expires_days is None else time.time_ns() // 1_000_000 + expires_days * _MS_PER_DAY
     with _tokens(root, database) as tokens:
-        typer.echo(tokens.create(name, scope, expires_ms))
+        made = tokens.create(name, scope, expires_ms)
+    print_done(form, {"name": name, "token": made}, lambda: typer.echo(made))
 
 
 @token_app.command("list")
@@ -177,10 +181,14 @@ def list_tokens(
 
 
 @token_app.command()
-def revoke(name: _Name, root: _Root = None, database: _Database = None) -> None:
+def revoke(
+    name: _Name, root: _Root = None, database: _Database = None, as_json: AsJson = False, as_csv: AsCsv = False
+) -> None:
     """Ends a token; servers that run notice within seconds."""
+    form = form_of(as_json, as_csv)
     with _tokens(root, database) as tokens:
         tokens.revoke(name)
+    print_done(form, {"name": name, "revoked": True})
 
 
 @contextmanager

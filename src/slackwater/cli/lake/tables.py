@@ -20,7 +20,17 @@ from slackwater.cli.lake.opening import (
     moment,
     opened,
 )
-from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
+from slackwater.cli.render import (
+    Form,
+    print_csv,
+    print_done,
+    print_human,
+    print_json,
+    print_lines,
+    print_note,
+    print_rows,
+    table,
+)
 from slackwater.cli.watch import Watch, watched
 from slackwater.cli.working import working
 from slackwater.markup.figures import format_bytes
@@ -116,10 +126,14 @@ def adopt(
     token: Token = None,
     ca_file: CaFile = None,
     storage_option: StorageOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Takes over a table of the file system: it is written through the lake from then on."""
+    form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         lake.adopt(name, location)
+    print_done(form, {"table": name, "location": location})
 
 
 def release(
@@ -129,10 +143,15 @@ def release(
     token: Token = None,
     ca_file: CaFile = None,
     storage_option: StorageOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Hands a table back to the file system."""
+    form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
+        location = lake.owner.table(name).location
         lake.release(name)
+    print_done(form, {"table": name, "location": location})
 
 
 def rename(
@@ -143,14 +162,17 @@ def rename(
     token: Token = None,
     ca_file: CaFile = None,
     storage_option: StorageOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Gives a table another name; its files and versions stay where they are.
 
     It is handed back and taken over: two commits. At moments before it has both names.
     """
+    form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         lake.rename_table(name, to)
-    print_note(f"{name} is {to} now")
+    print_done(form, {"table": to, "before": name}, lambda: print_note(f"{name} is {to} now"))
 
 
 def drop(
@@ -169,11 +191,14 @@ def drop(
     token: Token = None,
     ca_file: CaFile = None,
     storage_option: StorageOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Takes a table out of the lake for good, with its files: all versions are gone then.
 
     With --keep-files it is a table of the file system from then on, as after `release`.
     """
+    form = form_of(as_json, as_csv)
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake:
         location = lake.owner.table(name).location
         if not (yes or keep_files):
@@ -181,7 +206,9 @@ def drop(
                 raise typer.BadParameter("say that it is meant, or keep its files", param_hint="--yes / --keep-files")
             typer.confirm(f"Drop {name}, at {location}, with all its versions?", abort=True, err=True)
         were_deleted = lake.drop_table(name, keep_files)
-    print_note(f"{name} is gone, and its files" if were_deleted else f"{name} is out of the lake; it is at {location}")
+    said = f"{name} is gone, and its files" if were_deleted else f"{name} is out of the lake; it is at {location}"
+    done = {"table": name, "location": location, "filesDeleted": were_deleted}
+    print_done(form, done, lambda: print_note(said))
 
 
 def repair(
@@ -192,16 +219,14 @@ def repair(
     ca_file: CaFile = None,
     storage_option: StorageOption = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Finishes what was cut short, removes what nobody needs, reports what it cannot mend, and says all it did."""
+    form = form_of(as_json, as_csv)
     at = f"looking at {name or 'all tables'}"
     with opened(path, database, token, ca_file, storage_option, WORK_S) as lake, working(at):
         done = lake.repair(name)
-    if as_json:
-        print_json(done)
-        return
-    for line in done or ["there was nothing to repair"]:
-        typer.echo(line)
+    print_lines(form, done, "there was nothing to repair")
 
 
 def _somebody_answers() -> bool:

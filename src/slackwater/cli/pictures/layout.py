@@ -8,14 +8,15 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from slackwater.cli.arguments import AsJson, StorageOption, TablePath, Timestamp, Version, loaded
+from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, Timestamp, Version, form_of, loaded
 from slackwater.cli.pictures.output import OutFile, kind_of_file, write
-from slackwater.cli.render import print_human, print_json, table
+from slackwater.cli.render import Form, print_done, print_human, table
 from slackwater.markup.figures import counted, number, short_bytes, visible
 from slackwater.pictures.layout import SMALL_BYTES, Layout, layout_of
 from slackwater.pictures.layout_page import layout_page
 from slackwater.pictures.layout_words import deleted_words, depth_words, optimize_words
 
+_OF_A_COLUMN = ("column", "meanDepth", "maxDepth", "lookUpFiles", "filesWithoutStatistics", "filesOfNulls")
 _BAR = 40
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -31,22 +32,23 @@ def layout_command(
     out: OutFile = None,
     storage_option: StorageOption = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """How the files of a table lie: their sizes, deleted rows, how deep they overlap, what OPTIMIZE would change.
 
     The depth of a column is how many files may hold a value of it, by their statistics. No data file is opened. --out
-    writes a page (.html) instead.
+    writes a page (.html) instead; --csv has a row for each column.
     """
+    form = form_of(as_json, as_csv)
     if out is not None:
         kind_of_file(out, ("html",))
     names = None if by is None else [name.strip() for name in by.split(",")]
     found = layout_of(loaded(path, version, timestamp, storage_option), names)
     if out is not None:
         write(out, layout_page(found))
-    if as_json:
-        print_json(found.record())
-    elif out is None:
-        print_human(*_parts(found))
+    if out is None or form is not Form.HUMAN:
+        record = found.record()
+        print_done(form, record, lambda: print_human(*_parts(found)), record["columns"], _OF_A_COLUMN)
 
 
 def _parts(layout: Layout) -> list[RenderableType]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slackwater.cli.arguments import AsJson, Limit, StorageOption, moment_ms, storage_options
+from slackwater.cli.arguments import AsCsv, AsJson, Limit, StorageOption, form_of, moment_ms, storage_options
 from slackwater.cli.lake.opening import CaFile, DatabaseUrl, Token, opened
 from slackwater.cli.pictures.output import OutFile, kind_of_file, write
-from slackwater.cli.render import print_json
+from slackwater.cli.render import Form, print_done
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.location import LOCAL, parse_location
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from slackwater.pictures.timeline import Timeline, Window
 
 _FILES = ("html", "svg", "png")
+_OF_A_COMMIT = tuple(
+    "timestamp transactionId table version operation userName userMetadata rowsAdded rowsUpdated rowsRemoved "
+    "bytesAdded bytesRemoved filesAdded filesRemoved vectorsChanged vectorRows".split()
+)
 
 
 def timeline_command(
@@ -38,24 +43,38 @@ def timeline_command(
     ca_file: CaFile = None,
     storage_option: StorageOption = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """What was done when: a picture of the commits that the log still holds.
 
     Of a lake its tables are lanes, and a transaction over several of them is a line across these. A page (.html) has a
-    slider for the state as of an instant. .svg and .png are pictures alone.
+    slider for the state as of an instant. .svg and .png are pictures alone. --csv has a row for each commit.
     """
+    form = form_of(as_json, as_csv)
     # Lakes are loaded for those who want a picture.
     from slackwater.pictures.timeline import Window
 
-    if out is None and not as_json:
-        raise typer.BadParameter("say where the picture is to be: --out timeline.html, or --json", param_hint="--out")
+    if out is None and form is Form.HUMAN:
+        raise typer.BadParameter(
+            "say where the picture is to be: --out timeline.html, or --json, or --csv", param_hint="--out"
+        )
     kind = None if out is None else kind_of_file(out, _FILES)
     window = Window(moment_ms(since, "--since"), moment_ms(until, "--until"), limit)
     found = _timeline(path, window, database, token, ca_file, storage_option)
     if out is not None:
         write(out, _drawn(found, kind))
-    if as_json:
-        print_json(found.record())
+    if form is not Form.HUMAN:
+        record = found.record()
+        print_done(
+            form, record, rows=[row for deed in record["transactions"] for row in _rows(deed)], columns=_OF_A_COMMIT
+        )
+
+
+def _rows(deed: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The commits of a transaction."""
+    return [
+        {"timestamp": deed["timestamp"], "transactionId": deed["transactionId"], **each} for each in deed["commits"]
+    ]
 
 
 def _timeline(

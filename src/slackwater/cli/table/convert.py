@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.arguments import AsJson, StorageOption, storage_options
-from slackwater.cli.render import print_json, print_note
+from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
+from slackwater.cli.render import print_done, print_note
 from slackwater.cli.working import working
 from slackwater.errors import InvalidArgument
 from slackwater.log.table import Table
@@ -27,12 +27,14 @@ def convert_command(
     ] = None,
     stats: Annotated[bool, typer.Option("--stats/--no-stats", help="Keep statistics of the files.")] = True,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Make a directory of Parquet files a table, where it is.
 
     Nobody may write there meanwhile. Times in the names of directories are in UTC.
     """
+    form = form_of(as_json, as_csv)
     try:
         partitions = StructType() if partition_schema is None else parse_column_list(partition_schema)
     except InvalidArgument as error:
@@ -41,25 +43,27 @@ def convert_command(
     with working("reading footers"):
         result = convert(table, ConvertRequest(partitions, collect_stats=stats))
     files, size = (0, 0) if result is None else (result.num_files, result.size_bytes)
-    if as_json:
-        print_json({"converted": result is not None, "numFiles": files, "sizeInBytes": size})
-    elif result is None:
-        print_note(f"{path} is a Delta table already: nothing was done")
-    else:
-        print_note(f"{path} is a Delta table now: {counted(files, 'file')}, {format_bytes(size)}")
+    said = f"now: {counted(files, 'file')}, {format_bytes(size)}" if result is not None else "already: nothing was done"
+    done = {"converted": result is not None, "numFiles": files, "sizeInBytes": size}
+    print_done(form, done, lambda: print_note(f"{path} is a Delta table {said}"))
 
 
 def generate_command(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL of the table.", show_default=False)],
     mode: Annotated[str, typer.Argument(metavar="MODE", help="The kind of manifest.")] = SYMLINK_FORMAT_MANIFEST,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Write manifests of the newest version's files, for engines that read no Delta log."""
+    form = form_of(as_json, as_csv)
     snapshot = Snapshot.load(path, storage_options=storage_options(storage_option))
     with working("writing manifests"):
         written = generate(snapshot, mode)
-    if as_json:
-        print_json({"version": snapshot.version, "manifests": written})
-    else:
-        print_note(f"{counted(len(written), 'manifest')} of version {snapshot.version} written")
+    print_done(
+        form,
+        {"version": snapshot.version, "manifests": written},
+        lambda: print_note(f"{counted(len(written), 'manifest')} of version {snapshot.version} written"),
+        [{"manifest": each} for each in written],
+        ("manifest",),
+    )

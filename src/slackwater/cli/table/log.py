@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.arguments import AsJson, StorageOption, TablePath, storage_options
-from slackwater.cli.render import print_json, print_note
+from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, form_of, storage_options
+from slackwater.cli.render import print_done, print_note
 from slackwater.cli.working import working
 from slackwater.markup.figures import counted
 from slackwater.scan.snapshot import Snapshot
@@ -18,14 +18,16 @@ log_app = typer.Typer(help="Upkeep of a table's log, now rather than when it is 
 
 
 @log_app.command(name="checkpoint")
-def checkpoint_command(path: TablePath, as_json: AsJson = False, storage_option: StorageOption = None) -> None:
+def checkpoint_command(
+    path: TablePath, as_json: AsJson = False, as_csv: AsCsv = False, storage_option: StorageOption = None
+) -> None:
     """Write a checkpoint of the newest version, so that readers need no commit before it."""
+    form = form_of(as_json, as_csv)
     with working("writing a checkpoint"):
         info = checkpoint_newest(_load(path, storage_option), Clock().now_ms())
-    if as_json:
-        print_json({"version": info.version, "path": info.path, "files": info.num_add_files})
-    else:
-        print_note(f"checkpoint of version {info.version}: {info.path}, {counted(info.num_add_files, 'file')}")
+    said = f"checkpoint of version {info.version}: {info.path}, {counted(info.num_add_files, 'file')}"
+    done = {"version": info.version, "path": info.path, "files": info.num_add_files}
+    print_done(form, done, lambda: print_note(said))
 
 
 @log_app.command(name="compact")
@@ -36,27 +38,32 @@ def compact_command(
     ] = None,
     end: Annotated[int | None, typer.Option("--to", min=0, metavar="N", help="By default the newest commit.")] = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Write one file for many commits, so that readers open one instead of many. The commits stay."""
+    form = form_of(as_json, as_csv)
     with working("writing commits into one file"):
         written = compact(_load(path, storage_option), start, end)
-    if as_json:
-        print_json({"path": written})
-    else:
-        print_note(f"compacted into {written}")
+    print_done(form, {"path": written}, lambda: print_note(f"compacted into {written}"))
 
 
 @log_app.command(name="cleanup")
-def cleanup_command(path: TablePath, as_json: AsJson = False, storage_option: StorageOption = None) -> None:
+def cleanup_command(
+    path: TablePath, as_json: AsJson = False, as_csv: AsCsv = False, storage_option: StorageOption = None
+) -> None:
     """Delete what of the log is older than delta.logRetentionDuration and is not needed by a version that is kept."""
+    form = form_of(as_json, as_csv)
     with working("deleting what is old"):
         done = clean_up(_load(path, storage_option), Clock().now_ms())
-    if as_json:
-        kept = {"cutoffVersion": done.cutoff_version, "checkpointVersion": done.checkpoint_version}
-        print_json({"deleted": list(done.deleted), **kept})
-    else:
-        print_note(f"{counted(len(done.deleted), 'file')} of the log deleted")
+    kept = {"cutoffVersion": done.cutoff_version, "checkpointVersion": done.checkpoint_version}
+    print_done(
+        form,
+        {"deleted": list(done.deleted), **kept},
+        lambda: print_note(f"{counted(len(done.deleted), 'file')} of the log deleted"),
+        [{"deleted": each} for each in done.deleted],
+        ("deleted",),
+    )
 
 
 def _load(path: str, storage_option: list[str] | None) -> Snapshot:

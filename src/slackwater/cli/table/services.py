@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, form_of, moment_ms, storage_options
-from slackwater.cli.render import Form, print_csv, print_json, print_note
+from slackwater.cli.render import Form, print_csv, print_done, print_json, print_note
 from slackwater.cli.working import working
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
@@ -69,20 +69,19 @@ def restore_command(
         bool, typer.Option("--ignore-missing-files", help="Also where files of then were vacuumed.")
     ] = False,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Make the table again what it was, by a new commit."""
+    form = form_of(as_json, as_csv)
     if (version is None) == (timestamp is None):
         raise typer.BadParameter("give a version or a timestamp", param_hint="--version / --timestamp")
     moment = moment_ms(timestamp)
     with working("comparing versions"):
         result = restore(_table(path, storage_option), version, moment, ignore_missing_files, said=timestamp)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        came, went = counted(result.num_restored_files, "file"), counted(result.num_removed_files, "file")
-        left, size = counted(result.num_of_files_after_restore, "file"), _size(result.table_size_after_restore)
-        print_note(f"{came} came back, {went} went; now {left}, {size}")
+    came, went = counted(result.num_restored_files, "file"), counted(result.num_removed_files, "file")
+    left, size = counted(result.num_of_files_after_restore, "file"), _size(result.table_size_after_restore)
+    print_done(form, result.to_dict(), lambda: print_note(f"{came} came back, {went} went; now {left}, {size}"))
 
 
 def clone_command(
@@ -99,19 +98,19 @@ def clone_command(
     ] = False,
     replace_table: Annotated[bool, typer.Option("--replace", help="A table that is there becomes the clone.")] = False,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Make a table of its own over the files of another, where they are: a shallow clone."""
+    form = form_of(as_json, as_csv)
     if version is not None and timestamp is not None:
         raise typer.BadParameter("give a version or a timestamp, not both", param_hint="--version / --timestamp")
     with working("listing files"):
         source = Snapshot.open(_table(path, storage_option, outside), version, moment_ms(timestamp))
         result = shallow_clone(source, _table(target, storage_option), replace_table)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        files, size = counted(result.source_num_of_files, "file"), _size(result.source_table_size)
-        print_note(f"{target} has the {files} of version {source.version}, {size}, where they are")
+    files, size = counted(result.source_num_of_files, "file"), _size(result.source_table_size)
+    said = f"{target} has the {files} of version {source.version}, {size}, where they are"
+    print_done(form, result.to_dict(), lambda: print_note(said))
 
 
 def _size(size_bytes: int) -> str:
