@@ -11,6 +11,9 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)\s]+)\)")
 
+# A picture that has lines of its own, and the line below that says what it shows.
+_PICTURE = re.compile(r"^!\[[^\]]*\]\((?!https?:)[^)\s]+\)\n\n(?:\*[^*\n]+\*\n\n)?", re.MULTILINE)
+
 
 def readme(text: str, site: str | None) -> str:
     """The text with links to the pages of `site`, the address of what `make docs` builds; None: without links."""
@@ -22,7 +25,7 @@ def readme(text: str, site: str | None) -> str:
             return f"{is_picture}[{words}]({site.rstrip('/')}/{page})"
         return "" if is_picture else words
 
-    return _LINK.sub(link, text)
+    return _LINK.sub(link, text if site else _PICTURE.sub("", text))
 
 
 class ReadmeOfPackages(MetadataHookInterface):

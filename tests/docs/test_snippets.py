@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ PICKED = {
 """Documents whose blocks several tests pick, by texts that they have: each block is picked by one."""
 
 COMMANDS = {
+    "README.md": "tests/spark/docs/test_guides.py",
     "docs/guides/convert.md": "tests/spark/services/test_convert_guide.py",
     "docs/guides/look.md": "tests/cli/test_look_guide.py",
     "docs/guides/maintenance.md": "tests/spark/services/test_guide.py",
@@ -34,6 +36,8 @@ COMMANDS = {
     "docs/recovery.md": "tests/lake/test_restored_database.py",
 }
 """Which module of tests runs the lines for a shell."""
+
+_FENCE = re.compile(r"^ *```(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```$", re.DOTALL | re.MULTILINE)
 
 NOT_RUN: dict[str, int] = {}
 """How many blocks say that they are not run."""
@@ -115,3 +119,11 @@ def test_the_lines_for_a_shell_are_run_by_the_tests_that_are_named() -> None:
     for document, module in COMMANDS.items():
         text = (ROOT / module).read_text(encoding="utf-8")
         assert Path(document).name in text, f"{module} does not run the lines of {document}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_line_for_a_shell_hides_in_a_block_that_names_no_language(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    blocks = [(found["language"].split(" ")[0], found["text"]) for found in _FENCE.finditer(text)]
+    hidden = [block for language, block in blocks if not language and re.search(r"(?m)^\s*(\$ )?slackwater ", block)]
+    assert hidden == []

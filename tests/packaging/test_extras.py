@@ -11,6 +11,7 @@ import pytest
 
 from slackwater.errors import InvalidArgument
 from slackwater.extras import EXTRAS, missing_sentence, require
+from tests.packaging.without_spark import MOST_MB, MOST_S, costs
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "tests" / "data" / "tables" / "table-with-dv-small"
@@ -51,6 +52,12 @@ def test_the_names_of_the_extras_are_those_of_the_project() -> None:
         said = {name.replace("_", "-") for name in names}
         # What the command line adds is told of by the command line.
         assert said == installed(extra) - ({"typer", "rich"} if extra != "cli" else set())
+
+
+def test_the_import_costs_little() -> None:
+    seconds, megabytes = costs()
+    assert seconds <= MOST_S
+    assert megabytes <= MOST_MB
 
 
 def test_a_table_is_read_and_written_without_any_extra(tmp_path: Path) -> None:

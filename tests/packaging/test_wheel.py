@@ -116,6 +116,17 @@ def test_the_readme_of_a_package_has_no_link_to_a_file_of_the_repository(metadat
     assert "Five minutes to start, coming from delta-spark" in text
 
 
+def test_no_caption_is_left_of_a_picture_that_a_package_does_not_have() -> None:
+    from hatch_build import readme
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    caption = "is one line across them"
+    assert caption in text
+    assert caption not in readme(text, None)
+    assert caption in readme(text, "https://docs.example.com")
+    assert readme("a\n\n![p](docs/d.svg)\n\nb *c*\n", None) == "a\n\nb *c*\n"
+
+
 def test_links_of_the_readme_are_whole_where_the_site_has_an_address() -> None:
     from hatch_build import readme
 

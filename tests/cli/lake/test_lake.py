@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 import shutil
 import uuid
 from pathlib import Path
@@ -13,6 +14,7 @@ from slackwater.lake.lake import LogLake
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.scan.snapshot import Snapshot
 from tests.cli.commands import document, error, lines, run, usage_error
+from tests.stores.documents import blocks
 from tests.transaction.tables import schema
 
 SCHEMA = schema({"id": "long"})
@@ -211,6 +213,19 @@ def test_a_lake_is_backed_up_and_recovered(lake: str, tmp_path: Path) -> None:
     assert [line.partition(" ")[0] for line in told[:2]] == ["a", "b"]
     assert told[-1].startswith("the lake's commit owner is ")
     assert [(t["name"], t["ratifiedVersion"]) for t in document("lake", "tables", lake)] == [("a", 1), ("b", 2)]
+
+
+def test_the_lines_of_the_page_about_recovery(lake: str, tmp_path: Path) -> None:
+    (block,) = blocks("docs/recovery.md", "console")
+    (tmp_path / "backup").mkdir()
+    backed_up, *recovered = block.replace("/data/lake", lake).replace("/backup/", f"{tmp_path}/backup/").splitlines()
+    for line in (backed_up, *recovered):
+        if line == recovered[0]:
+            shutil.rmtree(f"{lake}/_slackwater")
+        program, *arguments = shlex.split(line, comments=True)
+        assert (program, run(*arguments).exit_code) == ("slackwater", 0)
+    assert (tmp_path / "backup" / "owner.db").is_file()
+    assert len(document("lake", "tables", lake)) == 2
 
 
 def test_what_a_recovery_has_to_be_told_is_an_error_that_names_it(lake: str) -> None:

@@ -157,7 +157,7 @@ def test_the_readme(spark: SparkSession, names: Names, tmp_path: Path) -> None:
         [(1, "AA", 12), (12, "UA", 90), (12, "XX", -5)],
         3,
     )
-    (commands,) = [block for block in blocks("README.md", "") if "slackwater history" in block]
+    (commands,) = blocks("README.md", "console")
     for line in commands.replace("/data/", f"{tmp_path}/").splitlines():
         program, *arguments = shlex.split(line)
         result = run_command(*arguments)
