@@ -34,7 +34,7 @@ def by_table(name: str) -> Work:
 
 MISTAKES = [
     Mistake("write to an existing table without mode", of(), write("id", "error"), ("{path}", "append")),
-    Mistake("wrong mode", of(), write("id", "apend"), ("apend", "append"), of_spark=True),
+    Mistake("wrong mode", of(), write("id", "apend"), ("'apend'", "did you mean 'append'")),
     Mistake("wrong type append", of(), write("array(id) AS id"), ("id", "array<long>")),
     Mistake("wrong type append: string into int", of("n INT", rows=0), write("'x' AS n"), ("n",)),
     Mistake(

@@ -10,6 +10,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, overload
 
 from pyspark.sql import SparkSession
@@ -49,6 +50,7 @@ from slackwater.spark.streams.writer import extend_stream_writer
 from slackwater.spark.write.save import save
 
 _ATTENDED = "_slackwater_attended"
+_MODES = ("append", "overwrite", "ignore", "error", "errorifexists", "default")
 _extending = threading.RLock()
 
 
@@ -228,9 +230,20 @@ def _extend(reader: type, writer: type, writer_by_name: type) -> None:
 
 
 def _mode(original: Callable[..., Any], self: Any, save_mode: str | None) -> Any:
+    request = request_of(self)
+    if request.is_delta and isinstance(save_mode, str):
+        _require_mode(save_mode)
     if save_mode:
-        request_of(self).mode = save_mode
+        request.mode = save_mode
     return original(save_mode)
+
+
+def _require_mode(given: str) -> None:
+    """Raise InvalidArgument for what is no mode of a write: Spark says so in words of the JVM."""
+    if given.strip().lower() not in _MODES:
+        near = get_close_matches(given.strip().lower(), _MODES, 1)
+        meant = f": did you mean {near[0]!r}?" if near else ""
+        raise InvalidArgument(f"a write has the mode {', '.join(_MODES[:-1])} or {_MODES[-1]}, found {given!r}{meant}")
 
 
 def _partition_by(original: Callable[..., Any], self: Any, *columns: Any) -> Any:
