@@ -119,7 +119,7 @@ def _is_cached(original: Any, self: Any, tableName: Any) -> bool:  # noqa: N803 
 
 
 def _truncate_table(original: Any, self: Any, tableName: Any) -> None:  # noqa: N803  (the name PySpark has)
-    """Spark would delete the directory of a managed table, its log too."""
+    """All rows go, in one commit: Spark's own way is to delete files."""
     named = _named(self, tableName)
     if named is None:
         original(tableName)

@@ -75,18 +75,18 @@ def execute(statement: Statement) -> DataFrame | None:
 def require_no_unseen_truncation(spark: SparkSession, tokens: Sequence[Token], text: str) -> None:
     """Raise UnsupportedFeature where Spark would itself truncate a Delta table, or one that cannot be seen to be none.
 
-    Spark deletes the whole directory of a managed table, the log among it.
+    Spark truncates by deleting files, the log would be among them; that releases refuse it is not relied on.
     """
     for name in truncated(tokens):
         if name is None:
             raise UnsupportedFeature(
-                "TRUNCATE TABLE names its table by an expression, and of a Delta table Spark would delete the log too: "
+                "TRUNCATE TABLE names its table by an expression, and whether it is a Delta table cannot be seen: "
                 f"write the name, or use DELETE FROM: {text.strip()[:200]}"
             )
         if resolve(spark, name.parts) is not None:
             raise UnsupportedFeature(
-                f"{name.text}: TRUNCATE TABLE within another statement would have Spark delete the log of the Delta "
-                "table too: make it a statement of its own"
+                f"{name.text}: TRUNCATE TABLE of a Delta table within another statement is not carried out: make it a "
+                "statement of its own"
             )
 
 
