@@ -23,6 +23,7 @@ from slackwater.spark.lake.lake import LAKE_CLONE_RESULT, LAKE_RESTORE_RESULT
 from slackwater.spark.lake.time_slice import LAKE_HISTORY_SCHEMA, TimeSlice, TimeSliceTable
 from slackwater.spark.lake.transaction import LakeTransaction, TransactionTable
 from slackwater.spark.services.builder import DeltaReorgBuilder
+from slackwater.spark.services.clone import CLONE_RESULT
 from slackwater.spark.services.metrics import RESULT
 from slackwater.spark.services.restore import RESTORE_RESULT
 from slackwater.spark.services.vacuum import VACUUM_RESULT
@@ -56,6 +57,7 @@ ANSWERS: dict[str, tuple[str, spark_types.StructType | pa.Schema]] = {
     "RESULT": ("`executeCompaction`, `executeZOrderBy` and `applyPurge`, one row", RESULT),
     "VACUUM_RESULT": ("`DeltaTable.vacuum`: the table's root, of a dry run the files", VACUUM_RESULT),
     "RESTORE_RESULT": ("`restoreToVersion` and `restoreToTimestamp`, one row", RESTORE_RESULT),
+    "CLONE_RESULT": ("`CREATE TABLE … SHALLOW CLONE` in SQL, one row", CLONE_RESULT),
     "LAKE_HISTORY_SCHEMA": ("`Lake.history`, a row for each transaction", LAKE_HISTORY_SCHEMA),
     "LAKE_RESTORE_RESULT": ("`Lake.restore`, a row for each table", LAKE_RESTORE_RESULT),
     "LAKE_CLONE_RESULT": ("`Lake.clone`, a row for each table", LAKE_CLONE_RESULT),

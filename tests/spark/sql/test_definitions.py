@@ -122,7 +122,12 @@ def test_a_table_like_another(spark: SparkSession, rows: Rows) -> None:
 def test_a_clone(spark: SparkSession, rows: Rows, conf: Callable[[str, str], None]) -> None:
     spark.sql("CREATE TABLE a USING delta AS SELECT id FROM range(3)")
     spark.sql("DELETE FROM a WHERE id = 0")
-    spark.sql("CREATE TABLE b SHALLOW CLONE a")
+    (told,) = spark.sql("CREATE TABLE b SHALLOW CLONE a").collect()
+    size = sum(file.stat().st_size for file in Path(detail(spark, "a").location.partition(":")[2]).glob("*.parquet"))
+    live = spark.table("a").inputFiles()
+    assert told.source_num_of_files == len(live)
+    assert 0 < told.source_table_size <= size
+    assert (told.num_removed_files, told.num_copied_files, told.removed_files_size, told.copied_files_size) == (0,) * 4
     spark.sql("CREATE OR REPLACE TABLE c SHALLOW CLONE a VERSION AS OF 0 TBLPROPERTIES ('k' = 'v')")
     conf("spark.slackwater.allowPathsOutsideRoot", "true")
     assert (rows("SELECT * FROM b"), rows("SELECT * FROM c")) == ([(1,), (2,)], [(0,), (1,), (2,)])

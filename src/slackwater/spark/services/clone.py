@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import types as spark_types
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.log.table import Table
-from slackwater.maintenance.clone import shallow_clone
+from slackwater.maintenance.clone import CloneResult, shallow_clone
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.defaults import SessionSettings
@@ -22,6 +23,21 @@ from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.table.arguments import require_type
 
+CLONE_RESULT = spark_types.StructType(
+    [
+        spark_types.StructField(name, spark_types.LongType())
+        for name in (
+            "source_table_size",
+            "source_num_of_files",
+            "num_removed_files",
+            "num_copied_files",
+            "removed_files_size",
+            "copied_files_size",
+        )
+    ]
+)
+"""What SHALLOW CLONE answers: numbers of files and their bytes, of the source, of those that went, of copies."""
+
 
 def clone_table(
     spark: SparkSession,
@@ -30,8 +46,8 @@ def clone_table(
     is_shallow: bool,
     is_replaced: bool,
     properties: Mapping[str, str] | None,
-) -> Table:
-    """As `slackwater.maintenance.clone.shallow_clone`, with the session's settings; the clone, as it is to be reached.
+) -> tuple[Table, CloneResult]:
+    """As `slackwater.maintenance.clone.shallow_clone`, with the session's settings; also the clone, as it is reached.
 
     Raises UnsupportedFeature for a clone that is not shallow and for names in a catalog, ValueError for arguments of
     another type.
@@ -45,7 +61,7 @@ def clone_table(
             source, clone, is_replaced, properties, settings.user_metadata, user_name=settings.user_name
         )
         progress.done(files=result.source_num_of_files)
-    return clone
+    return clone, result
 
 
 def _path_of(target: Any, is_shallow: Any, is_replaced: Any, properties: Any) -> str:

@@ -16,6 +16,8 @@ from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.registration import put_down, take_out
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import entry_of, plain_sql
+from slackwater.spark.services.clone import CLONE_RESULT
+from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.sessions import is_delta_by_default
 from slackwater.spark.session.stores import table_at
@@ -252,8 +254,8 @@ class _Creation:
         if given.mode == parsed.CREATE_IF_NOT_EXISTS and DeltaTable.isDeltaTable(self._spark, location):
             return nothing(self._spark)
         clone, _ = self._source
-        clone(location, given.mode in _REPLACING, given.properties)
-        return nothing(self._spark)
+        result = clone(location, given.mode in _REPLACING, given.properties)
+        return answer(self._spark, [tuple(result.to_dict().values())], CLONE_RESULT, "CLONE")
 
     def _in_a_lake(self, name: LakeName) -> DataFrame:
         given = self._given

@@ -12,6 +12,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
 from slackwater.log.history import to_ms
+from slackwater.maintenance.clone import CloneResult
 from slackwater.spark.catalog.resolve import LakeName, NamedPlace, path_in_parts, require, resolve
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, plain_sql
 from slackwater.spark.history.system_time import SystemTime
@@ -127,7 +128,7 @@ def _utc(spark: SparkSession, expression: str, said: str = "") -> str:
     return found.isoformat()
 
 
-CloneTo: TypeAlias = Callable[[str, bool, Mapping[str, str]], object]
+CloneTo: TypeAlias = Callable[[str, bool, Mapping[str, str]], CloneResult]
 """Makes a shallow clone: its place, whether it replaces a table there, and its own properties."""
 
 
@@ -142,7 +143,7 @@ def clone_source(
         timestamp=None if "timestampAsOf" not in options else to_ms(options["timestampAsOf"]),
     )
 
-    def clone_to(target: str, replace: bool, properties: Mapping[str, str]) -> object:
-        return source._cloned(snapshot, target, True, replace, properties)
+    def clone_to(target: str, replace: bool, properties: Mapping[str, str]) -> CloneResult:
+        return source._cloned(snapshot, target, True, replace, properties)[1]
 
     return clone_to, to_spark_schema(snapshot.schema)

@@ -16,6 +16,7 @@ from slackwater.log.describe import describe_detail, describe_history
 from slackwater.log.history import to_ms
 from slackwater.log.segment import list_log
 from slackwater.log.table import Table
+from slackwater.maintenance.clone import CloneResult
 from slackwater.maintenance.history import truncate_history
 from slackwater.markup.elements import Markup
 from slackwater.markup.figures import visible
@@ -360,7 +361,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         >>> trial.toDF().count(), table.toDF().count()
         (1, 2)
         """
-        return self._cloned(self._snapshot_to_clone(), target, isShallow, replace, properties)
+        return self._cloned(self._snapshot_to_clone(), target, isShallow, replace, properties)[0]
 
     def cloneAtVersion(
         self,
@@ -379,7 +380,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         2
         """
         require_type("version", version, int)
-        return self._cloned(self._snapshot_to_clone(version=version), target, isShallow, replace, properties)
+        return self._cloned(self._snapshot_to_clone(version=version), target, isShallow, replace, properties)[0]
 
     def cloneAtTimestamp(
         self,
@@ -400,7 +401,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """
         require_type("timestamp", timestamp, str)
         moment = to_ms(timestamp, time_zone(session_zone(self._spark)))
-        return self._cloned(self._snapshot_to_clone(timestamp=moment), target, isShallow, replace, properties)
+        return self._cloned(self._snapshot_to_clone(timestamp=moment), target, isShallow, replace, properties)[0]
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the newest version now, rather than when `delta.checkpointInterval` asks for it.
@@ -476,11 +477,10 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     def _cloned(
         self, source: Snapshot, target: str, is_shallow: bool, is_replaced: bool, properties: Mapping[str, str] | None
-    ) -> DeltaTable:
+    ) -> tuple[DeltaTable, CloneResult]:
         options = {key: value for key, value in self._options.items() if key.lower().startswith("fs.")}
-        return DeltaTable(
-            self._spark, clone_table(self._spark, source, target, is_shallow, is_replaced, properties), options
-        )
+        clone, result = clone_table(self._spark, source, target, is_shallow, is_replaced, properties)
+        return DeltaTable(self._spark, clone, options), result
 
     def _snapshot_to_clone(self, version: int | None = None, timestamp: int | None = None) -> Snapshot:
         """What a clone is made of: as it is now, unless another version is named."""
