@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from slackwater.errors import SqlSyntaxError
 
@@ -28,6 +29,8 @@ BEFORE_OPERANDS = frozenset(
     {"SELECT", ",", "AND", "OR", "NOT", "=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "/", "%", "||"}
     | {"|", "&", "^", "~", "LIKE", "ILIKE", "RLIKE", "BETWEEN", "DIV"}
 )
+# Longer texts are not kept.
+_MOST_KEPT = 1 << 16
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 # A quote that does not end the text is doubled; the other kind of quote is not.
 _ESCAPES = {
@@ -67,6 +70,13 @@ class Token:
 
 def tokens_of(text: str) -> list[Token] | None:
     """The tokens of `text`, without comments; None where a quote or a comment does not end."""
+    found = _tokens_of(text) if len(text) <= _MOST_KEPT else _tokens_of.__wrapped__(text)
+    return None if found is None else list(found)
+
+
+@lru_cache(64)
+def _tokens_of(text: str) -> tuple[Token, ...] | None:
+    """A statement is looked at several times on its way, each time by its tokens."""
     found: list[Token] = []
     at = 0
     while at < len(text):
@@ -85,7 +95,7 @@ def tokens_of(text: str) -> list[Token] | None:
         raw = match[0]
         upper = raw.upper() if kind == WORD else raw if kind == SIGN else ""
         found.append(Token(kind, raw, match.start(), at, upper))
-    return found
+    return tuple(found)
 
 
 def with_quoted_names(text: str, tokens: Sequence[Token]) -> str:

@@ -19,6 +19,8 @@ _BATCH_ROWS = 1 << 16
 _SLOW_ROWS = 256
 _MIN_BLOCK_BYTES = 1 << 22
 _MAX_BLOCK_BYTES = (1 << 31) - 1
+# Less than this is read before another thread has begun.
+_SMALL_BYTES = 1 << 20
 _NAMED_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -76,7 +78,7 @@ def _read_columnar(texts: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     try:
         table = pj.read_json(
             pa.BufferReader(whole.slice(len("}\n"), whole.size - len('}\n{"s":') - 1)),
-            read_options=pj.ReadOptions(block_size=block_bytes),
+            read_options=pj.ReadOptions(use_threads=whole.size > _SMALL_BYTES, block_size=block_bytes),
             parse_options=pj.ParseOptions(
                 explicit_schema=pa.schema([("s", wanted)]), unexpected_field_behavior="ignore"
             ),

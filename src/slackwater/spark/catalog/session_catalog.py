@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ SPARK_CATALOG = "spark_catalog"
 _LINE = re.compile(r"(?m)^(Provider|Location|Type): ?(.*)$")
 _MISSING = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "NO_SUCH_DATABASE")
 _GLOBAL = "global_temp"
+_CATALOG, _MANAGER = "_slackwater_catalog", "_slackwater_catalog_manager"
+# What stands in no comment of a table.
+_BETWEEN = uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
@@ -64,18 +68,30 @@ def current_database(spark: SparkSession) -> str:
     """The database whose tables are named without it."""
     if is_connect(spark):
         return str(spark.catalog.currentDatabase())
-    return str(spark._jsparkSession.sessionState().catalog().getCurrentDatabase())
+    return str(java_catalog(spark).getCurrentDatabase())
+
+
+def java_catalog(spark: SparkSession) -> Any:
+    """Spark's object for the catalog of a classic session, asked for once."""
+    return _kept(spark, _CATALOG, lambda: spark._jsparkSession.sessionState().catalog())
+
+
+def _kept(spark: SparkSession, key: str, make: Callable[[], Any]) -> Any:
+    found = spark.__dict__.get(key)
+    if found is None:
+        found = spark.__dict__[key] = make()
+    return found
 
 
 def _is_current_catalog(spark: SparkSession) -> bool:
     if is_connect(spark):
         return True
-    manager = spark._jsparkSession.sessionState().catalogManager()
+    manager = _kept(spark, _MANAGER, lambda: spark._jsparkSession.sessionState().catalogManager())
     return str(manager.currentCatalog().name()) == SPARK_CATALOG
 
 
 def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
-    catalog = spark._jsparkSession.sessionState().catalog()
+    catalog = java_catalog(spark)
     option = java_class(spark, "scala.Option")
     identifier = java_class(spark, "org.apache.spark.sql.catalyst.TableIdentifier")(
         parts[-1], option.apply(parts[0] if len(parts) == 2 else None)
@@ -84,17 +100,14 @@ def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | Non
         return CatalogEntry(("", parts[0]), None, None, is_managed=False, is_temporary=True)
     if not catalog.tableExists(identifier):
         return None
-    table = catalog.getTableMetadata(identifier)
-    found = table.identifier()
-    provider, place = table.provider(), table.storage().locationUri()
-    kind = str(table.tableType().name())
-    location = (
-        str(java_class(spark, "org.apache.hadoop.fs.Path")(place.get()).toString()) if place.isDefined() else None
-    )
+    # All that is known of it in one text: each question by itself is a round trip to the JVM.
+    pairs = str(catalog.getTableMetadata(identifier).toLinkedHashMap().mkString(_BETWEEN)).split(_BETWEEN)
+    said = dict(pair.split(" -> ", 1) for pair in pairs)
+    kind = said.get("Type", "")
     return CatalogEntry(
-        (str(found.database().get()), str(found.table())),
-        str(provider.get()) if provider.isDefined() and kind != "VIEW" else None,
-        _local(location),
+        (said["Database"], said["Table"]),
+        said.get("Provider") if kind != "VIEW" else None,
+        _local(said.get("Location")),
         is_managed=kind == "MANAGED",
     )
 

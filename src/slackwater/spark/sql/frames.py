@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.spark.catalog.attached import session_key
-from slackwater.spark.catalog.session_catalog import plain_sql
+from slackwater.spark.catalog.session_catalog import java_catalog, plain_sql
 from slackwater.spark.session.modes import frame_of_plan, is_connect, java_class
 
 _PREFIX = "__slackwater_"
@@ -77,14 +77,16 @@ def _register(spark: SparkSession, name: str, frame: DataFrame) -> None:
     if is_connect(spark):
         frame.createOrReplaceTempView(name)
         return
-    catalog = spark._jsparkSession.sessionState().catalog()
+    catalog = java_catalog(spark)
     first = spark.__dict__.get(_FIRST_VIEW)
     if first is None:
         frame.createOrReplaceTempView(name)
-        spark.__dict__[_FIRST_VIEW] = catalog.getRawTempView(name).get()
+        view = catalog.getRawTempView(name).get()
+        spark.__dict__[_FIRST_VIEW] = view, view.tableMeta()
         return
+    view, meta = first
     plan = java_class(spark, "scala.Some")(frame._jdf.queryExecution().analyzed())
-    catalog.createTempView(name, first.copy(first.tableMeta(), plan), True)
+    catalog.createTempView(name, view.copy(meta, plan), True)
 
 
 def _of_session(spark: SparkSession, frame: DataFrame) -> DataFrame:
@@ -99,7 +101,7 @@ def _drop(spark: SparkSession, name: str) -> None:
         plain_sql(spark, f"DROP VIEW IF EXISTS {name}")
     else:
         # Of the session's registry only: Spark's command would let go of what users cached of the same plan.
-        spark._jsparkSession.sessionState().catalog().dropTempView(name)
+        java_catalog(spark).dropTempView(name)
 
 
 def _connect_sql(spark: Any, text: str, views: Mapping[str, DataFrame], args: Any) -> DataFrame:
