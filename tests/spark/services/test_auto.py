@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.spark.services import auto
+from slackwater.spark.write.attempt import OPTIMIZED
 from slackwater.spark.write.save import save as commit
 from tests.spark.changed import VECTORS, ids, info
 from tests.spark.services.rearranged import live, made
-from tests.spark.written import listing, rows, save
+from tests.spark.written import actions, listing, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 AUTO, WRITE = "delta.autoOptimize.autoCompact", "delta.autoOptimize.optimizeWrite"
@@ -120,3 +121,5 @@ def test_an_optimized_write_makes_few_files_and_keeps_all_rows(spark: SparkSessi
     save(many, path, "overwrite")
     assert len(live(path)) == 2
     assert rows(DeltaTable.forPath(spark, path).toDF()) == sorted(((n, n % 2) for n in range(40)), key=repr)
+    told = [actions(path, version, "commitInfo")[0].get("tags") for version in range(3)]
+    assert told == [{OPTIMIZED: "true"}, None, {OPTIMIZED: "true"}]

@@ -57,6 +57,8 @@ from slackwater.transaction.transaction import TableTransaction
 _CLOCK = Clock()
 # How much of the rows in the shuffle becomes one file.
 _BIN_BYTES = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+OPTIMIZED = "slackwater.optimizedWrite"
+"""The tag by which a commit says that its rows were dealt anew, so that its files are fewer and alike large."""
 
 
 class WriteAttempt:
@@ -244,7 +246,8 @@ def write_rows(
     given = {name.lower() for name in frame.columns}
     by = [F.col(quoted(name)) for name in rows.metadata.partition_columns if name.lower() in given]
     with with_settings(frame.sparkSession, {_BIN_BYTES: str(settings.optimize_write_bin_bytes)}):
-        return rows.write(frame.hint("rebalance", *by), request.parquet, request.data_change, *checks)
+        written = rows.write(frame.hint("rebalance", *by), request.parquet, request.data_change, *checks)
+    return replace(written, is_optimized=True)
 
 
 def commit_rows(
@@ -257,9 +260,10 @@ def commit_rows(
     if request.application is not None:
         transaction.set_transaction(request.application.app_id, request.application.version)
     said = described(request, metadata, adds, removes, transaction.read_snapshot is None)
+    tags = {OPTIMIZED: "true"} if any(rows.is_optimized for rows in written) else None
     try:
         return transaction.commit(
-            said.operation, said.parameters, said.metrics, request.user_metadata, user_name=request.user_name
+            said.operation, said.parameters, said.metrics, request.user_metadata, tags, user_name=request.user_name
         )
     except CommitUnknown:
         raise

@@ -220,11 +220,15 @@ class TableRows:
 
 @dataclass(frozen=True)
 class RowsWritten:
-    """Files that are written and not committed; `metadata` is new where identity columns moved on."""
+    """Files that are written and not committed; `metadata` is new where identity columns moved on.
+
+    `is_optimized`: rows were dealt anew for the files to be fewer.
+    """
 
     files: WrittenFiles
     metadata: Metadata | None = None
     is_change_data: bool = False
+    is_optimized: bool = False
 
     @property
     def adds(self) -> list[AddFile]:
