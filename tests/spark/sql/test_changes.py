@@ -273,3 +273,27 @@ def test_a_rule_holds_for_statements(spark: SparkSession, rows: Rows, db: str) -
     with pytest.raises(InvariantViolationException):
         spark.sql("INSERT INTO n VALUES (NULL)")
     assert rows("SELECT * FROM n") == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "left"),
+    [
+        ("DELETE FROM t WHERE id IN (SELECT k FROM c)", [(1, "a"), (3, "c")]),
+        (
+            "UPDATE t SET v = (SELECT max(w) FROM c) WHERE EXISTS (SELECT 1 FROM c WHERE k = t.id)",
+            [(1, "a"), (2, "z"), (3, "c")],
+        ),
+        ("MERGE INTO t USING c ON t.id = c.k WHEN MATCHED THEN UPDATE SET v = c.w", [(1, "a"), (2, "z"), (3, "c")]),
+        ("MERGE INTO t USING c s ON t.id = s.k WHEN NOT MATCHED BY SOURCE THEN DELETE", [(2, "b")]),
+    ],
+)
+def test_common_tables_before_a_change_are_known_in_it(
+    spark: SparkSession, db: str, statement: str, left: list[tuple[int, str]]
+) -> None:
+    spark.sql("CREATE TABLE t (id INT, v STRING) USING delta")
+    spark.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    # A common table goes before a table of its name.
+    spark.sql("CREATE TABLE c (k INT, w STRING) USING delta")
+    spark.sql("INSERT INTO c VALUES (1, 'y')")
+    spark.sql(f"WITH c AS (SELECT id AS k, 'z' AS w FROM t WHERE id = :k) {statement}", args={"k": 2})
+    assert sorted(tuple(row) for row in spark.table("t").collect()) == left

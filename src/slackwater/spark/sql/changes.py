@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.errors import InvalidArgument, SqlSyntaxError, UnsupportedFeature
 from slackwater.predicate.sql_text import has_subquery
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.row_rules import row_rules
@@ -20,6 +20,7 @@ from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.statement import Statement, affected, nothing
 from slackwater.spark.sql.tables import NamedTable, named_table
 from slackwater.sql import changes as parsed
+from slackwater.sql.common_tables import with_tables_inside
 from slackwater.sql.relations import relations_of
 from slackwater.sql.replacements import Replacement, replaced
 from slackwater.sql.tokens import Cursor, closing, name_at, quoted, tokens_of
@@ -133,6 +134,22 @@ def explain(statement: Statement) -> None:
                 "shows how they are found"
             )
         return
+
+
+def with_common_tables(statement: Statement) -> DataFrame | None:
+    """`WITH c AS (…)` before DELETE, UPDATE or MERGE of a Delta table."""
+    words = {token.upper for token in statement.tokens}
+    if not words & {"DELETE", "UPDATE", "MERGE"}:
+        return None
+    try:
+        text = with_tables_inside(statement.cursor())
+    except SqlSyntaxError:
+        # What Spark makes of it is for Spark to say.
+        return None
+    if text is None:
+        return None
+    inside = Statement(statement.spark, text, tokens_of(text) or [], statement.args, statement.views)
+    return {"DELETE": delete, "UPDATE": update, "MERGE": merge}[inside.first](inside)
 
 
 def named_target(statement: Statement, *words: str) -> NamedTable | None:

@@ -27,7 +27,7 @@ _HANDLERS: dict[str, tuple[Handler, ...]] = {
     "UPDATE": (changes.update,),
     "MERGE": (changes.merge,),
     "INSERT": (changes.insert,),
-    "WITH": (changes.insert,),
+    "WITH": (changes.insert, changes.with_common_tables),
     "TRUNCATE": (changes.truncate,),
     "CREATE": (creation.create_table, creation.create_view),
     "REPLACE": (creation.create_table,),

@@ -1,0 +1,71 @@
+"""`WITH c AS (…)` before DELETE, UPDATE and MERGE: the common tables move into the queries that may name them.
+
+Source: Spark's grammar, in which they stand before every statement that changes rows.
+"""
+
+from __future__ import annotations
+
+from slackwater.errors import UnsupportedFeature
+from slackwater.sql.replacements import Replacement, replaced
+from slackwater.sql.tokens import Cursor, name_at
+
+_CHANGES = ("DELETE", "UPDATE", "MERGE")
+_QUERIES = ("SELECT", "FROM", "VALUES", "TABLE")
+
+
+def with_tables_inside(cursor: Cursor) -> str | None:
+    """The change of rows that the statement is, whose sub-queries have the common tables; None for other statements.
+
+    Raises UnsupportedFeature for recursive ones, SqlSyntaxError.
+    """
+    cursor.expect("WITH")
+    is_recursive = cursor.takes("RECURSIVE")
+    start, names = cursor.at, []
+    while True:
+        names.append(cursor.name("the name of a common table").parts[-1].lower())
+        if cursor.sees("("):
+            cursor.group()
+        if cursor.takes("MAX", "RECURSION", "LEVEL"):
+            cursor.number()
+        cursor.takes("AS")
+        cursor.group()
+        if not cursor.takes(","):
+            break
+    if cursor.ahead() not in _CHANGES:
+        return None
+    if is_recursive:
+        raise UnsupportedFeature(
+            f"WITH RECURSIVE … {cursor.ahead()} of a Delta table: create a temporary view of the query, and name that"
+        )
+    tables, first = cursor.between(start, cursor.at), cursor.at
+    begin = cursor.tokens[first].start
+    # Nothing in front of the change itself is replaced.
+    return replaced(cursor.text, _moved(cursor, first, tables, names))[begin:]
+
+
+def _moved(cursor: Cursor, first: int, tables: str, names: list[str]) -> list[Replacement]:
+    """What puts `tables` in front of each outermost query behind the token `first`, and before a source that is one."""
+    tokens, found, depth_end = cursor.tokens, [], first
+    for at in range(first, cursor.end):
+        token = tokens[at]
+        if at < depth_end:
+            continue
+        if token.upper == "(" and at + 1 < cursor.end:
+            inner = Cursor(cursor.text, tokens, at, cursor.end)
+            _, stop = inner.group_places()
+            follows = tokens[at + 1]
+            if follows.upper == "WITH":
+                found.append(Replacement(follows.end, follows.end, f" {tables},"))
+            elif follows.upper in _QUERIES:
+                found.append(Replacement(token.end, token.end, f"WITH {tables} "))
+            else:
+                continue
+            depth_end = stop
+        elif token.upper == "USING":
+            name = name_at(tokens, at + 1)
+            if name is not None and len(name.parts) == 1 and name.parts[0].lower() in names:
+                alias = tokens[name.next].upper if name.next < cursor.end else ""
+                known = "" if alias == "AS" or (alias != "ON" and name.next < cursor.end) else f" AS {name.text}"
+                query = f"(WITH {tables} TABLE {name.text}){known}"
+                found.append(Replacement(name.start, name.end, query))
+    return found
