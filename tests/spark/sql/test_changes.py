@@ -241,6 +241,11 @@ def test_defaults_generated_and_identity_columns(spark: SparkSession, rows: Rows
         ("INSERT INTO t VALUES (1)", InvalidArgument, "1 columns"),
         ("INSERT INTO t (id, nope) VALUES (1, 2)", InvalidArgument, "nope"),
         ("INSERT INTO t REPLACE USING (id) SELECT 1, 'a'", UnsupportedFeature, "REPLACE USING"),
+        (
+            "FROM range(1) INSERT INTO t SELECT id, 'a' INSERT INTO t SELECT id, 'b'",
+            UnsupportedFeature,
+            "for each table",
+        ),
         ("UPDATE t SET nope = 1", InvalidArgument, "nope"),
         ("UPDATE t SET id", InvalidArgument, "line 1, column"),
         ("DELETE FROM t WHERE", InvalidArgument, "a condition"),

@@ -240,3 +240,28 @@ def test_tables_and_views_of_others_are_sparks(spark: SparkSession) -> None:
     with pytest.raises(AnalysisException):
         spark.sql("DESCRIBE nope")
     assert rows(spark, "DESCRIBE QUERY SELECT 1 AS x") == [("x", "int", None)]
+
+
+def test_names_with_dots_are_namespaces_of_a_lake(spark: SparkSession, lake: slackwater.Lake, db: str) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.sales")
+    spark.sql("CREATE TABLE lake.sales.flights (id INT)")
+    spark.sql("CREATE TABLE lake.sales.eu.flights (id INT)")
+    assert rows(spark, "SHOW NAMESPACES IN lake") == [("sales",), ("sales.eu",)]
+    assert rows(spark, "SHOW SCHEMAS FROM lake LIKE '*.e*'") == [("sales.eu",)]
+    both = [("lake.sales", "eu.flights", False), ("lake.sales", "flights", False)]
+    assert rows(spark, "SHOW TABLES IN lake.sales") == both
+    assert len(rows(spark, "SHOW TABLES IN lake")) == 4
+    spark.sql("USE lake.sales")
+    assert rows(spark, "SHOW TABLES LIKE 'f*'") == both[1:]
+    spark.sql("INSERT INTO flights VALUES (1)")
+    spark.sql("INSERT INTO sales.eu.flights VALUES (2)")
+    assert rows(spark, "SELECT id FROM flights UNION ALL SELECT id FROM lake.Sales.EU.Flights") == [(1,), (2,)]
+    spark.sql("USE sales.eu")
+    assert rows(spark, "SELECT flights.id FROM flights") == [(2,)]
+    spark.sql("USE lake")
+    assert rows(spark, "SELECT id FROM sales.flights") == [(1,)]
+    with pytest.raises(slackwater.errors.OperationNotAllowed, match="has tables"):
+        spark.sql("DROP NAMESPACE lake.sales")
+    spark.sql("DROP SCHEMA IF EXISTS lake.none CASCADE")
+    spark.sql(f"USE {db}")
+    assert rows(spark, "SHOW NAMESPACES IN spark_catalog LIKE 'd*'")

@@ -69,6 +69,8 @@ class SessionNames:
 
     lakes: dict[str, AttachedLake] = field(default_factory=dict)
     current: str | None = None
+    namespace: str = ""
+    """Within the current lake: what names of its tables begin with that are given without it."""
     transaction: AttachedTransaction | None = None
     transaction_lake: AttachedLake | None = None
     settings: dict[str, Any] = field(default_factory=dict)
@@ -85,7 +87,11 @@ class SessionNames:
         for name in gone:
             del self.lakes[name]
         if self.current in gone:
-            self.current = None
+            self.choose(None)
+
+    def choose(self, lake: str | None, namespace: str = "") -> None:
+        """From now on tables of the lake that is attached so, and of its namespace, are named without them."""
+        self.current, self.namespace = lake, namespace
 
     def lake(self, name: str) -> AttachedLake | None:
         """The lake that is attached as `name`, in any case."""

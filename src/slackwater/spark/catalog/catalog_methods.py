@@ -163,11 +163,11 @@ def _set_current(original: Any, self: Any, name: Any) -> None:
     spark = self.__dict__.get("_sparkSession")
     names = SessionNames.of(spark) if spark is not None and answers_for(spark) else None
     if names is not None and isinstance(name, str) and names.lake(name) is not None:
-        names.current = name.lower()
+        names.choose(name.lower())
         return
     original(name)
     if names is not None:
-        names.current = None
+        names.choose(None)
 
 
 def _nothing(original: Any, self: Any, tableName: Any) -> None:  # noqa: N803  (the name PySpark has)

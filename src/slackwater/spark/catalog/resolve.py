@@ -108,7 +108,8 @@ def lake_name_of(spark: SparkSession, parts: Sequence[str], is_new: bool = False
         entry = None if is_new or len(parts) > 1 else entry_of(spark, parts)
         if entry is not None and entry.is_temporary:
             return None
-        lake, attached, name = current, names.current, ".".join(parts)
+        within = [names.namespace] if names.namespace and len(parts) == 1 else []
+        lake, attached, name = current, names.current, ".".join([*within, *parts])
         is_certain = len(parts) == 1
     transaction = names.open_transaction if names.transaction_lake is lake else None
     spelled = _spelled(spark, lake, name)

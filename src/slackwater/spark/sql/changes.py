@@ -136,6 +136,22 @@ def explain(statement: Statement) -> None:
         return
 
 
+def insert_several(statement: Statement) -> None:
+    """`FROM q INSERT INTO a … INSERT INTO b …`: refused where one of the tables is a Delta table, else Spark's."""
+    cursor = statement.cursor()
+    for at in range(cursor.end):
+        cursor.at = at
+        if not cursor.takes("INSERT") or cursor.takes_one("INTO", "OVERWRITE") is None:
+            continue
+        cursor.takes("TABLE")
+        name = name_at(cursor.tokens, cursor.at)
+        if name is not None and named_table(statement.spark, name.parts) is not None:
+            raise UnsupportedFeature(
+                f"{name.text}: FROM … INSERT INTO of a Delta table: use INSERT INTO … SELECT for each table, or a "
+                "transaction of a lake for all of them at once"
+            )
+
+
 def with_common_tables(statement: Statement) -> DataFrame | None:
     """`WITH c AS (…)` before DELETE, UPDATE or MERGE of a Delta table."""
     words = {token.upper for token in statement.tokens}

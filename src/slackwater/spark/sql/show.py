@@ -16,6 +16,7 @@ from slackwater.protocol.properties.properties import ENABLE_IN_COMMIT_TIMESTAMP
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.attached import AttachedLake, SessionNames
+from slackwater.spark.catalog.namespaces import namespaces_of, tables_of
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.session.types import to_spark_type
@@ -30,6 +31,7 @@ from slackwater.sql.definitions import property_key
 from slackwater.sql.tokens import Cursor, SqlName, name_at, quoted
 from slackwater.transaction.table.alteration import clustering_columns
 
+_NAMESPACES = spark_types.StructType().add("namespace", "string", False)
 _TABLES = (
     spark_types.StructType()
     .add("namespace", "string", False)
@@ -167,7 +169,7 @@ def _own_properties(statement: Statement, snapshot: Snapshot) -> dict[str, str]:
 
 
 def tables(statement: Statement) -> DataFrame | None:
-    """`SHOW TABLES [IN lake] [LIKE 'pattern']` of a lake: `namespace`, `tableName`, `isTemporary`."""
+    """`SHOW TABLES [IN lake[.namespace]] [LIKE 'pattern']` of a lake: `namespace`, `tableName`, `isTemporary`."""
     names = SessionNames.of(statement.spark)
     cursor = statement.cursor()
     if not names.lakes or not cursor.takes("SHOW", "TABLES"):
@@ -175,20 +177,45 @@ def tables(statement: Statement) -> DataFrame | None:
     given: SqlName | None = None
     if cursor.takes_one("IN", "FROM"):
         given = name_at(cursor.tokens, cursor.at)
-        if given is None or len(given.parts) != 1:
+        if given is None:
             return None
         cursor.at = given.next
-    shown = names.current if given is None else given.parts[0].lower()
-    lake: AttachedLake | None = None if shown is None else names.lake(shown)
-    if shown is None or lake is None:
+    attached = names.current if given is None else given.parts[0].lower()
+    lake: AttachedLake | None = None if attached is None else names.lake(attached)
+    if attached is None or lake is None:
         return None
-    pattern = None
-    if cursor.takes("LIKE") or not cursor.is_done:
-        pattern = cursor.literal("a pattern")
-    cursor.done()
-    found = sorted(table.name for table in lake.tables())
+    namespace = names.namespace if given is None else ".".join(given.parts[1:])
+    pattern = _pattern(cursor)
+    shown = ".".join([attached, namespace] if namespace else [attached])
+    found = tables_of(lake, namespace)
     rows = [(shown, name, False) for name in found if pattern is None or _is_like(name, pattern)]
     return given_rows(statement.spark, rows, _TABLES)
+
+
+def namespaces(statement: Statement) -> DataFrame | None:
+    """`SHOW NAMESPACES | SCHEMAS | DATABASES IN lake [LIKE 'pattern']`: `namespace`."""
+    names = SessionNames.of(statement.spark)
+    cursor = statement.cursor()
+    cursor.expect("SHOW")
+    if not names.lakes or not cursor.takes_one("NAMESPACES", "SCHEMAS", "DATABASES"):
+        return None
+    given = name_at(cursor.tokens, cursor.at) if cursor.takes_one("IN", "FROM") else None
+    lake = None if given is None or len(given.parts) != 1 else names.lake(given.parts[0])
+    if given is None or lake is None:
+        return None
+    cursor.at = given.next
+    pattern = _pattern(cursor)
+    found = [(name,) for name in namespaces_of(lake) if pattern is None or _is_like(name, pattern)]
+    return given_rows(statement.spark, found, _NAMESPACES)
+
+
+def _pattern(cursor: Cursor) -> str | None:
+    """The pattern that is left, if any."""
+    found = None
+    if cursor.takes("LIKE") or not cursor.is_done:
+        found = cursor.literal("a pattern")
+    cursor.done()
+    return found
 
 
 def _is_like(name: str, pattern: str) -> bool:

@@ -8,10 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.spark.catalog.attached import AttachedLake, SessionNames
+from slackwater.spark.catalog.namespaces import is_namespace, tables_of
 from slackwater.spark.catalog.resolve import lake_name_of
 from slackwater.spark.sql.statement import Statement, nothing
 from slackwater.sql.parameters import with_literals
-from slackwater.sql.tokens import Cursor, SqlName
+from slackwater.sql.tokens import Cursor, SqlName, name_at
 
 _CONTROL = ("OPTIMISTIC", "LOCKING")
 _ENDED_BY_ERROR = "a statement of the transaction failed, and it was rolled back: nothing of it was committed"
@@ -37,12 +38,38 @@ def set_catalog(statement: Statement) -> DataFrame | None:
     return _chosen(statement.spark, cursor.name("the name of a lake"))
 
 
+def of_namespace(statement: Statement) -> DataFrame | None:
+    """`CREATE` and `DROP NAMESPACE lake.a`: it is there as long as a table is, so there is nothing to do.
+
+    Raises OperationNotAllowed for one that is dropped and has tables.
+    """
+    cursor = statement.cursor()
+    is_dropped = cursor.takes_one("CREATE", "DROP") == "DROP"
+    if cursor.takes_one("NAMESPACE", "SCHEMA", "DATABASE") is None:
+        return None
+    cursor.takes("IF", "NOT", "EXISTS")
+    cursor.takes("IF", "EXISTS")
+    name = name_at(cursor.tokens, cursor.at)
+    lake = None if name is None or len(name.parts) < 2 else SessionNames.of(statement.spark).lake(name.parts[0])
+    if name is None or lake is None:
+        return None
+    if is_dropped and (found := tables_of(lake, ".".join(name.parts[1:]))):
+        raise OperationNotAllowed(
+            f"{name.text} has tables ({', '.join(found[:5])}{', …' if len(found) > 5 else ''}): DROP TABLE them first"
+        )
+    return nothing(statement.spark)
+
+
 def _chosen(spark: SparkSession, name: SqlName) -> DataFrame | None:
     names = SessionNames.of(spark)
-    if len(name.parts) == 1 and names.lake(name.parts[0]) is not None:
-        names.current = name.parts[0].lower()
+    if names.lake(name.parts[0]) is not None:
+        names.choose(name.parts[0].lower(), ".".join(name.parts[1:]))
         return nothing(spark)
-    names.current = None
+    namespace, current = ".".join(name.parts), names.current_lake
+    if current is not None and is_namespace(current, namespace):
+        names.choose(names.current, namespace)
+        return nothing(spark)
+    names.choose(None)
     return None
 
 
