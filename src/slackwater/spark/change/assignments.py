@@ -18,6 +18,7 @@ from slackwater.errors import InvalidArgument, SlackwaterError, SqlSyntaxError
 from slackwater.protocol.features.row_rules import RowRules
 from slackwater.protocol.schema.column_paths import format_column_path, has_path, parse_column_path, resolve_path
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
+from slackwater.spark.conditions.quiet import said_otherwise
 from slackwater.spark.session.modes import condition_of, plain_method
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.write.row_checks import class_of, said_by_spark
@@ -310,7 +311,8 @@ def _analyse(frame: DataFrame, condition: Column, deterministic: bool) -> None:
 def _refusals_named(named: str) -> Iterator[None]:
     """Within the block, an expression that Spark refuses raises InvalidArgument, in words of who wrote it."""
     try:
-        yield
+        with said_otherwise():
+            yield
     except (AnalysisException, ParseException) as error:
         if isinstance(error, SlackwaterError):
             raise

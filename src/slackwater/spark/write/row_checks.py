@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, InvariantViolationException, SlackwaterError, SqlSyntaxError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructType
+from slackwater.spark.conditions.quiet import said_otherwise
 from slackwater.spark.session.modes import condition_of, new_observation, observed
 from slackwater.spark.session.names import without_our_names
 from slackwater.sql.tokens import quoted
@@ -136,7 +137,8 @@ def violations_named(token: str, where: str) -> Iterator[None]:
 def expressions_named(what: str) -> Iterator[None]:
     """Within the block, SQL text that Spark cannot make sense of raises InvalidArgument."""
     try:
-        yield
+        with said_otherwise():
+            yield
     except (AnalysisException, ParseException) as error:
         if isinstance(error, SlackwaterError):
             raise
