@@ -42,6 +42,7 @@ def of_delta_spark(names: Names, root: Path) -> None:
 
 def of_upserts(names: Names, root: Path) -> None:
     assert rows(names["customers"].toDF()) == [(1, "Ann", "Bern"), (2, "Bob", "Paris"), (3, "Cleo", "Kyiv")]
+    assert rows(read(names["spark"], root / "order_lines")) == [(1, "tea"), (2, "salt"), (3, "oil")]
     periods = sorted((row.id, row.city, str(row.since), str(row.until)) for row in names["addresses"].toDF().collect())
     assert periods == [
         (1, "Bern", "2026-01-01", "2026-11-23"),
