@@ -6,7 +6,7 @@ PySpark's methods are wrapped; what they are told is remembered beside the reade
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slackwater.errors import InvalidArgument
@@ -60,8 +60,12 @@ def remember_requests(kind: type) -> None:
         "schema": _schema,
         "name": _name,
     }
+    wrap_each(kind, handlers)
+
+
+def wrap_each(kind: type, handlers: Mapping[str, Callable[..., Any]]) -> None:
+    """As `wrap`, of each of the methods that there is: releases of PySpark differ in that."""
     for name, handler in handlers.items():
-        # Releases of PySpark differ in what there is.
         if hasattr(kind, name):
             wrap(kind, name, handler)
 

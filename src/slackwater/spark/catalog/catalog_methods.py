@@ -17,7 +17,7 @@ from slackwater.spark.catalog.attached import SessionNames
 from slackwater.spark.catalog.named import table_exists
 from slackwater.spark.catalog.resolve import known_parts
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG
-from slackwater.spark.requests import wrap
+from slackwater.spark.requests import wrap_each
 from slackwater.spark.session.sessions import answers_for, is_delta_by_default
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.sql.tables import NamedTable, named_table
@@ -48,10 +48,7 @@ def extend_catalog(catalog: type) -> None:
         **dict.fromkeys(_NOTHING_TO_DO, _nothing),
         **{name: _refusing(name, reason) for name, reason in _REFUSED.items()},
     }
-    for name, handler in handlers.items():
-        # Releases of PySpark differ in what there is.
-        if hasattr(catalog, name):
-            wrap(catalog, name, handler)
+    wrap_each(catalog, handlers)
 
 
 def _named(catalog: Any, name: Any, database: Any = None) -> NamedTable | None:
