@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, IdentityGenerator, Snapshot, errors
-from slackwater.spark.write import save as write
+from slackwater.spark.write import attempt as write
 from tests.spark.committed import append, column_metadata, names_below, operation, read, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
@@ -146,7 +146,7 @@ def test_the_loser_of_a_race_writes_its_rows_again(
     spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(spark, path)
-    commit = write._commit
+    commit = write.commit_rows
     attempts = []
 
     def late(*args: Any) -> Any:
@@ -155,7 +155,7 @@ def test_the_loser_of_a_race_writes_its_rows_again(
             append(spark, path, [("other", 0)] * 2, "name STRING, part INT")
         return commit(*args)
 
-    monkeypatch.setattr(write, "_commit", late)
+    monkeypatch.setattr(write, "commit_rows", late)
     append(spark, path, [("mine", 0)] * 2, "name STRING, part INT")
     # The first attempt, the other writer's, and the one after.
     assert len(attempts) == 3
@@ -173,14 +173,14 @@ def test_an_append_with_values_of_its_own_goes_behind_a_generating_one(
     spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(spark, path, by_default=True)
-    commit = write._commit
+    commit = write.commit_rows
 
     def late(*args: Any) -> Any:
         monkeypatch.undo()
         append(spark, path, [("other", 0)], "name STRING, part INT")
         return commit(*args)
 
-    monkeypatch.setattr(write, "_commit", late)
+    monkeypatch.setattr(write, "commit_rows", late)
     append(spark, path, [("mine", 0, 50)], "name STRING, part INT, id BIGINT")
     assert rows(spark, path) == [("mine", 0, 50), ("other", 0, 1)]
     assert mark(path) == 1

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot, errors
-from slackwater.spark.write import save as write
+from slackwater.spark.write import attempt as write
 from tests.spark.committed import append, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
@@ -123,14 +123,14 @@ def test_an_append_begun_before_has_a_time_of_its_own_all_the_same(
     spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = create(spark, path)
-    commit = write._commit
+    commit = write.commit_rows
 
     def late(*args: Any) -> Any:
         monkeypatch.undo()
         table.setProperties({ENABLE: "true"})
         return commit(*args)
 
-    monkeypatch.setattr(write, "_commit", late)
+    monkeypatch.setattr(write, "commit_rows", late)
     append(spark, path, [(1,)], "v INT")
     assert info(path, 2)["inCommitTimestamp"] > info(path, 1)["inCommitTimestamp"]
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot, errors
-from slackwater.spark.write import save as write
+from slackwater.spark.write import attempt as write
 from tests.spark.committed import actions, append, operation, read, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
@@ -92,7 +92,7 @@ def test_an_append_from_before_it_was_on_gets_its_ids_at_the_commit(
 ) -> None:
     table = create(spark, path)
     append(spark, path, [(1,)], "v INT")
-    commit = write._commit
+    commit = write.commit_rows
 
     def late(*args: Any) -> Any:
         monkeypatch.undo()
@@ -100,7 +100,7 @@ def test_an_append_from_before_it_was_on_gets_its_ids_at_the_commit(
         append(spark, path, [(2,)], "v INT")
         return commit(*args)
 
-    monkeypatch.setattr(write, "_commit", late)
+    monkeypatch.setattr(write, "commit_rows", late)
     append(spark, path, [(3,)], "v INT")
     assert tracked(spark, path) == [(1, 0, 2), (2, 1, 3), (3, 2, 4)]
 

@@ -54,7 +54,7 @@ def test_the_commands_of_the_readme(spark: SparkSession, root: str) -> None:
     del spark  # it is who reads the settings; the rest is done without
     columns = schema({"month": "integer", "delay": "integer"})
     Transaction.create(f"{root}/flights", columns, partition_by=["month"]).commit("CREATE TABLE")
-    terminal = next(block for block in blocks("README.md", "") if "slackwater history" in block)
+    terminal = next(block for block in blocks("README.md", "console") if "slackwater history" in block)
     lines = [line.partition("#")[0] for line in terminal.splitlines() if "/data/flights" in line]
     for line in lines:
         answer = CliRunner().invoke(app, shlex.split(line.replace("/data/flights", f"'{root}/flights'"))[1:])
