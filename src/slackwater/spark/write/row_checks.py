@@ -70,8 +70,13 @@ class CheckedRows:
         self._observation = None
         if checks:
             self._observation = new_observation(frame.sparkSession)
-            said = F.coalesce(*(F.when(c.holds, F.lit(None)).otherwise(_says(c)) for c in checks))
-            self.frame = frame.observe(self._observation, F.coalesce(F.max(said), F.lit("")).alias(_BROKEN))
+            self.frame = frame.observe(self._observation, self._broken)
+
+    @property
+    def _broken(self) -> Column:
+        """Over all rows: what is said of one that breaks a check, an empty text where none does."""
+        said = F.coalesce(*(F.when(c.holds, F.lit(None)).otherwise(_says(c)) for c in self._checks))
+        return F.coalesce(F.max(said), F.lit("")).alias(_BROKEN)
 
     def require(self, where: str) -> None:
         """Raise InvariantViolationException, for the table at `where`, if a row that was written breaks a check.
@@ -83,6 +88,20 @@ class CheckedRows:
             raise BrokenRowsUnknown
         if broken:
             raise _violated(where, broken)
+
+    def require_after_failure(self, where: str) -> None:
+        """As `require`, where writing has failed: a row that breaks a check may be one that nothing can be made of.
+
+        The rows are looked at once more for it. Where that fails too, it says nothing.
+        """
+        if not self._checks:
+            return
+        try:
+            broken = self._plain.agg(self._broken).collect()[0][0]
+        except PySparkException:
+            return
+        if broken:
+            raise _violated(where, str(broken))
 
     @property
     def failing(self) -> DataFrame:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from slackwater.errors import SlackwaterError
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile
@@ -191,6 +193,10 @@ class TableRows:
                 return write(ready.checked.frame, partial(ready.checked.require, where))
             except BrokenRowsUnknown:
                 return write(ready.checked.failing, None)
+            except PySparkException as error:
+                if not isinstance(error, SlackwaterError):
+                    ready.checked.require_after_failure(where)
+                raise
 
     def _require_own_time(self, spark: SparkSession) -> None:
         if self._time is not None:
