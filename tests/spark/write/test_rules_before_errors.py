@@ -20,10 +20,11 @@ def test_a_rule_is_told_before_what_a_generated_column_cannot_be_made_of(spark: 
     builder = DeltaTable.create(spark).location(path).addColumn("year", "INT").addColumn("month", "INT")
     builder.addColumn("day", "DATE", generatedAlwaysAs="make_date(year, month, 1)").execute()
     DeltaTable.forPath(spark, path).addConstraint("whole_months", "month BETWEEN 1 AND 12")
-    rows = spark.createDataFrame([(2013, 1), (2013, 13)], "year INT, month INT")
+    # Rows of a plan: of values that a client sends along, Spark makes all columns before it looks at any.
+    rows = spark.range(2).selectExpr("2013 AS year", "CAST(12 * id + 1 AS INT) AS month")
     with pytest.raises(errors.InvariantViolationException, match="whole_months"):
         save(rows, path)
     # What no rule speaks of is Spark's to say.
     with pytest.raises(PySparkException, match="Year"):
-        save(spark.createDataFrame([(2_000_000_000, 1)], "year INT, month INT"), path)
+        save(spark.range(1).selectExpr("CAST(id AS INT) + 2000000000 AS year", "1 AS month"), path)
     assert (Snapshot.load(path).version, data_files(path)) == (1, [])
