@@ -45,7 +45,7 @@ if "TMPDIR" not in os.environ and "--long" not in sys.argv and _has_room(_MEMORY
     os.environ["TMPDIR"] = str(_MEMORY)
     tempfile.tempdir = None
 
-# Without `--long`, this many variations of a test are represented through Connect by their first one.
+# Without `--long`, this many variations of a Spark test are represented by their first one.
 _VARIATIONS = 20
 
 
@@ -105,9 +105,11 @@ def _is_for(config: pytest.Config, item: pytest.Item, is_first: bool) -> bool:
         return False
     if "browser" in marks and not config.getoption("--browser"):
         return False
-    if not config.getoption("--connect") or "spark" not in marks:
+    if "spark" not in marks:
         return True
-    return "classic" not in marks and (is_long or ("shared" not in marks and ("modes" in marks or is_first)))
+    if config.getoption("--connect") and ("classic" in marks or ("shared" in marks and not is_long)):
+        return False
+    return is_long or is_first or "modes" in marks
 
 
 @pytest.fixture(scope="session")

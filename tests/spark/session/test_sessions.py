@@ -244,3 +244,31 @@ def test_a_pyspark_that_is_too_old_is_told_in_one_sentence(tmp_path: Path) -> No
     program = "import sys; sys.path.insert(0, sys.argv[1]); import slackwater; slackwater.enable"
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
     assert "ImportError: slackwater.enable needs PySpark 4.0 or newer, found 3.5.4" in done.stderr
+
+
+def test_a_setting_is_asked_once_a_statement_and_anew_for_the_next(spark: SparkSession, path: str) -> None:
+    """A statement over two tables asks the zone once; the next one sees what was set meanwhile."""
+    save(spark.range(1), path)
+    asked: list[str] = []
+
+    def ask(name: str) -> str:
+        return sessions.asked_once(spark, name, lambda: asked.append(name) or name)  # type: ignore[func-returns-value]
+
+    with sessions.one_statement():
+        assert [ask("zone"), ask("zone"), ask("way")] == ["zone", "zone", "way"]
+        with sessions.one_statement():
+            ask("zone")
+        ask("way")
+    assert asked == ["zone", "way"]
+    assert [ask("zone"), ask("zone")] == ["zone", "zone"]
+    assert asked == ["zone", "way", "zone", "zone"]
+
+    times = f"SELECT TIMESTAMP '2026-01-01 00:00:00' = TIMESTAMP '2026-01-01 00:00:00Z' AS utc FROM delta.`{path}`"
+    found = []
+    try:
+        for zone in ("UTC", "Asia/Tokyo"):
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            found.append(rows(spark.sql(times)))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert found == [[(True,)], [(False,)]]

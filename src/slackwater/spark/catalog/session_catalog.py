@@ -11,7 +11,8 @@ from typing import Any
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.spark.session.modes import condition_of, is_connect, java_class
+from slackwater.spark.session.modes import condition_of, is_connect, java_class, static_member
+from slackwater.spark.session.sessions import asked_once
 from slackwater.sql.parameters import text_literal
 from slackwater.sql.tokens import quoted
 
@@ -19,7 +20,8 @@ SPARK_CATALOG = "spark_catalog"
 _LINE = re.compile(r"(?m)^(Provider|Location|Type): ?(.*)$")
 _MISSING = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "NO_SUCH_DATABASE")
 _GLOBAL = "global_temp"
-_CATALOG, _MANAGER = "_slackwater_catalog", "_slackwater_catalog_manager"
+_CATALOG, _MANAGER, _IDENTIFIERS = "_slackwater_catalog", "_slackwater_catalog_manager", "_slackwater_identifiers"
+_MOST_IDENTIFIERS = 256
 # What stands in no comment of a table.
 _BETWEEN = uuid.uuid4().hex
 
@@ -87,22 +89,21 @@ def _is_current_catalog(spark: SparkSession) -> bool:
     if is_connect(spark):
         return True
     manager = _kept(spark, _MANAGER, lambda: spark._jsparkSession.sessionState().catalogManager())
-    return str(manager.currentCatalog().name()) == SPARK_CATALOG
+    return asked_once(spark, _MANAGER, lambda: str(manager.currentCatalog().name())) == SPARK_CATALOG
 
 
 def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
-    catalog = java_catalog(spark)
-    option = java_class(spark, "scala.Option")
-    identifier = java_class(spark, "org.apache.spark.sql.catalyst.TableIdentifier")(
-        parts[-1], option.apply(parts[0] if len(parts) == 2 else None)
-    )
-    if len(parts) == 1 and catalog.isTempView(identifier):
-        return CatalogEntry(("", parts[0]), None, None, is_managed=False, is_temporary=True)
-    if not catalog.tableExists(identifier):
-        return None
+    try:
+        found = java_catalog(spark).getTempViewOrPermanentTableMetadata(_identifier(spark, tuple(parts)))
+    except AnalysisException as error:
+        if condition_of(error) in _MISSING:
+            return None
+        raise
     # All that is known of it in one text: each question by itself is a round trip to the JVM.
-    pairs = str(catalog.getTableMetadata(identifier).toLinkedHashMap().mkString(_BETWEEN)).split(_BETWEEN)
+    pairs = str(found.toLinkedHashMap().mkString(_BETWEEN)).split(_BETWEEN)
     said = dict(pair.split(" -> ", 1) for pair in pairs)
+    if "Database" not in said:
+        return CatalogEntry(("", parts[-1]), None, None, is_managed=False, is_temporary=True)
     kind = said.get("Type", "")
     return CatalogEntry(
         (said["Database"], said["Table"]),
@@ -110,6 +111,19 @@ def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | Non
         _local(said.get("Location")),
         is_managed=kind == "MANAGED",
     )
+
+
+def _identifier(spark: SparkSession, parts: tuple[str, ...]) -> Any:
+    """Spark's object for a name of one or two parts; those that were asked for last are kept."""
+    known: dict[tuple[str, ...], Any] = _kept(spark, _IDENTIFIERS, dict)
+    found = known.pop(parts, None)
+    if found is None:
+        database = static_member(spark, "scala.Option", "apply")(parts[0] if len(parts) == 2 else None)
+        found = java_class(spark, "org.apache.spark.sql.catalyst.TableIdentifier")(parts[-1], database)
+    known[parts] = found
+    while len(known) > _MOST_IDENTIFIERS:
+        known.pop(next(iter(known)), None)
+    return found
 
 
 def _by_statement(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:

@@ -20,7 +20,7 @@ from slackwater.predicate.condition import ALIAS, CAST, EXTRACT, LITERAL, NAME, 
 from slackwater.predicate.literals import INTEGRAL_RANGES, cast_literal
 from slackwater.predicate.predicate import Value
 from slackwater.protocol.schema.schema import FLOAT
-from slackwater.spark.session.modes import java_class
+from slackwater.spark.session.modes import static_member
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -170,10 +170,10 @@ def _read_classic(column: Any) -> list[_Node]:
 
     try:
         context: Any = get_active_spark_context()
-        converter = getattr(java_class(context, f"{_SQL}.classic.ColumnNodeToExpressionConverter$"), "MODULE$")
-        patterns = java_class(context, f"{_SQL}.catalyst.trees.TreePattern")
+        converter = static_member(context, f"{_SQL}.classic.ColumnNodeToExpressionConverter$", "MODULE$")
+        patterns = f"{_SQL}.catalyst.trees.TreePattern"
         # In the JSON of these, parts stand more than once, or as whole plans: nested ones would never end.
-        unfit = [patterns.CASE_WHEN(), patterns.PLAN_EXPRESSION()]
+        unfit = [static_member(context, patterns, kind)() for kind in ("CASE_WHEN", "PLAN_EXPRESSION")]
         nodes: list[_Node] = []
         pending = [converter.apply(column._jc.node())]
         while pending:

@@ -16,11 +16,13 @@ from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.hadoop.file_system import HadoopFileSystem
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.session.modes import hadoop_setting, is_connect, knows_scheme
+from slackwater.spark.session.sessions import asked_once
 from slackwater.storage.location import HADOOP_SCHEMES, KNOWN_SCHEMES, LOCAL, Location, learn_scheme, scheme_of
 from slackwater.storage.open import open_hadoop_with
 from slackwater.storage.store import ObjectStore
 
 _REACHED = "_slackwater_hadoop_schemes"
+_DEFAULT = "fs.defaultFS"
 
 
 def reach_hadoop(spark: SparkSession, path: str) -> None:
@@ -43,7 +45,7 @@ def reach_hadoop(spark: SparkSession, path: str) -> None:
             )
         return
     if knows_scheme(spark, scheme, path):
-        default = urlsplit(hadoop_setting(spark, "fs.defaultFS") or "")
+        default = urlsplit(hadoop_setting(spark, _DEFAULT) or "")
         learn_scheme(scheme, default.netloc if default.scheme == scheme else "")
         open_hadoop_with(_FileSystems(spark).open)
         reached.add(scheme)
@@ -60,7 +62,7 @@ def on_default_file_system(spark: SparkSession, path: str) -> str:
     """
     if scheme_of(path) is not None:
         return path
-    default = hadoop_setting(spark, "fs.defaultFS") or ""
+    default = asked_once(spark, _DEFAULT, lambda: hadoop_setting(spark, _DEFAULT)) or ""
     if not default or urlsplit(default).scheme == LOCAL:
         return path
     session: Any = spark

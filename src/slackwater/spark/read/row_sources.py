@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -70,14 +70,19 @@ class RowsFound:
     """A frame with the columns that were asked for, and where else partition values and constants come from.
 
     `native`: the names of partition columns that the frame has; `values`: what gives other ones, and constants.
-    `number` tells in each row which file it is of, one of `numbers`, that stand in the order of the files.
+    `told_number` tells in each row which file it is of, one of `numbers`, that stand in the order of the files.
     """
 
     frame: DataFrame
     native: Mapping[str, str]
     values: Mapping[str, Column]
     numbers: Sequence[int] = ()
-    number: Column = field(default_factory=lambda: F.lit(0))
+    told_number: Column | None = None
+
+    @property
+    def number(self) -> Column:
+        """Which file a row is of: one of `numbers`."""
+        return F.lit(0) if self.told_number is None else self.told_number
 
 
 class RowSource(Protocol):

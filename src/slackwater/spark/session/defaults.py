@@ -20,6 +20,7 @@ from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.modes import all_settings
 from slackwater.spark.session.progress import CONF
+from slackwater.spark.session.sessions import asked_once
 
 DELTA = "spark.databricks.delta."
 _PROPERTY_DEFAULTS = f"{DELTA}properties.defaults."
@@ -34,6 +35,7 @@ _FEED_MAY_LEAVE_HISTORY = f"{DELTA}changeDataFeed.timestampOutOfRange.enabled"
 _CHECKS_RETENTION = f"{DELTA}retentionDurationCheck.enabled"
 _VACUUMS_LITE = f"{DELTA}vacuum.lite.enabled"
 _LOGS_VACUUM = f"{DELTA}vacuum.logging.enabled"
+_ZONE = "spark.sql.session.timeZone"
 _PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _OPTIMIZE_MIN, _OPTIMIZE_MAX = f"{DELTA}optimize.minFileSize", f"{DELTA}optimize.maxFileSize"
 _AUTO_COMPACT = f"{DELTA}autoCompact.enabled"
@@ -231,7 +233,7 @@ class SessionSettings:
 
 def session_zone(spark: SparkSession) -> str:
     """The session's time zone: of times, partition values and literals that name none."""
-    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+    return asked_once(spark, _ZONE, lambda: spark.conf.get(_ZONE)) or "UTC"
 
 
 def session_instant_ms(spark: SparkSession, timestamp: Instant) -> int:

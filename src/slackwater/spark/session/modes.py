@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _PATHS_ONE_BY_ONE = 16
+_PLAN = "_slackwater_plan"
 # The leaves of plans whose rows stay the same.
 _STEADY_LEAVES = frozenset({"LogicalRelation", "LocalRelation", "Range"})
 _WRITE_FAILED = "TASK_WRITE_FAILED"
@@ -128,8 +129,8 @@ def frame_of_plan(spark: SparkSession, plan: Any) -> DataFrame:
     """The frame of a logical plan of the JVM, in a classic session."""
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-    dataset = java_class(spark, "org.apache.spark.sql.classic.Dataset")
-    return ClassicDataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
+    of_rows = static_member(spark, "org.apache.spark.sql.classic.Dataset", "ofRows")
+    return ClassicDataFrame(of_rows(spark._jsparkSession, plan), spark)
 
 
 def attribute_ids(attributes: Any) -> list[str]:
@@ -155,8 +156,20 @@ def java_class(spark: SparkSession | SparkContext, name: str) -> Any:
     return JavaClass(name, spark._jvm._gateway_client)  # type: ignore[union-attr]
 
 
+def static_member(spark: SparkSession | SparkContext, name: str, member: str) -> Any:
+    """A static method of the JVM's class `name`, or a static value of it that stays; the JVM is asked for it once."""
+    return _static_member(spark._jvm._gateway_client, name, member)  # type: ignore[union-attr]
+
+
+@functools.lru_cache(maxsize=256)
+def _static_member(client: Any, name: str, member: str) -> Any:
+    from py4j.java_gateway import JavaClass
+
+    return getattr(JavaClass(name, client), member)
+
+
 def _scala_object(spark: SparkSession, name: str) -> Any:
-    return getattr(java_class(spark, f"{name}$"), "MODULE$")
+    return static_member(spark, f"{name}$", "MODULE$")
 
 
 def with_methods(frame: DataFrame, methods: Mapping[str, Callable[..., Any]]) -> DataFrame:
@@ -174,9 +187,8 @@ def with_methods(frame: DataFrame, methods: Mapping[str, Callable[..., Any]]) ->
 
     classic: Any = _overriding(ClassicDataFrame, tuple(methods))(frame._jdf, frame.sparkSession)
     classic._slackwater_methods = methods
-    if "schema" in frame.__dict__:
-        # What was asked of the JVM need not be asked again.
-        classic.__dict__["schema"] = frame.__dict__["schema"]
+    # What was asked of the JVM need not be asked again.
+    classic.__dict__.update({key: frame.__dict__[key] for key in ("schema", _PLAN) if key in frame.__dict__})
     return classic  # type: ignore[no-any-return]
 
 
@@ -218,6 +230,7 @@ def frame_of_relation(spark: SparkSession, relation: Any, schema: StructType | N
     plan = _scala_object(spark, f"{plans}.execution.datasources.LogicalRelation").apply(relation, False)
     project = java_class(spark, f"{plans}.catalyst.plans.logical.Project")(plan.output(), plan)
     frame = frame_of_plan(spark, project)
+    frame.__dict__[_PLAN] = project
     if schema is not None:
         # Its own copy: a schema can be added to.
         frame.__dict__["schema"] = type(schema)(list(schema.fields))
@@ -241,6 +254,12 @@ def never_null(spark: SparkSession, relation: Any, data: StructType, partitions:
         relation.options(),
         relation.sparkSession(),
     )
+
+
+def resolved_plan(frame: DataFrame) -> Any:
+    """The logical plan of a frame of a classic session, with names resolved."""
+    found = frame.__dict__.get(_PLAN)
+    return frame._jdf.queryExecution().analyzed() if found is None else found
 
 
 def listed_urls(frame: DataFrame) -> list[str]:

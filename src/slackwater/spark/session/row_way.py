@@ -17,6 +17,7 @@ from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import default_parallelism, is_one_process, knows_scheme
+from slackwater.spark.session.sessions import asked_once
 from slackwater.storage.location import GCS_SCHEMES, S3_SCHEMES
 from slackwater.storage.store import ObjectStore
 
@@ -44,7 +45,7 @@ def row_way(spark: SparkSession, store: ObjectStore, option: str | None = None) 
     Arrow where it cannot: then executors read and write Parquet in Python. Raises InvalidArgument for another word,
     UnsupportedFeature where that way is not open.
     """
-    choice = asked_way(option or spark.conf.get(ROWS, None))
+    choice = asked_way(option or asked_once(spark, ROWS, lambda: spark.conf.get(ROWS, None)))
     if choice == RowWay.SPARK:
         require_connector(spark, store)
     if choice == RowWay.SPARK or (choice == "auto" and _reaches(spark, store)):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from slackwater.errors import InvalidArgument, SettingIgnoredWarning, UnsupportedFeature
 from slackwater.spark.session.modes import is_connect
@@ -25,6 +26,31 @@ _NO_TABLE = (
     "[UNSUPPORTED_INSERT.RDD_BASED]",
 )
 _process = threading.Event()
+_Answer = TypeVar("_Answer")
+_answers: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("slackwater_answers", default=None)
+
+
+@contextmanager
+def one_statement() -> Iterator[None]:
+    """Within the block, what `asked_once` has asked stays as it is: one statement, or a part of it, is carried out."""
+    token = _answers.set({}) if _answers.get() is None else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            _answers.reset(token)
+
+
+def asked_once(spark: SparkSession, question: str, ask: Callable[[], _Answer]) -> _Answer:
+    """What `ask` says, which within `one_statement` is asked once of each session: it is a round trip to Spark."""
+    answers = _answers.get()
+    if answers is None:
+        return ask()
+    key = (id(spark), question)
+    if key not in answers:
+        answers[key] = ask()
+    found: _Answer = answers[key]
+    return found
 
 
 def enable_process() -> None:

@@ -11,7 +11,7 @@ from slackwater.log.table import Table
 from slackwater.spark.hadoop.reach import on_default_file_system, reach_hadoop
 from slackwater.spark.session.modes import all_settings, hadoop_setting
 from slackwater.spark.session.options import Options
-from slackwater.spark.session.sessions import require_running
+from slackwater.spark.session.sessions import asked_once, require_running
 from slackwater.storage.hadoop_settings import merged_options, storage_options_of
 from slackwater.storage.location import LOCAL, MEMORY, is_on_hadoop, parse_location
 
@@ -34,7 +34,8 @@ def table_at(spark: SparkSession, path: str, options: Options | None = None) -> 
 
 def follows_outside(spark: SparkSession) -> bool:
     """Whether the session trusts its tables to name files outside their roots. Raises InvalidArgument."""
-    return Options({_OUTSIDE: spark.conf.get(_OUTSIDE, None)}).flag(_OUTSIDE)
+    told = asked_once(spark, _OUTSIDE, lambda: spark.conf.get(_OUTSIDE, None))
+    return Options({_OUTSIDE: told}).flag(_OUTSIDE)
 
 
 def storage_options(spark: SparkSession, path: str, options: Options | None = None) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.spark.catalog.attached import session_key
 from slackwater.spark.catalog.session_catalog import java_catalog, plain_sql
-from slackwater.spark.session.modes import frame_of_plan, is_connect, java_class
+from slackwater.spark.session.modes import frame_of_plan, is_connect, java_class, resolved_plan
 
 _PREFIX = "__slackwater_"
 _FIRST_VIEW = "_slackwater_first_view"
@@ -85,7 +85,7 @@ def _register(spark: SparkSession, name: str, frame: DataFrame) -> None:
         spark.__dict__[_FIRST_VIEW] = view, view.tableMeta()
         return
     view, meta = first
-    plan = java_class(spark, "scala.Some")(frame._jdf.queryExecution().analyzed())
+    plan = java_class(spark, "scala.Some")(resolved_plan(frame))
     catalog.createTempView(name, view.copy(meta, plan), True)
 
 

@@ -20,6 +20,7 @@ from slackwater.spark.lake.transaction import TransactionTable
 from slackwater.spark.lake.transaction_time import TransactionTime
 from slackwater.spark.read.narrowing import selects_anew, without_useless_files
 from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.sessions import one_statement
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.frames import new_view_name, sql_over
 from slackwater.spark.sql.tables import NamedTable, frame_of, named_table, required_table
@@ -46,6 +47,11 @@ def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = N
     found = tokens_of(text) if tokens is None else tokens
     if found is None:
         return None
+    with one_statement():
+        return _rewritten(spark, text, found)
+
+
+def _rewritten(spark: SparkSession, text: str, found: Sequence[Token]) -> StatementOnViews | None:
     blocks = blocks_of(text, found)
     kept = _kept_views(spark, blocks)
     tables = _tables(spark, blocks, kept)
