@@ -73,7 +73,7 @@ stores: environment
 
 # Spark as several processes: a master and two workers, and a Connect server that its client did not start.
 cluster: environment
-	$(PYTEST) --cluster -m spark $(ON_CLUSTER)
+	$(PYTEST) --cluster --all -m spark $(ON_CLUSTER)
 	$(PYTEST) --cluster -m spark --connect $(ON_CLUSTER)
 
 # The wheel in new environments: Pythons from 3.10, PySpark 4.0 to the newest, both modes; SMOKE="--pyspark 4.0" is less.

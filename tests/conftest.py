@@ -45,15 +45,17 @@ if "TMPDIR" not in os.environ and "--long" not in sys.argv and _has_room(_MEMORY
     os.environ["TMPDIR"] = str(_MEMORY)
     tempfile.tempdir = None
 
-# Without `--long`, this many variations of a Spark test are represented by their first one.
-_VARIATIONS = 20
+# Without `--all`, this many variations of a Spark test are represented by their first one; through Connect, this many
+# tests of a file too.
+_VARIATIONS, _TESTS = 20, 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run the Spark tests in a Connect session")
     parser.addoption("--cluster", action="store_true", help="run the Spark tests on a master and two workers")
     parser.addoption("--browser", action="store_true", help="run the tests of pages in headless Chromium")
-    parser.addoption("--long", action="store_true", help="run the long tests too")
+    parser.addoption("--long", action="store_true", help="run the long tests too, and all others")
+    parser.addoption("--all", action="store_true", help="run all variations of Spark tests, and all through Connect")
     parser.addoption("--rows", choices=["spark", "arrow"], help="how rows travel in the Spark tests, unless they say")
     parser.addoption("--seed", type=int, help="run one schedule of tests/simulation, again")
 
@@ -77,15 +79,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what this run is not for: variations without `--long`, what the modes share with `--connect`."""
-    variations: Counter[str] = Counter()
+    """Deselect what this run is not for: what others stand for, what the modes share."""
+    chosen = _Choice(config)
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
-        function = item.nodeid.partition("[")[0]
-        is_first = variations[function] % _VARIATIONS == 0
-        variations[function] += 1
-        (kept if _is_for(config, item, is_first) else left_out).append(item)
+        (kept if chosen.has(item) else left_out).append(item)
     unmarked = [item.nodeid for item in items if "spark" in getattr(item, "fixturenames", ()) and not _is_marked(item)]
     if unmarked:
         raise pytest.UsageError(f"{unmarked[0]} needs Spark: without pytest.mark.spark it never runs through Connect")
@@ -97,19 +96,39 @@ def _is_marked(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) is not None for name in ("spark", "interop"))
 
 
-def _is_for(config: pytest.Config, item: pytest.Item, is_first: bool) -> bool:
-    """Whether a run is for a test, which is the first of some variations or not."""
-    marks = {mark.name for mark in item.iter_markers()}
-    is_long = config.getoption("--long")
-    if "long" in marks and not is_long:
-        return False
-    if "browser" in marks and not config.getoption("--browser"):
-        return False
-    if "spark" not in marks:
-        return True
-    if config.getoption("--connect") and ("classic" in marks or ("shared" in marks and not is_long)):
-        return False
-    return is_long or is_first or "modes" in marks
+class _Choice:
+    """The tests that a run is for, asked in their order."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._is_long = config.getoption("--long")
+        self._has_all = self._is_long or config.getoption("--all")
+        self._through_connect = config.getoption("--connect")
+        self._with_browser = config.getoption("--browser")
+        self._variations: Counter[str] = Counter()
+        self._tests: dict[str, dict[str, int]] = {}
+
+    def has(self, item: pytest.Item) -> bool:
+        """Whether the run is for a test."""
+        marks = {mark.name for mark in item.iter_markers()}
+        return self._may(marks) and (
+            self._has_all or "modes" in marks or "spark" not in marks or self._stands_for_others(item)
+        )
+
+    def _may(self, marks: set[str]) -> bool:
+        if ("long" in marks and not self._is_long) or ("browser" in marks and not self._with_browser):
+            return False
+        if not self._through_connect or "spark" not in marks:
+            return True
+        return "classic" not in marks and ("shared" not in marks or self._has_all)
+
+    def _stands_for_others(self, item: pytest.Item) -> bool:
+        """Whether it is the first of some variations, and through Connect also of some tests of its file."""
+        test = item.nodeid.partition("[")[0]
+        of_file = self._tests.setdefault(test.partition("::")[0], {})
+        number = of_file.setdefault(test, len(of_file))
+        self._variations[test] += 1
+        is_first = self._variations[test] % _VARIATIONS == 1
+        return is_first and (not self._through_connect or number % _TESTS == 0)
 
 
 @pytest.fixture(scope="session")
@@ -150,10 +169,9 @@ def _session(
         # With one process there is nothing to wait for, and in local mode nobody looks again once the wait is over: a
         # task that prefers the host of HDFS would wait for ever beside others that are local.
         builder = builder.config("spark.locality.wait", "0")
-        if not config.getoption("--long"):
-            # Nor are they compiled at all: through Connect, and in the long run, they are.
-            builder = builder.config("spark.sql.codegen.wholeStage", "false")
-            builder = builder.config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    if not config.getoption("--long"):
+        # Nor are they compiled at all: in the long run, the demo and beside other engines they are.
+        settings |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     if rows := config.getoption("--rows"):
         settings["spark.slackwater.rows"] = rows
     if connector := os.environ.get("SLACKWATER_CONNECTOR"):

@@ -22,6 +22,7 @@ _SPARK = {
 _MARKS: dict[str, set[str]] = {name: {"spark", *marks} for name, marks in _SPARK.items()} | {"kernel": set()}
 _VARIATIONS = {"many": 21, "of the mode": 2}
 _ALL = ["plain", *(f"many[{n}]" for n in range(21)), "of the mode[0]", "of the mode[1]", "shared"]
+_SOME = ["plain", "many[0]", "many[20]", "of the mode[0]", "of the mode[1]"]
 
 
 class _Config:
@@ -41,28 +42,43 @@ def _items() -> list[Any]:
         for name, count in ((name, _VARIATIONS.get(name)) for name in _MARKS)
         for n in range(count or 1)
     ]
-    return [
-        SimpleNamespace(
-            nodeid=name,
-            iter_markers=lambda name=name: [SimpleNamespace(name=mark) for mark in _MARKS[name.partition("[")[0]]],
-        )
-        for name in names
-    ]
+    return [_item(name, _MARKS[name.partition("[")[0]]) for name in names]
+
+
+def _item(name: str, marks: set[str]) -> Any:
+    # Each is of a file of its own, but for those whose name says one.
+    nodeid = name if "::" in name else f"{name.partition('[')[0]}.py::{name}"
+    return SimpleNamespace(nodeid=nodeid, iter_markers=lambda: [SimpleNamespace(name=mark) for mark in marks])
 
 
 @pytest.mark.parametrize(
     ("options", "chosen"),
     [
-        ([], [*_ALL, "classic", "kernel"]),
+        ([], [*_SOME, "shared", "classic", "kernel"]),
         (["--long"], [*_ALL, "classic", "long", "kernel"]),
-        (["--connect"], ["plain", "many[0]", "many[20]", "of the mode[0]", "of the mode[1]", "kernel"]),
+        (["--connect"], [*_SOME, "kernel"]),
         (["--connect", "--long"], [*_ALL, "long", "kernel"]),
+        (["--all"], [*_ALL, "classic", "kernel"]),
+        (["--connect", "--all"], [*_ALL, "kernel"]),
     ],
 )
 def test_options_choose_by_marks(options: list[str], chosen: list[str]) -> None:
     items, config = _items(), _Config(*options)
     pytest_collection_modifyitems(config, items)  # type: ignore[arg-type]
-    assert [item.nodeid for item in items] == chosen
+    assert [item.nodeid.partition("::")[2] for item in items] == chosen
+
+
+def test_through_connect_every_third_test_of_a_file_stands_for_the_others() -> None:
+    def chosen(*options: str) -> list[str]:
+        marks = {"b.py::0": {"spark", "classic"}, "b.py::3": {"spark", "modes"}}
+        names = [f"{file}.py::{n}" for file in "ab" for n in range(5)]
+        items = [_item(name, marks.get(name, {"spark"})) for name in names]
+        pytest_collection_modifyitems(_Config(*options), items)  # type: ignore[arg-type]
+        return [item.nodeid for item in items]
+
+    assert chosen("--connect") == ["a.py::0", "a.py::3", "b.py::1", "b.py::3"]
+    assert len(chosen("--connect", "--all")) == 9
+    assert len(chosen()) == 10
 
 
 def test_a_test_that_needs_spark_and_does_not_say_so_is_refused() -> None:
