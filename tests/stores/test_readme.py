@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from slackwater import Transaction
 from slackwater.cli.main import app
+from tests.spark.written import read
 from tests.stores.conftest import as_environment_says
-from tests.stores.documents import blocks, run
+from tests.stores.documents import blocks, run_document
 from tests.stores.servers import Place
 from tests.transaction.tables import schema
 
@@ -29,15 +30,16 @@ def root(place: Place, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
 
 
 def test_the_lines_of_the_readme(spark: SparkSession, root: str, tmp_path: Path) -> None:
-    """All but its streams, whose checkpoint is on a disk, and its table of the catalog."""
+    """Tables and the lake in the bucket; what Spark keeps of a stream is on a disk, a lake's database elsewhere."""
     names: dict[str, Any] = {"spark": spark}
-    # A lake in a bucket has its database elsewhere.
-    in_a_bucket = {'Lake.open("/data/lake"': f'Lake.open("{root}/lake", database="sqlite:///{tmp_path}/owner.db"'}
+    elsewhere = {
+        'Lake.open("/data/lake"': f'Lake.open("{root}/lake", database="sqlite:///{tmp_path}/owner.db"',
+        "city STRING) USING delta": f"city STRING) USING delta LOCATION '{root}/airports'",
+        "/data/checkpoints": str(tmp_path),
+        "/data/": f"{root}/",
+    }
     try:
-        for block in blocks("README.md"):
-            if "readStream" not in block and "CREATE OR REPLACE" not in block:
-                places = in_a_bucket if "Lake.open" in block else {"/data/": f"{root}/"}
-                run(block, names, {old: new for old, new in places.items() if old in block})
+        run_document("README.md", names, elsewhere)
         left = spark.read.format("delta").option("versionAsOf", 5).load(f"{root}/flights").collect()
         assert sorted((row.month, row.carrier, row.delay) for row in left) == [
             (1, "AA", 0),
@@ -45,7 +47,12 @@ def test_the_lines_of_the_readme(spark: SparkSession, root: str, tmp_path: Path)
             (12, "UA", 91),
         ]
         assert [row.qty for row in names["lake"].table("stock").toDF().collect()] == [10]
+        carriers = names["lake"].table("carriers").toDF().collect()
+        assert sorted(tuple(row) for row in carriers) == [("AA", 1), ("DL", 1), ("UA", 1)]
+        assert [tuple(row) for row in spark.table("airports").collect()] == [("OSL", "Oslo")]
+        assert read(spark, f"{root}/airports").count() == 1
     finally:
+        spark.sql("DROP TABLE IF EXISTS airports")
         if "lake" in names:
             names["lake"].close()
 
