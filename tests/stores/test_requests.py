@@ -124,6 +124,22 @@ def test_one_partition_is_read_by_one_request_for_each_of_its_files(spark: Spark
 
 
 @pytest.mark.spark
+def test_ten_rows_are_appended_by_one_file_and_one_commit(spark: SparkSession, proxy: FaultProxy, path: str) -> None:
+    slackwater.enable(spark)
+    options = {key.lower(): value for key, value in proxy.options.items()} | {"rows": "arrow"}
+    writer = spark.range(0, 10, 1, 1).write.format("delta").mode("append").options(**options)
+    # The first to an endpoint looks whether puts are conditional there, and leaves a checksum.
+    writer.save(path)
+    ours = asked(proxy, lambda: writer.save(path))
+    rows = asked_for_rows(proxy, lambda: writer.save(path))
+    theirs = asked(proxy, lambda: write_deltalake(path, ROWS, mode="append", storage_options=proxy.options))
+    assert ours == {"get": 5, "head": 1, "list": 2, "put": 2}
+    # The list finds what tasks that failed have left.
+    assert rows == {"put": 1, "list": 1}
+    assert ours.total() + rows.total() <= theirs.total()
+
+
+@pytest.mark.spark
 @pytest.mark.classic
 @pytest.mark.skipif("SLACKWATER_CONNECTOR" not in os.environ, reason="Spark has no connector for S3")
 def test_sparks_connector_is_told_of_files_that_are_asked_for_once(spark: SparkSession, proxy: FaultProxy) -> None:
