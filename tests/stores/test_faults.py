@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -22,9 +23,12 @@ from slackwater.lake.lake import LogLake
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from slackwater.storage.open import open_store
 from tests.contract.s3_server import BUCKET, s3_server
+from tests.stores.connector import bucket_of_connector, needs_connector
 from tests.stores.proxy import Fault, FaultProxy, Request, fault_proxy
 
 SCHEMA = StructType((StructField("id", LONG),))
+# In classic sessions a job that fails raises an error of Py4J itself.
+ERRORS = (SlackwaterError, PySparkException, Py4JError)
 CUT, LOST, BUSY = Fault(cut=0.5), Fault(loses_answer=True), Fault(status=503)
 LONG_SEEDS = [pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 23)]
 
@@ -116,7 +120,7 @@ class Outcomes:
             work()
         except CommitUnknown:
             self.unknown.append(name)
-        except (SlackwaterError, PySparkException):
+        except ERRORS:
             self.failed.append(name)
         else:
             self.committed.append(name)
@@ -205,8 +209,24 @@ def test_what_an_owner_ratified_is_backfilled_once(proxy: FaultProxy, tmp_path: 
 @pytest.mark.usefixtures("by_arrow")
 @pytest.mark.parametrize("seed", [1, *LONG_SEEDS[:4]])
 def test_rows_by_arrow_are_neither_lost_nor_doubled(spark: SparkSession, proxy: FaultProxy, seed: int) -> None:
+    require_rows_once(spark, proxy, f"s3a://{BUCKET}/rows-{seed}", seed)
+
+
+@needs_connector
+@pytest.mark.spark
+@pytest.mark.classic
+@pytest.mark.parametrize("seed", [1, *LONG_SEEDS[:4]])
+def test_rows_by_sparks_connector_are_neither_lost_nor_doubled(
+    spark: SparkSession, proxy: FaultProxy, seed: int
+) -> None:
+    bucket = bucket_of_connector(spark, proxy, f"weather-{seed}")
+    require_rows_once(spark, proxy, f"s3a://{bucket}/rows", seed)
+
+
+def require_rows_once(spark: SparkSession, proxy: FaultProxy, path: str, seed: int) -> None:
+    """That of rows that are appended and deleted at `path` amid faults, none is lost and none doubled."""
     slackwater.enable(spark)
-    path, options = f"s3a://{BUCKET}/rows-{seed}", {key.lower(): value for key, value in proxy.options.items()}
+    options = {key.lower(): value for key, value in proxy.options.items()}
     # What is on its way into a table of two files: ten rows at a time, and one of each ten out again.
     spark.range(0).write.format("delta").options(**options).save(path)
 
@@ -222,7 +242,7 @@ def test_rows_by_arrow_are_neither_lost_nor_doubled(spark: SparkSession, proxy: 
         for number in range(4):
             appends.attempt(str(number), partial(append_rows, number))
         deletes.attempt("3", lambda: DeltaTable.forPath(spark, path, options).delete("id % 10 = 3"))
-        with contextlib.suppress(SlackwaterError, PySparkException):
+        with contextlib.suppress(*ERRORS):
             seen = ids()
             assert len(seen) == len(set(seen))
     left = Counter(ids())

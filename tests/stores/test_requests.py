@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +16,7 @@ from pyspark.sql import SparkSession
 import slackwater
 from slackwater import AddFile, Snapshot, Transaction
 from tests.contract.s3_server import BUCKET, s3_server
+from tests.stores.connector import bucket_of_connector, needs_connector
 from tests.stores.proxy import FaultProxy, fault_proxy
 
 ROWS = pa.table({"id": pa.array(range(10), pa.int64())})
@@ -141,17 +140,10 @@ def test_ten_rows_are_appended_by_one_file_and_one_commit(spark: SparkSession, p
 
 @pytest.mark.spark
 @pytest.mark.classic
-@pytest.mark.skipif("SLACKWATER_CONNECTOR" not in os.environ, reason="Spark has no connector for S3")
+@needs_connector
 def test_sparks_connector_is_told_of_files_that_are_asked_for_once(spark: SparkSession, proxy: FaultProxy) -> None:
     slackwater.enable(spark)
-    # Hadoop keeps the connection to a bucket: this one is this test's own.
-    options = {key.lower(): value for key, value in proxy.options.items()}
-    endpoint = options["aws_endpoint_url"]
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/counted", method="PUT")).close()  # noqa: S310 - our own
-    of_bucket = {"endpoint": endpoint, "access.key": "test", "secret.key": "test", "path.style.access": "true"}
-    for name, value in {**of_bucket, "endpoint.region": options["aws_region"]}.items():
-        spark.conf.set(f"fs.s3a.bucket.counted.{name}", value)
-    path = "s3a://counted/t"
+    path = f"s3a://{bucket_of_connector(spark, proxy, 'counted')}/t"
     for _ in range(5):
         write_deltalake(path, ROWS, mode="append", storage_options=proxy.options)
     frames = []
