@@ -18,7 +18,7 @@ ON_CLUSTER = tests/cluster tests/stores tests/spark/change tests/spark/lake $(ad
 	read/test_arrow_rows.py read/test_change_feed.py read/test_large_logs.py write/test_write.py write/test_overwrite.py \
 	history/test_system_time.py test_change_feed_of_dml.py test_checkpoints.py test_concurrent_dml.py test_pruning.py)
 
-.PHONY: demo docs test test-long test-kernel test-classic test-connect interop stores cluster bench-smoke wheel-smoke check bench environment clean
+.PHONY: demo docs test test-long test-kernel test-classic test-connect interop stores cluster bench-smoke browser wheel-smoke check bench environment clean
 
 environment: $(STAMP)
 
@@ -83,6 +83,10 @@ wheel-smoke: environment
 # The benchmarks run, on little data, and both sides of each agree.
 bench-smoke: environment
 	$(PYTEST) tests/benchmarks
+
+# Pages in headless Chromium, which must be on the PATH.
+browser: environment
+	$(PYTEST) --browser tests/owner/served/console/test_in_a_browser.py tests/pictures/test_timeline.py
 
 # Style, types, and that every test module can be read: a name that moved is found before the tests run.
 check: environment

@@ -174,11 +174,26 @@ def test_nginx_takes_its_site_where_it_is_installed(tmp_path: Path) -> None:
     assert site.count("{") == site.count("}")
     if (checker := shutil.which("nginx")) is None:
         return
-    for name in ("owner.pem", "owner.key"):
-        site = site.replace(f"/etc/slackwater/{name}", str(tmp_path / name))
-    request = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=x -keyout owner.key -out owner.pem"
-    subprocess.run(request.split(), cwd=tmp_path, capture_output=True, check=True)
-    (tmp_path / "site.conf").write_text(site)
+    (tmp_path / "site.conf").write_text(_with_certificate(site, tmp_path))
     whole = f"pid {tmp_path}/pid; error_log stderr; events {{}}\nhttp {{ include {tmp_path}/site.conf; }}\n"
     (tmp_path / "nginx.conf").write_text(whole)
     subprocess.run([checker, "-t", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")], check=True)
+
+
+def test_caddy_takes_its_site_where_it_is_installed(tmp_path: Path) -> None:
+    site = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    assert "lb_retries 0" in site
+    if (checker := shutil.which("caddy")) is None:
+        return
+    (tmp_path / "Caddyfile").write_text(_with_certificate(site, tmp_path))
+    command = [checker, "validate", "--config", str(tmp_path / "Caddyfile"), "--adapter", "caddyfile"]
+    subprocess.run(command, check=True, env={**os.environ, "HOME": str(tmp_path)})
+
+
+def _with_certificate(site: str, folder: Path) -> str:
+    """The text of a site, with a certificate of its own in the place of the owner's."""
+    request = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=x -keyout owner.key -out owner.pem"
+    subprocess.run(request.split(), cwd=folder, capture_output=True, check=True)
+    for name in ("owner.pem", "owner.key"):
+        site = site.replace(f"/etc/slackwater/{name}", str(folder / name))
+    return site
