@@ -1,69 +1,45 @@
-"""Named tables under one commit owner.
-
-Source: managed-commits.md "Creating a new managed-commit table", "Converting an existing filesystem based table to
-managed-commit table", "Converting a managed-commit table to filesystem table".
-"""
+"""Named tables under one commit owner: opened, read, changed together, and as they were."""
 
 from __future__ import annotations
 
 import os
-import re
 import tempfile
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import Self
 
 from slackwater.errors import (
-    DeltaConcurrentModificationException,
-    InvalidArgument,
     SlackwaterError,
-    TableAlreadyExists,
-    TableNotFound,
 )
 from slackwater.extras import require
 from slackwater.lake.card import lake_card, place_of
 from slackwater.lake.history import LakeCommit, lake_history
+from slackwater.lake.membership import LakeMembership
 from slackwater.lake.rerun import RETRIES, run_again
 from slackwater.lake.services import TableCloned, TableRestored, restore_tables
 from slackwater.lake.several_owners import resolve
-from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
-from slackwater.log.segment import list_log
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import cloned_table, commit_clone, require_empty
-from slackwater.maintenance.drop import delete_all
 from slackwater.markup.elements import Markup
 from slackwater.markup.pieces import card_or_reason
 from slackwater.owner.api.activity import Activity
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
-from slackwater.owner.api.owners import OwnedTable, attach, attached_owners, detach, is_attached
-from slackwater.protocol.features.managed_commits import own_conf, ownership, with_owner, without_owner
-from slackwater.protocol.schema.schema import StructType
+from slackwater.owner.api.owners import attach, attached_owners, detach, is_attached
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.location import parse_location
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.clock import Clock
-from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.committer import Committer
-from slackwater.transaction.committers.managed import ReleasingCommitter, TakingCommitter
-from slackwater.transaction.table.definition import TableActions, TableDefinition, define_table
-from slackwater.transaction.transaction import TableTransaction
 
 if TYPE_CHECKING:
     from slackwater.lake.recovery.recovery import Recovery, RecoveryChoices
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,254}")
-_MOST_ATTEMPTS = 10
 T = TypeVar("T")
 
 
-class LogLake(LakeTables):
+class LogLake(LakeMembership):
     """The tables of one commit owner, without Spark; `slackwater.Lake` adds `table`.
 
     While a lake is open, tables that are named by their path are read and written through its owner as well, except
@@ -255,150 +231,6 @@ class LogLake(LakeTables):
         """
         return Snapshot.open(self._table(name))
 
-    def create_log(
-        self,
-        name: str,
-        schema: StructType | str,
-        partition_by: Sequence[str] = (),
-        cluster_by: Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        description: str | None = None,
-        location: str | os.PathLike[str] | None = None,
-        user_metadata: str | None = None,
-        user_name: str | None = None,
-    ) -> CommitResult:
-        """Create the empty table `name`; `schema` is a value or its `schemaString`.
-
-        `partition_by`: columns of the top level. `cluster_by`: four columns at most, by dotted paths; not both.
-        `properties`: texts by their keys. `description`: None for none. `location` is by default the name below the
-        lake's root. `user_metadata`: a text for the history, `user_name`: who did it, by default the user of this
-        process. Raises TableAlreadyExists for a name or a place that is taken, InvalidArgument and UnsupportedFeature
-        for a table that cannot be.
-
-        >>> from slackwater.protocol.schema.schema import DATE, StructField, StructType
-        >>> lake.create_log("days", StructType((StructField("day", DATE),)), description="holidays").version
-        0
-        """
-        definition = TableDefinition.of(schema, partition_by, cluster_by or None, properties, description)
-        transaction = self.begin_create(name, definition, location)
-        return transaction.commit("CREATE TABLE", user_metadata=user_metadata, user_name=user_name)
-
-    def begin_create(
-        self, name: str, definition: TableDefinition, location: str | os.PathLike[str] | None = None
-    ) -> TableTransaction:
-        """The transaction whose commit makes the table `name`, with the files that are added to it.
-
-        `definition` says what the table is, `location` where, by default the name below the lake's root. Raises as
-        `create_log`.
-
-        >>> from slackwater.protocol.schema.schema import DATE, StructField, StructType
-        >>> from slackwater.transaction.table.definition import TableDefinition
-        >>> days = TableDefinition(StructType((StructField("day", DATE),)))
-        >>> lake.begin_create("days", days).commit("CREATE TABLE").version
-        0
-        """
-        table = self._place(name, location)
-        self._require_free(name)
-        if list_log(table.store).latest_version is not None:
-            raise TableAlreadyExists(
-                f"{table.root_url} is a Delta table already: bring it in with adopt, or choose another place"
-            )
-        defined = define_table(definition, self.clock.now_ms(), self.clock.new_id)
-        return self._taking(table, None, self._newly_owned(), name, defined)
-
-    def adopt(self, name: str, location: str | os.PathLike[str]) -> None:
-        """Take over the table at `location` as `name`; all go on to read it as before, writers must come here then.
-
-        Those that commit to it in the file system meanwhile are not lost: they are before the take-over, or they fail.
-        Raises TableNotFound, TableAlreadyExists for a name that is taken or a table that has an owner, and what every
-        commit raises.
-
-        >>> spark.range(3).write.format("delta").save(path)
-        >>> lake.adopt("numbers", path)
-        >>> lake.table("numbers").toDF().count()
-        3
-        """
-        table = self._place(name, location)
-        self._require_free(name)
-
-        def adoption() -> TableTransaction:
-            snapshot = Snapshot.open(table)
-            found = ownership(snapshot.configuration, table.root_url)
-            if found is not None:
-                raise TableAlreadyExists(
-                    f"{table.root_url} belongs to {found.description} already: open the lake of that owner; where its "
-                    "state is lost, `slackwater lake recover` makes it anew"
-                )
-            return self._taking(table, snapshot, self._newly_owned(), name, TableActions(snapshot.configuration))
-
-        _commit("ADOPT TABLE", name, adoption)
-
-    def release(self, name: str) -> None:
-        """Hand the table `name` back to the file system: all of it is backfilled, and everybody may commit to it there.
-
-        Raises TableNotFound, OperationNotAllowed where the owner does not give it up, and what every commit raises.
-
-        >>> lake.release("orders")
-        >>> [table.name for table in lake.tables()]
-        ['stock']
-        """
-        known = self.owner.table(name)
-        table, owned = self.table_of(known), OwnedTable(self.owner, known.table_id)
-
-        def hand_back() -> TableTransaction:
-            # The less is left to backfill, the less time others have to get ahead.
-            self.owner.backfill_to_version(known.table_id)
-            snapshot = Snapshot.open(table)
-            changed = TableActions(without_owner(snapshot.configuration))
-            return _transfer(table, snapshot, ReleasingCommitter(table.store, owned), changed, self.clock)
-
-        _commit("RELEASE TABLE", name, hand_back)
-
-    def drop_table(self, name: str, keep_files: bool | None = None) -> bool:
-        """Take the table `name` out of the lake for good; whether its files were deleted.
-
-        By default those are that the lake made a place for: `<root>/<name>`; a table that was created or adopted at
-        another `location` keeps its log and files, which belong to the file system from then on. `keep_files` says it
-        either way. What is deleted is gone from every version and every instant, and shallow clones of the table lose
-        what they share with it. Raises TableNotFound, OperationNotAllowed where the owner does not give it up, what
-        every commit raises: nothing was done then; and StorageError where files could not be deleted: the table is out
-        of the lake then, and the rest of them is still at its place.
-
-        >>> lake.drop_table("orders"), [table.name for table in lake.tables()]
-        (True, ['stock'])
-        """
-        location = self.owner.table(name).location
-        keeps = self._root is None or parse_location(f"{self._root}/{name}") != parse_location(location)
-        if keep_files is not None:
-            keeps = keep_files
-        self.release(name)
-        if not keeps:
-            delete_all(self.table_at(location).store)
-        return not keeps
-
-    def rename_table(self, name: str, to: str) -> None:
-        """Let the table `name` be called `to` from now on; its files and versions stay where they are.
-
-        It is handed back and taken over: two commits, between which it belongs to the file system. Slices of the time
-        before have it by both names. Raises TableNotFound, TableAlreadyExists for a name that is taken, InvalidArgument
-        for one that is none, OperationNotAllowed where the owner does not give it up, and what every commit raises.
-
-        >>> lake.rename_table("stock", "goods")
-        >>> lake.snapshot("goods").to_arrow().num_rows
-        1
-        """
-        location = self.owner.table(name).location
-        self._place(to, location)
-        self._require_free(to)
-        self.release(name)
-        try:
-            self.adopt(to, location)
-        except SlackwaterError as error:
-            raise type(error)(
-                f"the table {name!r} was handed back, and could not be taken over as {to!r}: {error}; it is whole, at "
-                f"{location}: adopt it there"
-            ) from error
-
     def backfill(self, name: str) -> int:
         """Put all commits of the table `name` into `_delta_log`; the newest version there. Raises TableNotFound."""
         return self.owner.backfill_to_version(self.owner.table(name).table_id)
@@ -530,69 +362,5 @@ class LogLake(LakeTables):
         """
         return lake_history(self.owner.cut().tables, self.table_of, limit)
 
-    def _take_anew(self, name: str, store: ObjectStore, table_id: str) -> None:
-        """Let a table whose owner's state was lost be this owner's, which knows nothing of it yet.
-
-        Raises DeltaConcurrentModificationException where another owner was faster.
-        """
-        table = Table(store)
-        snapshot, owned = Snapshot.open(table), OwnedTable(self.owner, table_id)
-        transaction = self._taking(table, snapshot, owned, name, TableActions(snapshot.configuration))
-        transaction.commit("RECOVER TABLE", {"name": name})
-
-    def _newly_owned(self) -> OwnedTable:
-        return OwnedTable(self.owner, str(uuid.uuid4()))
-
-    def _taking(
-        self, table: Table, before: Snapshot | None, owned: OwnedTable, name: str, defined: TableActions
-    ) -> TableTransaction:
-        """The transaction by which the table, as it is `defined`, becomes the owner's."""
-        changed = replace(defined, configuration=with_owner(defined.configuration, self._conf(owned, name)))
-        return _transfer(table, before, TakingCommitter(table.store, owned, name), changed, self.clock)
-
     def _table(self, name: str) -> Table:
         return self.table_of(self.owner.table(name))
-
-    def _place(self, name: str, location: str | os.PathLike[str] | None) -> Table:
-        if _NAME.fullmatch(name) is None:
-            raise InvalidArgument(
-                f"a table's name is of letters, digits, '_', '-' and '.', and does not begin with '.' or '-': {name!r}"
-            )
-        if location is not None:
-            return self.table_at(location)
-        if self._root is None:
-            raise InvalidArgument(f"say where the table {name!r} is to be: its owner is served, and has no root here")
-        return self.table_at(f"{self._root}/{name}")
-
-    def _require_free(self, name: str) -> None:
-        try:
-            table = self.owner.table(name)
-        except TableNotFound:
-            return
-        raise TableAlreadyExists(f"there is a table named {name!r} already, at {table.location}")
-
-    def _conf(self, owned: OwnedTable, name: str) -> dict[str, str]:
-        return own_conf(self.owner.owner_id, owned.table_id, self.owner.endpoint, name)
-
-
-def _transfer(
-    table: Table, before: Snapshot | None, committer: Committer, defined: TableActions, clock: Clock
-) -> TableTransaction:
-    """The transaction by which a table gets an owner, or loses it."""
-    transaction = TableTransaction(table, committer, before, clock)
-    transaction.staged.changes_owner = True
-    transaction.define(defined)
-    return transaction
-
-
-def _commit(operation: str, name: str, begin: Callable[[], TableTransaction]) -> None:
-    """Commit the transaction that `begin` gives; one that others got in the way of is begun again."""
-    for attempt in range(1, _MOST_ATTEMPTS + 1):
-        transaction = begin()
-        try:
-            transaction.commit(operation, {"name": name})
-        except DeltaConcurrentModificationException:
-            if attempt == _MOST_ATTEMPTS:
-                raise
-        else:
-            return
