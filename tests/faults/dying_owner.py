@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
@@ -109,6 +109,15 @@ REPAIR = {
     "after the deletion": Point(LocalObjectStore, "delete", _STAGED),
 }
 
+RESTORE = {**COMMIT, "one of two commits staged": Point(LocalObjectStore, "put_if_absent", _STAGED)}
+RESTORE["the commit staged"] = Point(LocalObjectStore, "put_if_absent", _STAGED, survived=1)
+# Of the second of two tables, each of which has a checksum beside its first commit.
+_VERSION_0 = f"{_LOG}{0:020d}.json"
+CLONE = {
+    name: replace(point, survived=1, part=_VERSION_0 if point.part in (_BACKFILLED, _LOG + _HIDDEN) else point.part)
+    for name, point in TAKE.items()
+}
+
 
 def kill_while(operation: str, point: str, root: Path, database: str, name: str, **settings: Any) -> None:
     """Let another process do an operation of OPERATIONS to the table `name`, and die at a point of it.
@@ -208,6 +217,18 @@ def _repair(lake: LogLake, name: str) -> None:
     lake.repair(name)
 
 
+def _restore(lake: LogLake, named: str) -> None:
+    """`named`: an instant in ms, and the tables."""
+    then, *names = named.split()
+    lake.restore(int(then), names)
+
+
+def _clone(lake: LogLake, named: str) -> None:
+    """`named`: an instant in ms, the root of another lake, and the tables."""
+    then, to, *names = named.split()
+    lake.clone(int(then), to, names)
+
+
 OPERATIONS: dict[str, tuple[Callable[[LogLake, str], None], dict[str, Point]]] = {
     "commit": (_commit, COMMIT),
     "commit in place": (_commit_in_place, COMMIT),
@@ -219,6 +240,8 @@ OPERATIONS: dict[str, tuple[Callable[[LogLake, str], None], dict[str, Point]]] =
     "adopt too late": (_adopt_too_late, LOST_TAKE),
     "release": (_release, RELEASE),
     "repair": (_repair, REPAIR),
+    "restore": (_restore, RESTORE),
+    "clone": (_clone, CLONE),
 }
 
 

@@ -10,6 +10,7 @@ from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.convert import convert
 from slackwater.maintenance.history import truncate_history
+from slackwater.maintenance.manifests import SYMLINK_FORMAT_MANIFEST, generate
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import VacuumRequest, vacuum
 from slackwater.scan.snapshot import Snapshot
@@ -17,6 +18,7 @@ from slackwater.storage.local_store import LocalObjectStore
 from tests.faults.dying_writer import die_at
 
 VACUUM, RESTORE, CLONE, TRUNCATE, CONVERT = "vacuum", "restore", "clone", "truncate", "convert"
+GENERATE = "generate"
 _START, _END = f"{4:020d}.json", f"{5:020d}.json"
 
 # Which service, and as in `dying_writer.POINTS`.
@@ -39,6 +41,11 @@ POINTS: dict[str, tuple[str, tuple[Any, str, str, int, bool]]] = {
     "before the checkpoint that all begins with": (TRUNCATE, (LocalObjectStore, "put_file", "checkpoint", 0, False)),
     "before the history goes": (TRUNCATE, (LocalObjectStore, "delete", f"{0:020d}.json", 0, False)),
     "in the middle of the history": (TRUNCATE, (os, "unlink", "_delta_log/0", 2, False)),
+    "before the manifests": (GENERATE, (LocalObjectStore, "put", "/p=", 0, False)),
+    "a manifest staged": (GENERATE, (os, "replace", "p=1/manifest", 0, False)),
+    "a manifest replaced": (GENERATE, (os, "replace", "p=1/manifest", 0, True)),
+    "new manifests, an old one not gone": (GENERATE, (LocalObjectStore, "delete", "p=2/manifest", 0, False)),
+    "the old one gone": (GENERATE, (LocalObjectStore, "delete", "p=2/manifest", 0, True)),
     "after the history": (TRUNCATE, (LocalObjectStore, "delete", f"{0:020d}.json", 0, True)),
 }
 
@@ -54,6 +61,8 @@ def serve(path: str, service: str) -> None:
         shallow_clone(Snapshot.open(table, 2), Table.at(f"{path}_clone"), is_replaced=True)
     elif service == CONVERT:
         convert(table)
+    elif service == GENERATE:
+        generate(Snapshot.open(table), SYMLINK_FORMAT_MANIFEST)
     else:
         truncate_history(table)
 

@@ -14,9 +14,9 @@ import pytest
 
 from slackwater.scan.snapshot import Snapshot
 from tests.faults import dying_service
-from tests.faults.dying_service import CLONE, CONVERT, POINTS, RESTORE, TRUNCATE, VACUUM, serve
+from tests.faults.dying_service import CLONE, CONVERT, GENERATE, POINTS, RESTORE, TRUNCATE, VACUUM, serve
 from tests.maintenance.aged import AgedTable
-from tests.transaction.tables import live
+from tests.transaction.tables import add, append, delete, live, table
 
 EXPIRED = ["f1", "f2"]
 LEFT = {
@@ -98,6 +98,31 @@ def test_a_killed_conversion_is_whole_or_absent(tmp_path: Path, point: str) -> N
     assert _files(path) == ["a", "b"]
     serve(str(path), CONVERT)
     assert (Snapshot.load(path).version, live(Snapshot.load(path).store)) == (0, ["a", "b"])
+
+
+@pytest.mark.parametrize("point", _of(GENERATE))
+def test_killed_manifests_are_each_the_old_or_the_new_one(tmp_path: Path, point: str) -> None:
+    path = tmp_path / "t"
+    root, manifests = f"file:{path}", path / "_symlink_format_manifest"
+    snapshot = table({"id": "long", "p": "string"}, ["p"], path=path)
+    snapshot = append(snapshot, add("a", partition={"p": "1"}), add("b", partition={"p": "2"})).snapshot
+    serve(str(path), GENERATE)
+    append(delete(snapshot, "b").snapshot, add("c", partition={"p": "1"}), add("d", partition={"p": "3"}))
+    old = {"p=1": [f"{root}/a"], "p=2": [f"{root}/b"]}
+    new = {"p=1": [f"{root}/a", f"{root}/c"], "p=3": [f"{root}/d"]}
+
+    def found() -> dict[str, list[str]]:
+        return {each.parent.name: each.read_text().splitlines() for each in manifests.rglob("manifest")}
+
+    assert found() == old
+    _killed(path, point)
+    assert "p=1" in found()
+    for partition, files in found().items():
+        assert files in (old.get(partition), new.get(partition))
+    assert ("p=2" in found()) is (point != "the old one gone")
+    assert live(Snapshot.load(path).store) == ["a", "c", "d"]
+    serve(str(path), GENERATE)
+    assert found() == new
 
 
 @pytest.mark.parametrize("point", _of(TRUNCATE))

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 import slackwater
 from slackwater import DeltaTable, Lake
 from slackwater.errors import StorageError
+from slackwater.spark.session.modes import with_settings
 from slackwater.spark.session.stores import storage_options, table_at
 from tests.contract.owners import eventually
 
@@ -39,6 +40,11 @@ def data_files(spark: SparkSession, path: str) -> set[str]:
     return {meta.path for meta in found if not meta.path.startswith("_delta_log/")}
 
 
+def live_files(spark: SparkSession, path: str) -> set[str]:
+    files = slackwater.Snapshot.load(path, storage_options=storage_options(spark, path)).live_files(["path"])
+    return set(files["path"].to_pylist())
+
+
 def test_what_people_do_with_a_table(spark: SparkSession, path: str) -> None:
     save(numbers(spark, 0, 6), path)
     table = DeltaTable.forPath(spark, path)
@@ -56,12 +62,32 @@ def test_what_people_do_with_a_table(spark: SparkSession, path: str) -> None:
     assert [row.operation for row in table.history().collect()] == ["WRITE", "MERGE", "UPDATE", "DELETE", "WRITE"]
 
 
+def test_what_keeps_a_table_healthy(spark: SparkSession, path: str) -> None:
+    for first in range(0, 12, 4):
+        save(numbers(spark, first, first + 4).repartition(1), path)  # type: ignore[attr-defined]
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    table = DeltaTable.forPath(spark, path)
+    (compacted,) = table.optimize().executeCompaction().collect()
+    assert (compacted.metrics.numFilesRemoved, compacted.metrics.numFilesAdded) == (6, 2)
+    (ordered,) = table.optimize().where("p = 1").executeZOrderBy("id").collect()
+    assert (ordered.metrics.numFilesRemoved, ordered.metrics.numFilesAdded) == (1, 1)
+    table.delete("id in (3, 4)")
+    (purged,) = table.reorg().applyPurge().collect()
+    assert (purged.metrics.numFilesRemoved, purged.metrics.numFilesAdded) == (2, 2)
+    expected = [number for number in range(12) if number not in (3, 4)]
+    assert ids(spark, path) == expected
+    with with_settings(spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
+        table.vacuum(0, untracked_hours=0)
+    assert data_files(spark, path) == live_files(spark, path)
+    assert len(live_files(spark, path)) == 2
+    assert ids(spark, path) == expected
+
+
 def test_only_files_that_the_log_names_are_left(spark: SparkSession, path: str) -> None:
     save(numbers(spark, 0, 9), path)
     named = set(table_at(spark, path).list_log().commits)
-    files = slackwater.Snapshot.load(path, storage_options=storage_options(spark, path)).live_files(["path"])
     assert named == {0}
-    assert data_files(spark, path) == set(files["path"].to_pylist())
+    assert data_files(spark, path) == live_files(spark, path)
 
 
 def test_a_write_that_fails_leaves_nothing(spark: SparkSession, path: str) -> None:
