@@ -32,7 +32,7 @@ WITHOUT_SPARK = {
 SPARK_CASES = (
     "scan", "scan-partitioned", "deletion-vectors", "deletion-vector-bound", "many-files",
     "append", "append-partitioned", "append-small",
-    "delete", "merge-upsert", "merge-insert", "merge-narrow", "update-feed",
+    "delete", "merge-upsert", "merge-insert", "merge-narrow", "merge-clustered", "update-feed",
     "sql-nothing", "sql-plan", "sql-merge", "sql-select",
     "compact", "z-order",
     "store-scan", "store-append",

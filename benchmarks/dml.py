@@ -159,6 +159,22 @@ def merge_narrow(bench: _Bench) -> list[Row]:
     return [Row("merge-narrow", work, against, *seconds.values(), 0.25, answers=tuple(expected.values()))]
 
 
+def merge_clustered(bench: _Bench) -> list[Row]:
+    """A merge of one key range, into a table in no order and into the same one after it was clustered by its key."""
+    targets, files = bench.targets, bench.scale.target_files
+    source = targets.narrow_source()
+    merge = partial(bench.merge, source=source, updates=True)
+    everywhere = {rewritten_files: files} if bench.scale.target_rows // files >= _SURELY_HIT else {}
+    sides = {
+        "after": _Side(targets.clustered, merge, {lambda root: rewritten_files(root) <= files // 5: True}),
+        "before": _Side(targets.shuffled, merge, everywhere),
+    }
+    answer = targets.upserted(source)
+    seconds = bench.turns(sides, dict.fromkeys(sides, answer))
+    work = f"merge into {_table(bench)}: 1 % matched, 0.1 % new, keys of one range, after clustering by the key"
+    return [Row("merge-clustered", work, "ours, before", *seconds.values(), 0.3, answers=(answer, answer))]
+
+
 def update_feed(bench: _Bench) -> list[Row]:
     """An update of many rows with and without change files."""
     targets, condition = bench.targets, f"bucket < {BUCKETS * 3 // 10}"
@@ -185,6 +201,7 @@ DML = {
     "merge-upsert": merge_upsert,
     "merge-insert": merge_insert,
     "merge-narrow": merge_narrow,
+    "merge-clustered": merge_clustered,
     "update-feed": update_feed,
 }
 """The cases of changing rows, by name."""

@@ -1,8 +1,9 @@
 """The process that is a rival: `dml_rival_server.py ENGINE SETTINGS` answers JSON lines of standard input.
 
 A request is `{"path": table, "source": directory of Parquet files, "updates": whether matched rows are updated}`: a
-MERGE by `id` that inserts the rows that match none. Its answer is `{"seconds": time}` or `{"error": message}`. It runs
-in the rival's own Python, and needs nothing of this project.
+MERGE by `id` that inserts the rows that match none; `{"what": "compact", "path": table}` lets small files become one.
+Its answer is `{"seconds": time}` or `{"error": message}`. It runs in the rival's own Python, and needs nothing of this
+project.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-Merge = Callable[[str, str, bool], float]
+Works = dict[str, Callable[..., float]]
 CONDITION = "t.id = s.id"
 
 
-def delta_spark(settings: dict[str, str]) -> Merge:
-    """Merges by delta-spark in a session of `settings`; reading the source is part of the time."""
+def delta_spark(settings: dict[str, str]) -> Works:
+    """The works of delta-spark in a session of `settings`; reading the source is part of the time of a merge."""
     from delta.tables import DeltaTable
     from pyspark.sql import SparkSession
 
@@ -38,11 +39,16 @@ def delta_spark(settings: dict[str, str]) -> Merge:
         builder.whenNotMatchedInsertAll().execute()
         return time.perf_counter() - start
 
-    return merge
+    def compact(path: str) -> float:
+        start = time.perf_counter()
+        DeltaTable.forPath(spark, path).optimize().executeCompaction().collect()
+        return time.perf_counter() - start
+
+    return {"merge": merge, "compact": compact}
 
 
-def deltalake(_: dict[str, str]) -> Merge:
-    """Merges by deltalake; the source is in memory before the time begins."""
+def deltalake(_: dict[str, str]) -> Works:
+    """The works of deltalake; the source of a merge is in memory before the time begins."""
     import pyarrow.parquet as pq
     from deltalake import DeltaTable
 
@@ -55,18 +61,18 @@ def deltalake(_: dict[str, str]) -> Merge:
         merger.when_not_matched_insert_all().execute()
         return time.perf_counter() - start
 
-    return merge
+    return {"merge": merge}
 
 
-ENGINES: dict[str, Callable[[dict[str, str]], Merge]] = {"delta-spark": delta_spark, "deltalake": deltalake}
+ENGINES: dict[str, Callable[[dict[str, str]], Works]] = {"delta-spark": delta_spark, "deltalake": deltalake}
 
 
-def serve(merge: Merge, calls: Any, answers: Any) -> None:
+def serve(works: Works, calls: Any, answers: Any) -> None:
     """Answer every line of `calls` by one line of `answers`."""
     for line in calls:
         request = json.loads(line)
         try:
-            answer = {"seconds": merge(request["path"], request["source"], request["updates"])}
+            answer = {"seconds": works[request.pop("what", "merge")](**request)}
         except Exception as error:  # noqa: BLE001  (whatever it is, the one who asked shall know)
             answer = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")

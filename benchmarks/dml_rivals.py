@@ -37,6 +37,11 @@ class Rival:
         seconds: float = self.ask(path=str(path), source=str(source), updates=updates)["seconds"]
         return seconds
 
+    def compact(self, path: str) -> float:
+        """Seconds to let the small files of the table at `path` become one. Raises RivalFailed."""
+        seconds: float = self.ask(what="compact", path=path)["seconds"]
+        return seconds
+
     def ask(self, **request: Any) -> dict[str, Any]:
         """What the process answers to a request. Raises RivalFailed."""
         assert self._process.stdin is not None

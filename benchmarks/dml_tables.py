@@ -29,6 +29,7 @@ Answer = tuple[int, int]
 """How many rows there are, and the sum of their hashes."""
 
 _SOURCE_FILES = 4
+_MOST_FILE_BYTES = "spark.databricks.delta.optimize.maxFileSize"
 _NEW_VALUES = 1
 
 
@@ -48,6 +49,16 @@ class Targets:
     def with_properties(self, name: str, properties: Mapping[str, str]) -> Path:
         """The same data files, in a table with `properties`."""
         return once(self.data / f"target-{name}", partial(self._make_variant, properties))
+
+    @property
+    def shuffled(self) -> Path:
+        """The same rows in as many files, in each of which are keys of the whole range."""
+        return once(self.data / "target-shuffled", self._make_shuffled)
+
+    @property
+    def clustered(self) -> Path:
+        """The shuffled table after it was clustered by its key, in about as many files."""
+        return once(self.data / "target-clustered", self._make_clustered)
 
     def upsert_source(self) -> Path:
         """Rows for 1 % of the keys and for 0.1 % new ones, at random places of the whole key range."""
@@ -86,6 +97,21 @@ class Targets:
     def _make_target(self, at: Path) -> None:
         keys = self.spark.range(0, self.scale.target_rows, 1, self.scale.target_files).selectExpr("id * 2 as id")
         save(_rows(keys, 0), str(at))
+
+    def _make_shuffled(self, at: Path) -> None:
+        keys = self.spark.range(0, self.scale.target_rows, 1).selectExpr("id * 2 as id")
+        save(_rows(keys.repartition(self.scale.target_files, F.xxhash64("id")), 0), str(at))
+
+    def _make_clustered(self, at: Path) -> None:
+        linked(self.shuffled, at)
+        size = sum(file.stat().st_size for file in at.glob("*.parquet")) // self.scale.target_files + 1
+        self.spark.conf.set(_MOST_FILE_BYTES, str(size))
+        try:
+            table = DeltaTable.forPath(self.spark, str(at))
+            table.clusterBy("id")
+            table.optimize().executeCompaction()
+        finally:
+            self.spark.conf.unset(_MOST_FILE_BYTES)
 
     def _make_variant(self, properties: Mapping[str, str], at: Path) -> None:
         linked(self.plain, at)

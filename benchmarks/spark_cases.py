@@ -43,7 +43,9 @@ def measure_spark(cases: Sequence[str], data: Path, scale: Scale, connect: bool)
             spark, [name for name in DML if name in cases], data, scale, {"spark.master": _MASTER, **_SETTINGS}
         )
         rows += measure_sql(spark, [name for name in SQL if name in cases], data, scale)
-        rows += measure_layout(spark, [name for name in LAYOUT if name in cases], data, scale)
+        rows += measure_layout(
+            spark, [name for name in LAYOUT if name in cases], data, scale, {"spark.master": _MASTER, **_SETTINGS}
+        )
         rows += measure_sinks(
             spark, [name for name in SINKS if name in cases], data, scale, {"spark.master": _MASTER, **_SETTINGS}
         )

@@ -1,9 +1,10 @@
-"""What it costs to put rows into better files, and what readers have of it: against deltalake, and our own curves."""
+"""What it costs to put rows into better files, and what readers have of it: against others, and our own curves."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,43 +15,56 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from benchmarks.dml_rivals import delta_spark
 from benchmarks.harness import Row, agree, interleaved, middle, timed
 from benchmarks.scales import Scale, once
 from slackwater import DeltaTable, Snapshot
+from tests.interop.install_delta_spark import HOW_TO_INSTALL, find
 
 LAYOUT = ("compact", "z-order")
-_DELTALAKE = "deltalake"
+_DELTALAKE, _DELTA_SPARK = "deltalake", "delta-spark"
 _MOST_FILE_BYTES = "spark.databricks.delta.optimize.maxFileSize"
 _ROWS_A_FILE = 1_000
 _FILES, _QUERIES = 16, 20
 _WIDTH = 1 << 30
 
 
-def measure_layout(spark: SparkSession, cases: Sequence[str], data: Path, scale: Scale) -> list[Row]:
-    """The rows of `cases`, those of LAYOUT that are asked for."""
+def measure_layout(
+    spark: SparkSession, cases: Sequence[str], data: Path, scale: Scale, settings: Mapping[str, str]
+) -> list[Row]:
+    """The rows of `cases`, those of LAYOUT that are asked for; `settings` are those of delta-spark's session too."""
     rows: list[Row] = []
     if "compact" in cases:
-        rows += _compact(spark, data / "layout", scale)
+        rows += _compact(spark, data / "layout", scale, settings)
     if "z-order" in cases:
         rows += _z_order(spark, data / "layout", scale)
     return rows
 
 
-def _compact(spark: SparkSession, data: Path, scale: Scale) -> list[Row]:
+def _compact(spark: SparkSession, data: Path, scale: Scale, settings: Mapping[str, str]) -> list[Row]:
     source = once(data / f"small-{scale.small_files}", lambda place: _small_files(place, scale.small_files))
-    found = _turns(
-        data / "changed",
-        source,
-        {
-            "ours": lambda path: DeltaTable.forPath(spark, path).optimize().executeCompaction().collect(),
-            _DELTALAKE: lambda path: _rival(path).optimize.compact(),
-        },
-        scale,
-    )
+    sides: dict[str, Callable[[str], Any]] = {
+        "ours": lambda path: DeltaTable.forPath(spark, path).optimize().executeCompaction().collect(),
+        _DELTALAKE: lambda path: _rival(path).optimize.compact(),
+    }
+    with ExitStack() as running:
+        installation = find()
+        if installation is not None:
+            sides[_DELTA_SPARK] = running.enter_context(delta_spark(installation, settings)).compact
+        found = _turns(data / "changed", source, sides, scale)
     work = f"compact {scale.small_files:,} files of {_ROWS_A_FILE:,} rows"
-    answers = tuple(count for count, _ in (found["ours"][1], found[_DELTALAKE][1]))
-    agree(*answers)
-    return [Row("compact", work, _DELTALAKE, found["ours"][0], found[_DELTALAKE][0], 1.0, answers=answers)]
+    counts = {name: count for name, (_, (count, _)) in found.items()}
+    agree(*counts.values())
+    ours, count = found["ours"][0], counts["ours"]
+    rows = [
+        Row("compact", work, name, ours, seconds, 1.0, answers=(count, counts[name]))
+        for name, (seconds, _) in found.items()
+        if name != "ours"
+    ]
+    if installation is None:
+        against = f"{_DELTA_SPARK}: not measured"
+        rows.append(Row("compact", work, against, ours, answers=(count,), note=HOW_TO_INSTALL))
+    return rows
 
 
 def _z_order(spark: SparkSession, data: Path, scale: Scale) -> list[Row]:

@@ -49,10 +49,10 @@ def test_the_rows_of_changing_rows_are_all_there_and_say_where_a_rival_is_missin
     rows = measure_dml(spark, list(DML), data, _SCALE, _SETTINGS)
     assert [(row.case, row.mark) for row in rows] == [
         ("delete", 1.3), ("delete", 0.5), ("merge-upsert", 1.0), ("merge-upsert", None), ("merge-insert", 0.8),
-        ("merge-insert", None), ("merge-narrow", 0.25), ("update-feed", 1.6),
+        ("merge-insert", None), ("merge-narrow", 0.25), ("merge-clustered", 0.3), ("update-feed", 1.6),
     ]  # fmt: skip
     counts = {row.case: [rows for rows, _ in row.answers] for row in rows if row.mark}
-    assert counts["merge-upsert"] == counts["merge-narrow"] == [10_010, 10_010]
+    assert counts["merge-upsert"] == counts["merge-narrow"] == counts["merge-clustered"] == [10_010, 10_010]
     assert counts["merge-insert"] == [11_000, 11_000]
     assert counts["update-feed"] == [10_000, 10_000]
     assert 9_800 < counts["delete"][0] < 10_000
