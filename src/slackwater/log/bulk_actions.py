@@ -5,7 +5,7 @@ Source: delta-protocol.md "Actions", "Delta Log Entries".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -13,8 +13,9 @@ from typing import Any, overload
 
 import orjson
 import pyarrow as pa
+from typing_extensions import Self
 
-from slackwater.log.files.action_lines import add_lines, remove_lines
+from slackwater.log.files.action_lines import add_lines, lines_of_adds, remove_lines
 from slackwater.protocol.actions.actions import parse_actions
 from slackwater.storage.store import Pieces
 
@@ -22,16 +23,13 @@ Action = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class BulkActions(Sequence[Action]):
-    """The actions of one commit: `small` ones, then `removes`, then `adds`, no two of one logical file.
+class ManyActions(Sequence[Action]):
+    """The actions of one commit: `small` ones, then those of files, no two of one logical file.
 
-    `removes` and `adds` are tables with the columns of ACTION_SCHEMA but `version`. As a sequence it has all actions as
-    JSON has them, which are made where one of a file is asked for.
+    As a sequence it has all actions as JSON has them, which are made where one of a file is asked for.
     """
 
     small: Sequence[Action]
-    removes: pa.Table
-    adds: pa.Table
 
     def data(self) -> bytes:
         """The bytes of the commit: a line for each action."""
@@ -39,24 +37,19 @@ class BulkActions(Sequence[Action]):
 
     def pieces(self) -> Pieces:
         """The same, many lines a piece."""
-        return Pieces(lambda: chain(map(_line, self.small), remove_lines(self.removes), add_lines(self.adds)))
+        return Pieces(lambda: chain(map(_line, self.small), self._lines()))
 
-    def read_back(self) -> BulkActions:
+    def read_back(self) -> Self:
         """The same, with the small actions as they are read from the bytes."""
         return replace(self, small=parse_actions(b"".join(map(_line, self.small)), "the commit"))
 
-    @property
-    def files(self) -> pa.Table:
-        """The actions of files, in their order."""
-        return pa.concat_tables([self.removes, self.adds])
+    def _lines(self) -> Iterator[memoryview]:
+        """The lines of the files."""
+        raise NotImplementedError
 
     @cached_property
     def _of_files(self) -> list[dict[str, Any]]:
-        lines = chain(remove_lines(self.removes), add_lines(self.adds))
-        return parse_actions(b"".join(lines), "the commit")
-
-    def __len__(self) -> int:
-        return len(self.small) + len(self.removes) + len(self.adds)
+        return parse_actions(b"".join(self._lines()), "the commit")
 
     def __iter__(self) -> Iterator[Action]:
         yield from self.small
@@ -72,14 +65,58 @@ class BulkActions(Sequence[Action]):
         return [*self][index]
 
 
+@dataclass(frozen=True, eq=False)
+class BulkActions(ManyActions):
+    """The files are tables, `removes`, then `adds`, with the columns of ACTION_SCHEMA but `version`."""
+
+    removes: pa.Table
+    adds: pa.Table
+
+    @property
+    def files(self) -> pa.Table:
+        """The actions of files, in their order."""
+        return pa.concat_tables([self.removes, self.adds])
+
+    def _lines(self) -> Iterator[memoryview]:
+        return chain(remove_lines(self.removes), add_lines(self.adds))
+
+    def __len__(self) -> int:
+        return len(self.small) + len(self.removes) + len(self.adds)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedActions(ManyActions):
+    """Nothing but files that come, `num_files` of `num_bytes`: `tables`, as `BulkActions.adds`, reads them anew."""
+
+    tables: Callable[[], Iterator[pa.Table]]
+    num_files: int
+    num_bytes: int
+
+    def pieces(self) -> Pieces:
+        """As `ManyActions.pieces`; the first files are read before there is any piece."""
+
+        def made() -> Iterator[bytes | memoryview]:
+            lines = self._lines()
+            first = next(lines, b"")
+            yield from chain(map(_line, self.small), [first], lines)
+
+        return Pieces(made)
+
+    def _lines(self) -> Iterator[memoryview]:
+        return lines_of_adds(self.tables())
+
+    def __len__(self) -> int:
+        return len(self.small) + self.num_files
+
+
 def commit_data(actions: Sequence[Action]) -> bytes | Pieces:
     """The bytes of a commit file with `actions`."""
-    return actions.pieces() if isinstance(actions, BulkActions) else b"".join(map(_line, actions))
+    return actions.pieces() if isinstance(actions, ManyActions) else b"".join(map(_line, actions))
 
 
 def small_actions(actions: Sequence[Action]) -> Sequence[Action]:
     """`actions`, without those of files where they are in tables."""
-    return actions.small if isinstance(actions, BulkActions) else actions
+    return actions.small if isinstance(actions, ManyActions) else actions
 
 
 def _line(action: Action) -> bytes:

@@ -7,8 +7,9 @@ Schema" (`p`), "Row Tracking"; delta-spark's CLONE (names of parameters, metrics
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists
 from slackwater.log.file_actions import ADD_SCHEMA, DELETION_VECTOR, file_keys, one_array, total_size
+from slackwater.log.live_files import live_batches
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.deletion_vectors import INLINE, ON_DISK_ABSOLUTE, DeletionVectorDescriptor
@@ -36,6 +38,7 @@ from slackwater.storage.gate import file_places, vector_place
 from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.conflicts.vacuum_at_work import require_no_vacuum
+from slackwater.transaction.rows.stream import FileStream, StreamBroken
 from slackwater.transaction.table.definition import TableActions
 from slackwater.transaction.transaction import TableTransaction
 
@@ -106,21 +109,15 @@ def commit_clone(
     user_name: str | None = None,
 ) -> CloneResult:
     """Commit the files of `source` with `transaction`, which makes the table, or takes the place of `replaced`."""
-    files = source.files(columns=ADD_SCHEMA.names)
-    gone = None if replaced is None else replaced.live_files(ADD_SCHEMA.names)
-    if gone is not None:
-        transaction.read_whole_table()
-    adds = _elsewhere(source.table, files)
-    went = ADD_SCHEMA.empty_table()
-    if gone is not None:
-        # What a clone of before has already stays: one commit cannot both add and remove a file.
-        added, there = one_array(file_keys(adds)), one_array(file_keys(gone))
-        adds = adds.filter(pc.invert(pc.is_in(added, value_set=there)))
-        went = gone.filter(pc.invert(pc.is_in(there, value_set=added)))
-    if replaced is not None and _any_below(replaced.store.root_url, adds):
-        require_no_vacuum(replaced, transaction.clock.now_ms(), "a clone of a clone of the table itself")
-    transaction.exchange(adds, went)
-    result = CloneResult(total_size(files), files.num_rows, went.num_rows, 0, total_size(went), 0)
+    sizes = source.live_files(["size"])
+    num_files, num_bytes = sizes.num_rows, total_size(sizes)
+    if replaced is None:
+        tables, held = partial(_pieces_elsewhere, source), partial(_files_elsewhere, source)
+        transaction.begin_with(FileStream(tables, held, num_files, num_bytes))
+        went = ADD_SCHEMA.empty_table()
+    else:
+        went = _replace_files(transaction, source, replaced)
+    result = CloneResult(num_bytes, num_files, went.num_rows, 0, total_size(went), 0)
     parameters = {
         "source": f"delta.`{source.table.location}`",
         "sourceVersion": str(source.version),
@@ -128,6 +125,21 @@ def commit_clone(
     }
     transaction.commit(OPERATION, parameters, result.metrics(), user_metadata, user_name=user_name)
     return result
+
+
+def _replace_files(transaction: TableTransaction, source: Snapshot, replaced: Snapshot) -> pa.Table:
+    """Stage the files of `source` in the place of those of `replaced`; the ones that go."""
+    gone = replaced.live_files(ADD_SCHEMA.names)
+    transaction.read_whole_table()
+    adds = _files_elsewhere(source)
+    # What a clone of before has already stays: one commit cannot both add and remove a file.
+    added, there = one_array(file_keys(adds)), one_array(file_keys(gone))
+    adds = adds.filter(pc.invert(pc.is_in(added, value_set=there)))
+    went = gone.filter(pc.invert(pc.is_in(there, value_set=added)))
+    if _any_below(replaced.store.root_url, adds):
+        require_no_vacuum(replaced, transaction.clock.now_ms(), "a clone of a clone of the table itself")
+    transaction.exchange(adds, went)
+    return went
 
 
 def cloned_table(
@@ -201,6 +213,19 @@ def require_empty(target: Table) -> None:
 
 def _counts(path: str) -> bool:
     return not path.startswith((".", f"{LOG}/"))
+
+
+def _files_elsewhere(source: Snapshot) -> pa.Table:
+    return _elsewhere(source.table, source.files(columns=ADD_SCHEMA.names))
+
+
+def _pieces_elsewhere(source: Snapshot) -> Iterator[pa.Table]:
+    """The same, in pieces, none of which is kept. Raises CorruptCheckpoint too."""
+    state, wanted = source.state, [*ADD_SCHEMA.names, "stats_parsed.numRecords"]
+    for files in live_batches(state.checkpoint, state.newest, source.store, wanted, {}):
+        if "stats_parsed" in files.column_names and files["stats"].null_count:
+            raise StreamBroken("the statistics of some files are in columns")
+        yield _elsewhere(source.table, files.select(ADD_SCHEMA.names))
 
 
 def _elsewhere(table: Table, files: pa.Table) -> pa.Table:

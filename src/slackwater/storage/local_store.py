@@ -13,6 +13,7 @@ import shutil
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -263,12 +264,15 @@ def _refused(what: str, error: OSError) -> StorageRefused:
 
 def _stage(target: Path, data: bytes | Pieces | BinaryIO, durable: bool) -> Path:
     staged = target.with_name(staged_name())
+    pieces = iter(data) if isinstance(data, Pieces) else iter(())
+    # Where none can be made no directory is either.
+    first = next(pieces, b"")
     try:
         with _in_its_directory(staged, lambda: staged.open("xb")) as file:
             if isinstance(data, bytes):
                 file.write(data)
             elif isinstance(data, Pieces):
-                file.writelines(data)
+                file.writelines(chain([first], pieces))
             else:
                 shutil.copyfileobj(data, file, _COPY_BYTES)
             if durable:

@@ -55,7 +55,7 @@ def assemble(
     if row_tracking.is_enabled(table):
         preserved = {ROW_TRACKING_PRESERVED: "true" if rows_preserved else "false"}
         info = replace(info, tags={**(info.tags or {}), **preserved})
-    return _in_order(info, _metadata(staged, before, table, version, stamp), staged, domains, adds)
+    return _in_order(info, _metadata(staged, before, table, version, stamp), staged, domains, adds, table)
 
 
 def _without_row_ids(staged: StagedActions, before: Snapshot | None, table: TableConfiguration) -> list[AddFile]:
@@ -90,6 +90,7 @@ def _in_order(
     staged: StagedActions,
     domains: Mapping[str, DomainMetadata],
     adds: Sequence[AddFile],
+    table: TableConfiguration,
 ) -> Sequence[Mapping[str, Any]]:
     small: list[Protocol | Metadata | SetTransaction | DomainMetadata] = [
         *([staged.protocol] if staged.protocol else ()),
@@ -97,7 +98,10 @@ def _in_order(
         *staged.transactions.values(),
         *domains.values(),
     ]
+    nodes = [info.to_json(), *(a.to_json() for a in small)]
+    if staged.stream is not None:
+        return staged.stream.actions(nodes, table)
     if staged.exchange is not None:
-        return staged.exchange.actions([info.to_json(), *(a.to_json() for a in small)])
+        return staged.exchange.actions(nodes)
     files: list[FileAction] = [*staged.removes, *adds, *staged.change_files]
-    return [info.to_json(), *(a.to_json() for a in small), *(f.to_json() for f in files)]
+    return [*nodes, *(f.to_json() for f in files)]

@@ -12,9 +12,11 @@ from typing import TypeVar
 from slackwater.log.checkpoints.last_checkpoint import read_last_checkpoint
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.files.version_checksum import VersionChecksum, write_version_checksum
-from slackwater.log.files.version_totals import checksum_of, next_checksum
+from slackwater.log.files.version_totals import checksum_of, first_checksum, next_checksum
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.scan.snapshot import Snapshot
+from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committer, JoinsCommits
 from slackwater.transaction.log_upkeep import checkpoint, checkpoint_interval, clean_up
 
@@ -57,6 +59,15 @@ class PostCommit:
             upkeep.attempt("the checkpoint", lambda: _write_checkpoint(after, now_ms))
             if self.cleanup:
                 upkeep.attempt("the cleanup of the log", lambda: _clean_up(after, now_ms))
+        return upkeep.done, upkeep.failed
+
+    def run_first(
+        self, store: ObjectStore, configuration: TableConfiguration, commit: ParsedCommit, committer: Committer
+    ) -> tuple[list[str], list[str]]:
+        """As `run` after the first `commit` of a table, whose files are not held."""
+        upkeep = _Upkeep()
+        if self.checksums and committer.publishes_at_once:
+            upkeep.attempt("the version checksum", lambda: _write_first_checksum(store, configuration, commit))
         return upkeep.done, upkeep.failed
 
     def run_behind(
@@ -127,6 +138,11 @@ class _Upkeep:
 def is_checkpoint_due(version: int, properties: TableProperties) -> bool:
     """Whether the table wants a checkpoint of `version`: every `delta.checkpointInterval` versions."""
     return version > 0 and version % checkpoint_interval(properties) == 0
+
+
+def _write_first_checksum(store: ObjectStore, configuration: TableConfiguration, commit: ParsedCommit) -> str | None:
+    checksum = first_checksum(configuration, commit.actions)
+    return "checksum" if checksum is not None and write_version_checksum(store, checksum) else None
 
 
 def _write_checksum(before: Snapshot | None, after: Snapshot, commit: ParsedCommit, adds_are_new: bool) -> str | None:

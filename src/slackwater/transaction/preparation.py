@@ -47,7 +47,7 @@ def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> Non
     staged.validate_single_entry()
     _complete_metadata(staged, before, clock)
     table = _table_after(staged, before)
-    _validate_exchange(staged, table, before)
+    _validate_exchange(staged, table, before, clock)
     validate_writable(table.protocol, where)
     validate_parquet(table.metadata, where)
     _ = table.schema  # a schema that makes no sense is in the way before all else
@@ -57,12 +57,15 @@ def prepare(staged: StagedActions, before: Snapshot | None, clock: Clock) -> Non
         _validate_files(staged, table, before)
 
 
-def _validate_exchange(staged: StagedActions, table: TableConfiguration, before: Snapshot | None) -> None:
+def _validate_exchange(staged: StagedActions, table: TableConfiguration, before: Snapshot | None, clock: Clock) -> None:
     """Leave files in bulk where nothing has to be said of each of them."""
+    others = staged.adds or staged.removes or staged.change_files
+    if staged.stream is not None and (others or before is not None or not staged.stream.is_plain(table)):
+        staged.hold(clock.now_ms())
     if staged.exchange is None:
         return
-    if staged.adds or staged.removes or staged.change_files or not staged.exchange.is_plain(table, before):
-        staged.unpack()
+    if others or not staged.exchange.is_plain(table, before):
+        staged.unpack(clock.now_ms())
         staged.validate_single_entry()
 
 

@@ -17,6 +17,7 @@ from slackwater.protocol.configuration import TableConfiguration
 from slackwater.transaction.conflicts.row_reads import Reading, RowsRead
 from slackwater.transaction.rows.exchange import FileExchange
 from slackwater.transaction.rows.row_deletion import FileDeletion
+from slackwater.transaction.rows.stream import FileStream
 
 
 @dataclass(slots=True)
@@ -24,7 +25,8 @@ class StagedActions:
     """The actions of one commit but for `commitInfo`; at most one protocol and metadata, one per app id and domain.
 
     `row_deletions` are the deletions by deletion vectors, by canonical path: their actions are among `removes` and
-    `adds`. `exchange`: files that come and go beside these, in bulk. `fresh_adds` says that every other added file is
+    `adds`. `exchange`: files that come and go beside these, in bulk; `stream`: such as a new table
+    begins with. `fresh_adds` says that every other added file is
     newly named, so no earlier action of the log speaks of it; `restates` that a file which is live in the version that
     was read is added again as it is; `known_files` that the added files and their deletion vectors were there before
     this work, so that they stay where it fails; `changes_owner` that the table comes into the hands of a commit owner
@@ -40,6 +42,7 @@ class StagedActions:
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
     row_deletions: dict[str, FileDeletion] = field(default_factory=dict)
     exchange: FileExchange | None = None
+    stream: FileStream | None = None
     fresh_adds: bool = True
     restates: bool = False
     known_files: bool = False
@@ -71,7 +74,7 @@ class StagedActions:
     @property
     def has_file_actions(self) -> bool:
         """Whether any action speaks of a file."""
-        return bool(self.adds or self.removes or self.change_files or self.exchange)
+        return bool(self.adds or self.removes or self.change_files or self.exchange or self.stream)
 
     @property
     def num_removed_files(self) -> int:
@@ -81,17 +84,24 @@ class StagedActions:
     @property
     def has_adds(self) -> bool:
         """Whether any file is added."""
-        return bool(self.adds) or (self.exchange is not None and self.exchange.adds.num_rows > 0)
+        in_bulk = self.exchange is not None and self.exchange.adds.num_rows > 0
+        return bool(self.adds) or in_bulk or (self.stream is not None and self.stream.num_files > 0)
 
     @property
     def changes_data(self) -> bool:
         """Whether a file action adds or removes rows, rather than rearranging them."""
-        if self.exchange is not None:
+        if self.exchange is not None or self.stream is not None:
             return True
         return any(a.data_change for a in self.adds) or any(r.data_change for r in self.removes)
 
-    def unpack(self) -> None:
+    def hold(self, now_ms: int) -> None:
+        """Read the files of a stream into memory. Raises as reading them does."""
+        if self.stream is not None:
+            self.exchange, self.stream = self.stream.exchange(now_ms), None
+
+    def unpack(self, now_ms: int) -> None:
         """Make single actions of those that are staged in bulk."""
+        self.hold(now_ms)
         if self.exchange is not None:
             adds = self.exchange.add_files
             self.adds += adds

@@ -14,6 +14,7 @@ from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.conflicts.isolation import IsolationLevel, isolation_level
 from slackwater.transaction.conflicts.race import CommitRace
 from slackwater.transaction.preparation import prepare
+from slackwater.transaction.rows.stream import StreamBroken
 from slackwater.transaction.work import TableWork
 from slackwater.version import __version__
 
@@ -49,7 +50,16 @@ class TableTransaction(TableWork):
         refused; CommitUnknown where nobody can say whether it landed; UnsupportedFeature, OperationNotAllowed and
         InvalidArgument before anything is tried. Except after CommitUnknown, an error means that it did not land.
         """
-        race = self.prepared(operation, parameters, metrics, user_metadata, tags, user_name=user_name)
+        told = operation, parameters, metrics, user_metadata, tags
+        try:
+            return self._run(self.prepared(*told, user_name=user_name))
+        except StreamBroken:
+            # Nothing was put. Whoever holds the files can say what is the matter with them, or go without.
+            self.staged.hold(self.clock.now_ms())
+            self._done = False
+            return self._run(self.prepared(*told, user_name=user_name))
+
+    def _run(self, race: CommitRace) -> CommitResult:
         try:
             return race.run()
         except SlackwaterError as error:
@@ -76,7 +86,7 @@ class TableTransaction(TableWork):
             raise InvalidArgument("this transaction was committed before: begin another one")
         if not isinstance(self.committer, FilesystemCommitter):
             # Others hand the actions on, one by one.
-            self.staged.unpack()
+            self.staged.unpack(self.clock.now_ms())
         prepare(self.staged, self.read_snapshot, self.clock)
         isolation = self._isolation() if isolation is None else isolation
         self._done = True

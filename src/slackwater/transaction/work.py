@@ -28,6 +28,7 @@ from slackwater.transaction.post_commit import PostCommit
 from slackwater.transaction.preparation import validate_not_append_only, validate_vectors_enabled
 from slackwater.transaction.rows.exchange import FileExchange
 from slackwater.transaction.rows.row_deletion import FileDeletion, RowDeletion, file_deletions, summary
+from slackwater.transaction.rows.stream import FileStream
 from slackwater.transaction.rows.vector_files import delete_vector_files, write_deletion_vectors
 from slackwater.transaction.staged import ReadSet, StagedActions
 from slackwater.transaction.table.definition import TableActions
@@ -97,6 +98,11 @@ class TableWork:
         Both have the columns of ADD_SCHEMA; what goes is live in the snapshot. Nobody may commit meanwhile.
         """
         self.staged.exchange = FileExchange(adds, removes, self.clock.now_ms())
+        self.staged.known_files = True
+
+    def begin_with(self, files: FileStream) -> None:
+        """Stage files that were there before this work, once, as those of a new table."""
+        self.staged.stream = files
         self.staged.known_files = True
 
     def delete_rows(self, files: pa.Table, rows: Mapping[str, BitMap64]) -> RowDeletion:

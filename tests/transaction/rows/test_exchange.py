@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.errors import CorruptLog, InvalidArgument, OperationNotAllowed
-from slackwater.log.bulk_actions import BulkActions
+from slackwater.log.bulk_actions import BulkActions, ManyActions, StreamedActions
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
@@ -27,6 +27,7 @@ from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.post_commit import PostCommit
 from slackwater.transaction.rows.exchange import FileExchange
+from slackwater.transaction.rows.stream import FileStream
 from tests.transaction.tables import (
     VECTORS,
     FakeTime,
@@ -97,13 +98,16 @@ def _info(lines: list[bytes]) -> dict[str, Any]:
 def in_bulk(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many actions each commit that is made in bulk has."""
     seen: list[int] = []
-    pieces = BulkActions.pieces
 
-    def counted(actions: BulkActions) -> Pieces:
-        seen.append(len(actions))
-        return pieces(actions)
+    def counting(pieces: Callable[[Any], Pieces]) -> Callable[[Any], Pieces]:
+        def counted(actions: ManyActions) -> Pieces:
+            seen.append(len(actions))
+            return pieces(actions)
 
-    monkeypatch.setattr(BulkActions, "pieces", counted)
+        return counted
+
+    for kind in (BulkActions, StreamedActions):
+        monkeypatch.setattr(kind, "pieces", counting(kind.pieces))
     return seen
 
 
@@ -116,6 +120,7 @@ def test_in_bulk_and_one_by_one_the_log_says_the_same(
     assert in_bulk
     assert bulk["files"]
     monkeypatch.setattr(FileExchange, "is_plain", lambda *_: False)
+    monkeypatch.setattr(FileStream, "is_plain", lambda *_: False)
     in_bulk.clear()
     assert _said(work(Path(source), tmp_path / "single")) == bulk
     assert not in_bulk

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -50,21 +50,38 @@ _REMOVE = _Kind(
 
 def add_lines(files: pa.Table) -> Iterator[memoryview]:
     """The `add` of each of `files` (columns of ADD_SCHEMA) as a line of JSON, in their order; many lines a piece."""
-    return _pieces(_ADD, files)
+    return _pieces(_ADD, [files])
+
+
+def lines_of_adds(tables: Iterable[pa.Table]) -> Iterator[memoryview]:
+    """As `add_lines`, of files in many `tables`: the next one is read while lines are made of those before."""
+    return _pieces(_ADD, _ahead(iter(tables)))
 
 
 def remove_lines(files: pa.Table) -> Iterator[memoryview]:
     """The `remove` of each of `files` (columns of REMOVE_SCHEMA, `stats` and `tags`), as `add_lines`."""
-    return _pieces(_REMOVE, files)
+    return _pieces(_REMOVE, [files])
 
 
-def _pieces(kind: _Kind, files: pa.Table) -> Iterator[memoryview]:
-    batches = files.select([*kind.fields, *kind.optional]).to_batches(max_chunksize=_ROWS)
+def _ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, tables, None)
+        while (table := coming.result()) is not None:
+            coming = pool.submit(next, tables, None)
+            yield table
+
+
+def _batches(kind: _Kind, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    for table in tables:
+        yield from table.select([*kind.fields, *kind.optional]).to_batches(max_chunksize=_ROWS)
+
+
+def _pieces(kind: _Kind, tables: Iterable[pa.Table]) -> Iterator[memoryview]:
     threads = min(_MOST_THREADS, os.cpu_count() or 1)
     coming: deque[Future[memoryview]] = deque()
     # The kernels of Arrow let other threads run.
     with ThreadPoolExecutor(threads) as pool:
-        for batch in batches:
+        for batch in _batches(kind, tables):
             # No more is made than will soon be asked for: memory that is used again is faster than fresh one.
             if len(coming) > threads:
                 yield coming.popleft().result()
@@ -89,6 +106,10 @@ def _piece(kind: _Kind, files: pa.RecordBatch) -> memoryview:
 
 def _parts(column: pa.Array, keeps_nulls: bool = False) -> list[str | pa.Array]:
     """Texts that make the values' JSON one behind the other; null for null, or the text `null`."""
+    if pa.types.is_map(column.type) and _has_single_entries(column):
+        # Of partition values that is the rule.
+        keys, values = _entries(column)
+        return ['{"', _escaped(keys), '":"', _escaped(values), '"}']
     if not pa.types.is_string(column.type):
         return [_or_null(_json_of(column), keeps_nulls)]
     if column.null_count == 0:
@@ -108,13 +129,24 @@ def _json_of(column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
     if column.null_count:
         return _one_by_one(column, dict)
-    offsets = column.offsets.to_numpy()
-    first, last = int(offsets[0]), int(offsets[-1])
-    keys, values = column.keys[first:last], column.items[first:last]
+    keys, values = _entries(column)
     entries = _joined('"', _escaped(keys), '":', _or_null(_joined('"', _escaped(values), '"'), keeps_nulls=False))
-    if len(entries) != len(column) or not (np.diff(offsets) == 1).all():
-        entries = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets - first), entries), ",")
-    return _joined("{", entries, "}")
+    offsets = column.offsets.to_numpy()
+    lists = pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), entries)
+    return _joined("{", pc.binary_join(lists, ","), "}")
+
+
+def _has_single_entries(maps: pa.MapArray) -> bool:
+    """Whether each of `maps` is there and has one entry, whose value is no null."""
+    is_single = maps.null_count == 0 and (np.diff(maps.offsets.to_numpy()) == 1).all()
+    return bool(is_single and _entries(maps)[1].null_count == 0)
+
+
+def _entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+    """The keys and the values of all maps."""
+    offsets = maps.offsets.to_numpy()
+    first, last = int(offsets[0]), int(offsets[-1])
+    return maps.keys[first:last], maps.items[first:last]
 
 
 def _one_by_one(column: pa.Array, node_of: Callable[[Any], Any]) -> pa.Array:

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptLog, InvalidArgument
-from slackwater.log.bulk_actions import BulkActions, small_actions
+from slackwater.log.bulk_actions import BulkActions, ManyActions, StreamedActions, small_actions
 from slackwater.log.file_actions import file_actions, file_keys, not_among, total_size
 from slackwater.log.files.version_checksum import VersionChecksum, is_size, text_or_none
 from slackwater.log.reconciliation import Action, file_key
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
 
 # Longer lists stay out: the file is written and read with every commit.
@@ -57,6 +58,12 @@ def checksum_of(snapshot: LogSnapshot) -> VersionChecksum:
     )
 
 
+def first_checksum(configuration: TableConfiguration, actions: Sequence[Action]) -> VersionChecksum | None:
+    """The checksum of version 0 of a table with this `configuration`, as `next_checksum`."""
+    nothing = VersionChecksum(-1, 0, 0, configuration, None, None, transactions=(), domains=())
+    return next_checksum(nothing, actions)
+
+
 def next_checksum(
     previous: VersionChecksum, actions: Iterable[Action], before: LogSnapshot | None = None
 ) -> VersionChecksum | None:
@@ -67,7 +74,7 @@ def next_checksum(
     files, hence give None. With `before`, the snapshot of the version of `previous`, that is looked up. Sizes that are
     missing give None. Raises InvalidArgument for a `before` of another version, CorruptLog, CorruptCheckpoint.
     """
-    if before is not None or not isinstance(actions, BulkActions):
+    if before is not None or not isinstance(actions, ManyActions):
         actions = list(actions)
     if before is not None and before.version != previous.version:
         raise InvalidArgument(f"expected the snapshot of version {previous.version}, found {before.version}")
@@ -75,7 +82,8 @@ def next_checksum(
     totals = _totals_after(previous, actions, before, where)
     if totals is None:
         return None
-    info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if isinstance(a.get("commitInfo"), Mapping)), {})
+    infos = (a["commitInfo"] for a in small_actions(actions) if isinstance(a.get("commitInfo"), Mapping))
+    info: Mapping[str, Any] = next(infos, {})
     configuration = previous.configuration
     transactions = {t.app_id: t for t in previous.transactions or ()}
     domains = {d.domain: d for d in previous.domains or ()}
@@ -111,6 +119,8 @@ def _totals_after(
     previous: VersionChecksum, actions: Sequence[Action], before: LogSnapshot | None, where: str
 ) -> tuple[int, int] | None:
     """Bytes and logical files after `actions`."""
+    if isinstance(actions, StreamedActions):
+        return _totals(previous.table_size_bytes + actions.num_bytes, previous.num_files + actions.num_files)
     if isinstance(actions, BulkActions):
         added, removed = actions.adds["size"], actions.removes["size"]
         if added.null_count or removed.null_count:

@@ -31,6 +31,8 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 # Of paths between NULs: one that begins or ends as none of a file below the root does, or has an odd part.
 _ODD = ("\0/", "/\0", "\0\0", "//", "\0.", "/.")
 
+PathEnds = tuple[str, npt.NDArray[np.uint64]]
+
 
 def canonical_path(path: str) -> str:
     """The form of `path` in which two spellings of one file are equal: decoded, `file:` URLs as plain paths."""
@@ -103,17 +105,21 @@ def _begin_with(prefix: bytes, starts: npt.NDArray[np.int32], text: npt.NDArray[
 
 def are_distinct(paths: pa.ChunkedArray) -> bool:
     """Whether no two of `paths` are of one file: where their ends differ, as those of Spark's names do, at no cost."""
-    chunks = [chunk for chunk in paths.chunks if len(chunk)]
-    found = [_ends(chunk) for chunk in chunks]
-    ends = [each for each in found if each is not None]
-    if len(ends) == len(chunks) and len({spelling for spelling, _ in ends}) == 1:
-        numbers = np.sort(np.concatenate([each for _, each in ends]))
-        if (numbers[1:] != numbers[:-1]).all():
-            return True
+    if are_distinct_ends([path_ends(chunk) for chunk in paths.chunks if len(chunk)]):
+        return True
     return bool(pc.count_distinct(canonical_paths(paths)).as_py() == len(paths))
 
 
-def _ends(chunk: pa.Array) -> tuple[str, npt.NDArray[np.uint64]] | None:
+def are_distinct_ends(found: Sequence[PathEnds | None]) -> bool:
+    """Whether it is certain of the paths of which `path_ends` are `found` that no two are of one file."""
+    ends = [each for each in found if each is not None]
+    if len(ends) < len(found) or len({spelling for spelling, _ in ends}) != 1:
+        return False
+    numbers = np.sort(np.concatenate([each for _, each in ends]))
+    return bool((numbers[1:] != numbers[:-1]).all())
+
+
+def path_ends(chunk: pa.Array) -> PathEnds | None:
     """What all paths of `chunk` have before their canonical form, and numbers that differ only where their ends do.
 
     None where paths are spelled in several ways, or are short.

@@ -15,6 +15,7 @@ from slackwater.errors import (
     DeltaConcurrentModificationException,
     ProtocolChangedException,
 )
+from slackwater.log.bulk_actions import StreamedActions
 from slackwater.log.commits import ParsedCommit
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
@@ -140,6 +141,10 @@ class CommitRace:
         result = CommitResult(transaction.table, commit.version, int(stamp) if stamp is not None else 0, attempts)
         left_behind = self._delete_superseded_vectors(commit)
         upkeep, committer, now_ms = transaction.post_commit, transaction.committer, transaction.clock.now_ms()
+        if isinstance(commit.actions, StreamedActions):
+            # Its files were not held, and are read when they are asked for.
+            done, failed = upkeep.run_first(transaction.store, transaction.staged.table_after(None), commit, committer)
+            return self._kept_up(result, done, [*left_behind, *failed])
         if before is not None and commit.version != before.version + 1:
             # What others committed in between is read when it is asked for.
             done, failed = upkeep.run_behind(before, commit.version, committer, now_ms)

@@ -53,7 +53,7 @@ class FileExchange:
             "extendedFileMetadata": pc.is_valid(self.removes["size"]),
             **dict.fromkeys(_OF_ADDS),
         }
-        return BulkActions(small, _as_actions(self.removes, False, removed), _as_actions(self.adds, True, {}))
+        return BulkActions(small, as_actions(self.removes, False, removed), as_actions(self.adds, True, {}))
 
     def is_plain(self, table: TableConfiguration, before: Snapshot | None) -> bool:
         """Whether a commit on `before` that makes `table` may have these files just as they are.
@@ -61,15 +61,13 @@ class FileExchange:
         False says no more than that they are to be looked at one by one: each is to be given row ids, or is not such
         as the table can have.
         """
-        if row_tracking.is_supported(table) or iceberg_compat.active_version(table):
+        if not may_be_plain(table):
             return False
         if self.removes.num_rows and (before is None or table.is_active("appendOnly")):
             return False
         return (
-            _has_json_of_its_own(self.adds)
+            are_plain(self.adds, table)
             and _has_json_of_its_own(self.removes)
-            and _has_partition_values(self.adds, table)
-            and _has_vectors(self.adds, table)
             and self._are_distinct()
             and (before is None or self._follow(before))
         )
@@ -95,7 +93,17 @@ class FileExchange:
         return _are_among(keys.filter(again), removed)
 
 
-def _as_actions(files: pa.Table, is_add: bool, values: Mapping[str, Any]) -> pa.Table:
+def may_be_plain(table: TableConfiguration) -> bool:
+    """Whether there are files that `table` may have just as they are: each would be given row ids otherwise, say."""
+    return not (row_tracking.is_supported(table) or iceberg_compat.active_version(table))
+
+
+def are_plain(files: pa.Table, table: TableConfiguration) -> bool:
+    """Whether `table` may have each of `files` just as it is. Raises CorruptLog for a partition value that is none."""
+    return _has_json_of_its_own(files) and _has_partition_values(files, table) and _has_vectors(files, table)
+
+
+def as_actions(files: pa.Table, is_add: bool, values: Mapping[str, Any]) -> pa.Table:
     """`files` as ACTION_SCHEMA has them, but for the version; with `values` for columns, None for null."""
     always = {"is_add": pa.scalar(is_add), "dataChange": pa.scalar(True), **values}
     columns = []

@@ -1,0 +1,73 @@
+"""Very many files that a table begins with, as another table has them: read while they are written, never held at once.
+
+Source: delta-protocol.md "Add File and Remove File", "Requirements for Writers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.errors import SlackwaterError
+from slackwater.log.bulk_actions import StreamedActions
+from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.protocol.actions.paths import PathEnds, are_distinct_ends, path_ends
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.transaction.rows.exchange import FileExchange, are_plain, as_actions, may_be_plain
+
+
+class StreamBroken(Exception):
+    """The files cannot be read, or not be taken just as they are: nothing is written, and they are to be held."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileStream:
+    """Files to add, `num_files` of `num_bytes`: `tables` reads them anew, each of columns of ADD_SCHEMA.
+
+    `held` reads all of them at once, for who has to look at them one by one, and says what is wrong with them.
+    """
+
+    tables: Callable[[], Iterator[pa.Table]]
+    held: Callable[[], pa.Table]
+    num_files: int
+    num_bytes: int
+
+    def exchange(self, now_ms: int) -> FileExchange:
+        """The same, held."""
+        return FileExchange(self.held(), ADD_SCHEMA.empty_table(), now_ms)
+
+    def is_plain(self, table: TableConfiguration) -> bool:
+        """Whether the first commit of `table` may have them as they are, as far as `table` says."""
+        return may_be_plain(table)
+
+    def actions(self, small: Sequence[Mapping[str, Any]], table: TableConfiguration) -> StreamedActions:
+        """The actions of a commit that has `small` ones besides; going through them may raise StreamBroken."""
+        return StreamedActions(small, partial(self._checked, table), self.num_files, self.num_bytes)
+
+    def _checked(self, table: TableConfiguration) -> Iterator[pa.Table]:
+        ends: list[PathEnds] = []
+        try:
+            for files in self.tables():
+                if files["size"].null_count or not are_plain(files, table):
+                    raise StreamBroken("not all files can be taken as they are")
+                ends += _path_ends(files["path"])
+                yield as_actions(files, True, {})
+        except SlackwaterError as error:
+            raise StreamBroken(str(error)) from error
+        if sum(len(numbers) for _, numbers in ends) != self.num_files:
+            raise StreamBroken("they are other files than were counted")
+        if ends and not are_distinct_ends(ends):
+            raise StreamBroken("one of them may be there twice")
+
+
+def _path_ends(paths: pa.ChunkedArray) -> Iterator[PathEnds]:
+    for chunk in paths.chunks:
+        if len(chunk):
+            found = path_ends(chunk)
+            if found is None:
+                raise StreamBroken("names are short, or spelled such that they are to be compared whole")
+            yield found
