@@ -19,6 +19,7 @@ from slackwater.errors import (
 )
 from slackwater.extras import missing_sentence
 from slackwater.storage.conditional_puts import REMEDY, require_conditional_puts
+from slackwater.storage.listing import list_below
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
 from slackwater.storage.range_reader import open_by_ranges
 from slackwater.storage.refusals import answer_of
@@ -203,8 +204,12 @@ class ObstoreStore:
         if not recursive and start_after and self._lists_in_order():
             return self._list_level_from(prefix, directory, start_after)
         if recursive:
-            stream = self._backend.list(prefix, offset=start_after or None, chunk_size=_LIST_CHUNK)
-            return [meta for chunk in stream for meta in chunk if meta["path"].startswith(directory)]
+            if start_after or not self._lists_in_order():
+                stream = self._backend.list(prefix, offset=start_after or None, chunk_size=_LIST_CHUNK)
+                found = [meta for chunk in stream for meta in chunk]
+            else:
+                found = list_below(self._backend, prefix)
+            return [meta for meta in found if meta["path"].startswith(directory)]
         return list(self._backend.list_with_delimiter(prefix)["objects"])
 
     def _list_level_from(self, prefix: str | None, directory: str, start_after: str) -> list[Any]:
