@@ -119,6 +119,6 @@ def sql_literal(value: Any) -> str:
 
 
 def text_literal(value: str) -> str:
-    """`value` in quotes, whatever characters it has."""
+    """`value` in quotes, whatever characters it has; `${a}` in it is no variable that Spark would substitute."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
-    return f"'{escaped}'"
+    return "'" + escaped.replace("${", r"$\{") + "'"

@@ -41,12 +41,12 @@ def spelled_out(spark: SparkSession, text: str, args: Any) -> tuple[str, Any]:
     return with_constant_names(text, tokens), args
 
 
-def _setting(spark: SparkSession, name: str) -> str | None:
+def _setting(spark: SparkSession, name: str) -> str:
+    """The value of a setting; as Spark has it, no text at all for one that is not set."""
     try:
-        found = spark.conf.get(name, None)
+        return str(spark.conf.get(name, None) or "")
     except PySparkException:
-        return None
-    return None if found is None else str(found)
+        return ""
 
 
 def execute(statement: Statement) -> DataFrame | None:
