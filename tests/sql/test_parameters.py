@@ -60,7 +60,9 @@ def test_another_value_is_refused_by_its_type(value: Any) -> None:
         sql_literal(value)
 
 
-@pytest.mark.parametrize("value", ["", "'", '"', "\\", r"\n", "a\nb\r\t", "\\'", "%_", "é😀", "--", "/*", "${a}", "$\\{a}"])
+@pytest.mark.parametrize(
+    "value", ["", "'", '"', "\\", r"\n", "a\nb\r\t", "\\'", "%_", "é😀", "--", "/*", "${a}", "$\\{a}"]
+)
 def test_a_text_is_one_token_that_says_the_same(value: str) -> None:
     (token,) = tokens(text_literal(value))
     assert token.value == value

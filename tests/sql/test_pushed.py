@@ -170,3 +170,15 @@ def test_a_sub_query_is_asked_its_own_and_nothing_of_the_query_around_it() -> No
 
 def test_a_condition_that_cannot_be_taken_apart_is_asked_of_none_or_as_a_whole() -> None:
     assert pushed("FROM t WHERE a = 1 AND (b = 2 OR x = 3") == {}
+
+
+def test_names_are_told_apart_by_their_case_where_it_counts() -> None:
+    (block,) = blocks("SELECT * FROM t WHERE A = 1 AND a = 2 AND T.b = 3 AND t.b = 4")
+    columns = {block.relations[0]: ["a", "b"]}
+    assert pushed_conditions(block, columns, case_counts=True) == {block.relations[0]: ["a = 2", "b = 4"]}
+    assert pushed_conditions(block, columns) == {block.relations[0]: ["A = 1", "a = 2", "b = 3", "b = 4"]}
+
+
+@pytest.mark.parametrize("relation", ["t AS x (b, a)", "t x(b, a)", "t AS x (b, a), u"])
+def test_columns_with_names_of_the_alias_are_other_columns(relation: str) -> None:
+    assert pushed(f"SELECT * FROM {relation} WHERE b = 1 AND x.a = 2") == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.relations import relations_of
+from slackwater.sql.relations import blocks_of, relations_of
 from slackwater.sql.replacements import Replacement, as_view, replaced, without_database
 from slackwater.sql.travel import AT, FROM_TO, TIMESTAMP, VERSION, Travel
 from tests.sql.reading import blocks, relations, tables, tokens
@@ -499,3 +499,10 @@ def test_columns_lose_the_database_that_a_view_does_not_have(text: str, without:
     found = tokens(text)
     known = {r: [r.parts[start:] for start in range(len(r.parts))] for r in relations(text)}
     assert replaced(text, list(without_database(found, known))) == without
+
+
+def test_a_common_table_is_named_in_its_case_where_that_counts() -> None:
+    text = "WITH c AS (SELECT 1) SELECT * FROM c, C"
+    assert [relation.parts for block in blocks(text) for relation in block.relations] == []
+    told_apart = blocks_of(text, tokens(text), case_counts=True)
+    assert [relation.parts for block in told_apart for relation in block.relations] == [("C",)]

@@ -6,7 +6,9 @@ of the query is; Spark asks it again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from slackwater.predicate.sql_text import conjuncts
 from slackwater.sql.relations import Block, Relation
@@ -20,61 +22,77 @@ _NOT_COLUMNS = frozenset(
 )
 
 
-def pushed_conditions(block: Block, columns: Mapping[Relation, frozenset[str]]) -> dict[Relation, list[str]]:
-    """For each relation of `columns`, which has these columns in small letters, the conditions on it alone.
+def pushed_conditions(
+    block: Block, columns: Mapping[Relation, Collection[str]], *, case_counts: bool = False
+) -> dict[Relation, list[str]]:
+    """For each relation of `columns`, which has these columns, the conditions on it alone.
 
-    They name columns without a qualifier.
+    They name columns without a qualifier; the case of a name counts, or it does not.
     """
-    found: dict[Relation, list[str]] = {relation: [] for relation in columns}
-    if block.where is None or not block.is_plain:
+    return _Pushing(block, columns, str if case_counts else str.lower).found()
+
+
+@dataclass
+class _Pushing:
+    """The conditions of one block; names are compared as `folded` has them."""
+
+    block: Block
+    named: Mapping[Relation, Collection[str]]
+    folded: Callable[[str], str]
+
+    @cached_property
+    def columns(self) -> dict[Relation, frozenset[str]]:
+        return {relation: frozenset(map(self.folded, names)) for relation, names in self.named.items()}
+
+    def found(self) -> dict[Relation, list[str]]:
+        found: dict[Relation, list[str]] = {relation: [] for relation in self.columns}
+        if self.block.where is None or not self.block.is_plain:
+            return found
+        for text in conjuncts(self.block.where):
+            for relation in self.columns:
+                if not relation.is_nullable and relation in self.block.relations:
+                    own = self._of_relation(text, relation)
+                    if own is not None:
+                        found[relation].append(own)
+                        break
         return found
-    for text in conjuncts(block.where):
-        for relation, names in columns.items():
-            if not relation.is_nullable and relation in block.relations:
-                own = _of_relation(text, relation, names, block, columns)
-                if own is not None:
-                    found[relation].append(own)
-                    break
-    return found
 
-
-def _of_relation(
-    text: str,
-    relation: Relation,
-    names: frozenset[str],
-    block: Block,
-    columns: Mapping[Relation, frozenset[str]],
-) -> str | None:
-    """`text` without qualifiers, where all columns in it are the relation's; None where that is not certain."""
-    tokens = tokens_of(text)
-    if not tokens:
-        return None
-    shown = relation.shown.lower()
-    is_only = len(block.relations) == 1 and block.others == 0
-    all_known = block.others == 0 and all(each in columns for each in block.relations)
-    if shown in names or sum(each.shown.lower() == shown for each in block.relations) > 1:
-        return None
-    dropped: list[Replacement] = []
-    is_about_it = False
-    at = 0
-    while at < len(tokens):
-        token = tokens[at]
-        name = name_at(tokens, at) if _may_be_column(token, tokens, at) else None
-        if name is None:
-            if token.upper in ("?", ":", "@", "{", "$", "SELECT", "EXISTS"):
-                return None
-            at += 1
-            continue
-        first = name.parts[0].lower()
-        if len(name.parts) > 1 and first == shown and name.parts[1].lower() in names:
-            dropped.append(Replacement(token.start, tokens[at + 2].start, ""))
-        elif first not in names or not (is_only or (all_known and _is_single(first, relation, columns))):
+    def _of_relation(self, text: str, relation: Relation) -> str | None:
+        """`text` without qualifiers, where all columns in it are the relation's; None where that is not certain."""
+        tokens = tokens_of(text)
+        if not tokens:
             return None
-        is_about_it = True
-        at = name.next
-    # A comment behind it would go on over what comes next.
-    edges = (Replacement(0, tokens[0].start, ""), Replacement(tokens[-1].end, len(text), ""))
-    return replaced(text, [*edges, *dropped]) if is_about_it else None
+        block, names, shown = self.block, self.columns[relation], self.folded(relation.shown)
+        is_only = len(block.relations) == 1 and block.others == 0
+        all_known = block.others == 0 and all(each in self.columns for each in block.relations)
+        if shown in names or sum(self.folded(each.shown) == shown for each in block.relations) > 1:
+            return None
+        dropped: list[Replacement] = []
+        is_about_it = False
+        at = 0
+        while at < len(tokens):
+            token = tokens[at]
+            name = name_at(tokens, at) if _may_be_column(token, tokens, at) else None
+            if name is None:
+                if token.upper in ("?", ":", "@", "{", "$", "SELECT", "EXISTS"):
+                    return None
+                at += 1
+                continue
+            first = self.folded(name.parts[0])
+            if len(name.parts) > 1 and first == shown and self.folded(name.parts[1]) in names:
+                dropped.append(Replacement(token.start, tokens[at + 2].start, ""))
+            elif first not in names or not (is_only or (all_known and self._is_single(first, relation))):
+                return None
+            is_about_it = True
+            at = name.next
+        # A comment behind it would go on over what comes next.
+        edges = (Replacement(0, tokens[0].start, ""), Replacement(tokens[-1].end, len(text), ""))
+        return replaced(text, [*edges, *dropped]) if is_about_it else None
+
+    def _is_single(self, name: str, relation: Relation) -> bool:
+        """Whether no other relation has a column, or a name, `name`."""
+        others = {each: names for each, names in self.columns.items() if each != relation}
+        return not any(name in names or self.folded(each.shown) == name for each, names in others.items())
 
 
 def _may_be_column(token: Token, tokens: Sequence[Token], at: int) -> bool:
@@ -83,8 +101,3 @@ def _may_be_column(token: Token, tokens: Sequence[Token], at: int) -> bool:
     if token.kind != WORD or token.raw[0].isdigit() or token.upper in _NOT_COLUMNS:
         return False
     return not (at + 1 < len(tokens) and tokens[at + 1].upper == "(")
-
-
-def _is_single(name: str, relation: Relation, columns: Mapping[Relation, frozenset[str]]) -> bool:
-    """Whether no other relation has a column, or a name, `name`."""
-    return not any(name in names or each.shown.lower() == name for each, names in columns.items() if each != relation)

@@ -84,13 +84,16 @@ class Block:
     is_plain: bool = True
 
 
-def blocks_of(text: str, tokens: Sequence[Token], start: int = 0, end: int | None = None) -> list[Block]:
+def blocks_of(
+    text: str, tokens: Sequence[Token], start: int = 0, end: int | None = None, *, case_counts: bool = False
+) -> list[Block]:
     """The blocks of all queries in `tokens[start:end]`, sub-queries and common tables included.
 
-    Names of common tables are no relations. What only looks like a query gives relations that nobody may know.
+    Names of common tables are no relations, in any case unless `case_counts`. What only looks like a query gives
+    relations that nobody may know.
     Raises InvalidArgument for a time travel that does not go on as it must, and for too many queries within queries.
     """
-    reader = _Reader(text, tokens)
+    reader = _Reader(text, tokens, case_counts)
     try:
         reader.read(start, len(tokens) if end is None else end, frozenset())
     except RecursionError:
@@ -122,9 +125,10 @@ class _Query:
 
 
 class _Reader:
-    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+    def __init__(self, text: str, tokens: Sequence[Token], case_counts: bool) -> None:
         self.text = text
         self.tokens = tokens
+        self.folded = str if case_counts else str.lower
         self.closes = closing(tokens)
         self.blocks: list[Block] = []
 
@@ -282,7 +286,7 @@ class _Reader:
             arguments = self._arguments(behind + 1, stop)
             self._parentheses(behind, common)
             behind = stop + 1
-        elif len(parts) == 1 and parts[0].lower() in common:
+        elif len(parts) == 1 and self.folded(parts[0]) in common:
             block.others += 1
             return self._behind(behind, block)[1] if takes_alias else behind
         else:
@@ -318,6 +322,9 @@ class _Reader:
             at = self.closes[at + 1] + 1
         alias_at = self.tokens[at - 1].end
         alias, at = self._alias(at)
+        if alias is not None and self.upper(at - 1) == ")":
+            # Its columns have other names from here on.
+            block.is_plain = False
         return alias_at, at, alias
 
     def _alias(self, at: int) -> tuple[str | None, int]:
@@ -433,7 +440,7 @@ class _Reader:
         is_recursive = self._is_recursive(at)
         at += is_recursive
         while at < end and self.tokens[at].is_name:
-            name = self.tokens[at].value.lower()
+            name = self.folded(self.tokens[at].value)
             at = self._behind_columns(at + 1)
             if self.upper(at) != "(":
                 return at, common

@@ -211,3 +211,42 @@ def test_rows_by_arrow_are_of_the_columns_that_are_named(
     (frame,) = found.views.values()
     assert sorted(name for name in frame.columns if not name.startswith("__")) == read
     assert spark.sql(text).collect() == expected
+
+
+def test_versions_of_rows_by_time_are_those_of_the_method(spark: SparkSession, rows: Rows, db: str) -> None:
+    spark.sql(
+        "CREATE TABLE h (id INT, v INT) USING delta TBLPROPERTIES "
+        "('delta.enableRowTracking' = 'true', 'delta.enableInCommitTimestamps' = 'true')"
+    )
+    spark.sql("INSERT INTO h VALUES (1, 1), (2, 1)")
+    spark.sql("UPDATE h SET v = 2 WHERE id = 1")
+    spark.sql("DELETE FROM h WHERE id = 2")
+    table = slackwater.DeltaTable.forName(spark, "h")
+    times = [row.timestamp.astimezone(dt.timezone.utc) for row in table.history().orderBy("version").collect()]
+    said = [f"TIMESTAMP '{each.replace(tzinfo=None).isoformat(' ')}Z'" for each in times]
+    for first, last in ((1, 2), (1, 3), (2, 3)):
+        found = table.system_time()
+        from_to = sorted(
+            map(tuple, found.from_to(times[first].isoformat(), times[last].isoformat()).collect()), key=str
+        )
+        between = sorted(
+            map(tuple, found.between(times[first].isoformat(), times[last].isoformat()).collect()), key=str
+        )
+        assert rows(f"SELECT * FROM h FOR SYSTEM_TIME FROM {said[first]} TO {said[last]}") == from_to
+        assert rows(f"SELECT * FROM h FOR SYSTEM_TIME BETWEEN {said[first]} AND {said[last]}") == between
+    # What begins at the second time is of BETWEEN, and not of FROM … TO.
+    given = {"a": times[1], "b": times[2]}
+    assert rows("SELECT id, v FROM h FOR SYSTEM_TIME FROM :a TO :b", given) == [(1, 1), (2, 1)]
+    assert rows("SELECT id, v FROM h FOR SYSTEM_TIME BETWEEN :a AND :b", given) == [(1, 1), (1, 2), (2, 1)]
+    between = "h FOR SYSTEM_TIME BETWEEN :a AND :b v"
+    assert rows(f"SELECT v.id, h.v FROM {between} JOIN h ON v.id = h.id WHERE v.v = 1", given) == [(1, 2)]
+
+
+def test_columns_that_an_alias_renames_are_the_ones_that_a_condition_is_about(
+    spark: SparkSession, rows: Rows, db: str
+) -> None:
+    spark.sql("CREATE TABLE pair (a INT, b INT) USING delta")
+    spark.sql("INSERT INTO pair VALUES (1, 2)")
+    spark.sql("INSERT INTO pair VALUES (2, 1)")
+    assert rows("SELECT * FROM pair AS p (b, a) WHERE b = 1") == [(1, 2)]
+    assert rows("SELECT p.a FROM pair p (b, a) JOIN (SELECT 1) ON true WHERE p.a = 1") == [(1,)]

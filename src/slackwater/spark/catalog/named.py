@@ -70,8 +70,10 @@ def save_as_table(
     spark = frame.sparkSession
     parts = parts_of(name)
     path = path_in_parts(parts)
+    # Rows that replace all others are as a table that is created: of the types that they have.
+    assigns = mode.lower() == "append"
     if path is not None:
-        save(frame, path, mode, partition_by, options, cluster_by, True, properties)
+        save(frame, path, mode, partition_by, options, cluster_by, assigns, properties)
         return
     in_lake = lake_name_of(spark, parts, is_new=True)
     if in_lake is not None:
@@ -82,7 +84,7 @@ def save_as_table(
     if entry is None or entry.is_temporary:
         entry = put_down(spark, parts, frame.schema, location)
         try:
-            save(frame, str(entry.location), mode, partition_by, options, cluster_by, True, properties)
+            save(frame, str(entry.location), mode, partition_by, options, cluster_by, assigns, properties)
         except BaseException:
             take_out(spark, entry)
             raise
@@ -90,7 +92,7 @@ def save_as_table(
     require_same(entry, name, location)
     if mode.lower() in ("error", "errorifexists"):
         raise TableAlreadyExists(f"{name} is in the catalog already: use mode append or overwrite")
-    save(frame, str(entry.location), mode, partition_by, options, cluster_by, assigns=True)
+    save(frame, str(entry.location), mode, partition_by, options, cluster_by, assigns)
 
 
 def insert_into(frame: DataFrame, name: str, overwrite: bool, options: Mapping[str, Any]) -> bool:

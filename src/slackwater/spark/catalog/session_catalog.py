@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from slackwater.spark.session.defaults import case_counts
 from slackwater.spark.session.modes import condition_of, is_connect, java_class, static_member
 from slackwater.spark.session.sessions import asked_once
 from slackwater.sql.parameters import text_literal
@@ -135,7 +136,10 @@ def _by_statement(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | N
         if condition_of(error) in _MISSING or isinstance(error, AnalysisException):
             return None
         raise
-    same = [row for row in rows if row.tableName.lower() == parts[-1].lower()]
+    # The pattern takes names in any case.
+    same = [row for row in rows if row.tableName == parts[-1]]
+    if not same and not case_counts(spark):
+        same = [row for row in rows if row.tableName.lower() == parts[-1].lower()]
     if not same:
         return None
     row = max(same, key=lambda each: bool(each.isTemporary))

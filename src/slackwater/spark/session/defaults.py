@@ -35,6 +35,7 @@ _FEED_MAY_LEAVE_HISTORY = f"{DELTA}changeDataFeed.timestampOutOfRange.enabled"
 _CHECKS_RETENTION = f"{DELTA}retentionDurationCheck.enabled"
 _VACUUMS_LITE = f"{DELTA}vacuum.lite.enabled"
 _LOGS_VACUUM = f"{DELTA}vacuum.logging.enabled"
+_CASE = "spark.sql.caseSensitive"
 _ZONE = "spark.sql.session.timeZone"
 _PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _OPTIMIZE_MIN, _OPTIMIZE_MAX = f"{DELTA}optimize.minFileSize", f"{DELTA}optimize.maxFileSize"
@@ -234,6 +235,11 @@ class SessionSettings:
 def session_zone(spark: SparkSession) -> str:
     """The session's time zone: of times, partition values and literals that name none."""
     return asked_once(spark, _ZONE, lambda: spark.conf.get(_ZONE)) or "UTC"
+
+
+def case_counts(spark: SparkSession) -> bool:
+    """Whether names that differ in their case only are two names for the session."""
+    return asked_once(spark, _CASE, lambda: str(spark.conf.get(_CASE, "false"))).lower() == "true"
 
 
 def session_instant_ms(spark: SparkSession, timestamp: Instant) -> int:

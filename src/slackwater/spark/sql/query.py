@@ -19,7 +19,7 @@ from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.lake.transaction import TransactionTable
 from slackwater.spark.lake.transaction_time import TransactionTime
 from slackwater.spark.read.narrowing import selects_anew, without_useless_files
-from slackwater.spark.session.defaults import session_zone
+from slackwater.spark.session.defaults import case_counts, session_zone
 from slackwater.spark.session.sessions import one_statement
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.frames import new_view_name, sql_over
@@ -52,7 +52,7 @@ def rewritten(spark: SparkSession, text: str, tokens: Sequence[Token] | None = N
 
 
 def _rewritten(spark: SparkSession, text: str, found: Sequence[Token]) -> StatementOnViews | None:
-    blocks = blocks_of(text, found)
+    blocks = _blocks(spark, text, found)
     kept = _kept_views(spark, blocks)
     tables = _tables(spark, blocks, kept)
     if not tables and not kept and SessionNames.of(spark).open_transaction is None:
@@ -83,9 +83,15 @@ def names_delta_tables(spark: SparkSession, text: str, tokens: Sequence[Token] |
     found = tokens_of(text) if tokens is None else tokens
     if found is None:
         return False
-    blocks = blocks_of(text, found)
+    blocks = _blocks(spark, text, found)
     kept = _kept_views(spark, blocks)
     return bool(kept or _tables(spark, blocks, kept))
+
+
+def _blocks(spark: SparkSession, text: str, tokens: Sequence[Token]) -> list[Block]:
+    # Only of common tables it is decided here which name is which.
+    has_common_tables = any(token.upper == "WITH" for token in tokens)
+    return blocks_of(text, tokens, case_counts=has_common_tables and case_counts(spark))
 
 
 def at_transaction_time(spark: SparkSession, text: str) -> str:
@@ -148,8 +154,8 @@ def _frames(
     seen = {each: _seen(spark, each, tables[_key(each)]) for each in block.relations if _key(each) in tables}
     if block.where is None:
         return {relation: each.frame(()) for relation, each in seen.items()}
-    columns = {relation: frozenset(name.lower() for name in each.schema.names) for relation, each in seen.items()}
-    pushed = pushed_conditions(block, columns)
+    columns = {relation: each.schema.names for relation, each in seen.items()}
+    pushed = pushed_conditions(block, columns, case_counts=case_counts(spark))
     zone = session_zone(spark)
     return {relation: each.frame(each.useful(pushed.get(relation, ()), zone)) for relation, each in seen.items()}
 

@@ -19,6 +19,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.spark.catalog.attached import session_key
 from slackwater.spark.catalog.resolve import lake_name_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import entry_of, plain_sql
+from slackwater.spark.session.defaults import case_counts
 from slackwater.sql.relations import relations_of
 from slackwater.sql.replacements import Replacement, replaced
 from slackwater.sql.tokens import name_at, quoted, tokens_of
@@ -61,7 +62,7 @@ def keep(
     frames = {**frames, **{each: plain_sql(spark, f"TABLE {quoted(each)}") for each in passing}}
     kept = KeptView(_with_whole_names(spark, query), columns, frames, uuid.uuid4().hex)
     with _lock:
-        _views.setdefault(session_key(spark), {})[name.lower()] = kept
+        _views.setdefault(session_key(spark), {})[_key(spark, name)] = kept
     first = frame.schema.fields[0]
     marked = F.col(quoted(first.name)).alias(first.name, metadata={**first.metadata, _MARK: kept.mark})
     return frame.select(marked, *(F.col(quoted(column)) for column in frame.columns[1:]))
@@ -76,19 +77,27 @@ def kept_view(
     others.
     """
     known = _views.get(session_key(spark)) if _views and len(parts) == 1 else None
-    found = known.get(parts[0].lower()) if known else None
-    if known is None or found is None:
+    if not known or not any(parts[0].lower() == key.lower() for key in list(known)):
+        return None
+    key = _key(spark, parts[0])
+    found = known.get(key)
+    if found is None:
         return None
     if not _is_there(spark, parts[0], found):
-        known.pop(parts[0].lower(), None)
+        known.pop(key, None)
         return None
 
     def rows() -> DataFrame:
-        with _reading(parts[0].lower()):
+        with _reading(key):
             frame = read(found.query, found.frames)
         return frame.toDF(*found.columns) if found.columns else frame
 
     return rows
+
+
+def _key(spark: SparkSession, name: str) -> str:
+    """Under what Spark keeps the view."""
+    return name if case_counts(spark) else name.lower()
 
 
 @contextmanager

@@ -67,7 +67,7 @@ class Matching:
 class WriteOptions:
     """One write as it was asked for; `given` are the options as they came.
 
-    `assigns`: appended values are cast as the session's store assignment says. `operation`: the statement that defines
+    `assigns`: values are cast as the session's store assignment says. `operation`: the statement that defines
     the table that these are the first rows of, and `description` what it says of that table. `rows` is how rows travel,
     as `row_way` takes it. `streamed`: rows come as micro-batches, these as `micro_batch`.
     """
@@ -103,7 +103,7 @@ class WriteOptions:
     @property
     def casts(self) -> bool:
         """Whether values become those of the table's types; rows that replace its schema bring their own."""
-        return self.assigns and (self.mode == "append" or (self.streamed and not self.overwrite_schema))
+        return self.assigns and not (self.overwrite_schema and self.mode == "overwrite")
 
     @property
     def properties(self) -> dict[str, str]:

@@ -65,8 +65,8 @@ def save(
     `mode`: `error` (the default), `append`, `overwrite`, `ignore`. Columns are matched by name in any case. Options
     (any case): `mergeSchema`, `overwriteSchema`, `replaceWhere`, `partitionOverwriteMode`, `txnAppId` with
     `txnVersion`, `userMetadata`, `userName`, `dataChange`, `maxRecordsPerFile`, `compression`, `rows`, and `delta.…`
-    properties of a table that is created, as `properties` with any keys are. With `assigns`, values that are appended
-    are cast to the types of the table's columns by the session's store assignment, as `saveAsTable` does it. Raises
+    properties of a table that is created, as `properties` with any keys are. With `assigns`, values are cast to the
+    types of the table's columns by the session's store assignment, as INSERT does it. Raises
     TableAlreadyExists, InvalidArgument where columns, partitioning or options do not fit, InvariantViolationException
     for a row that breaks a rule, OperationNotAllowed, UnsupportedFeature, and DeltaConcurrentModificationException
     and its kinds: the table is unchanged then. After CommitUnknown it may not be.
