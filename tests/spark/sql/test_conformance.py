@@ -25,9 +25,11 @@ def test_each_statement_does_what_the_list_says(spark: SparkSession, db: str, tm
     found = slackwater.DeltaTable.forName(spark, "t")
     moment = found.history().where("version = 1").collect()[0].timestamp.astimezone(dt.timezone.utc)
     spark.range(2).write.parquet(str(tmp_path / "parquet"))
+    spark.range(2).selectExpr("id", "1 AS p").write.partitionBy("p").parquet(str(tmp_path / "parts"))
     places = {
         "path": found.detail().collect()[0].location.removeprefix("file:").replace("///", "/"),
         "parquet": str(tmp_path / "parquet"),
+        "parts": str(tmp_path / "parts"),
         "moment": moment.replace(tzinfo=None).isoformat(" ", "milliseconds") + "Z",
     }
     other = {}

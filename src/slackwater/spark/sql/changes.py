@@ -102,6 +102,7 @@ def insert(statement: Statement) -> DataFrame | None:
     cursor.takes("WITH", "SCHEMA", "EVOLUTION")
     if cursor.takes_one("INTO", "OVERWRITE") is None:
         return None
+    _require_no_directory(cursor)
     cursor.takes("TABLE")
     name = name_at(cursor.tokens, cursor.at)
     named = None if name is None else named_table(statement.spark, name.parts)
@@ -110,6 +111,17 @@ def insert(statement: Statement) -> DataFrame | None:
     statement = statement.on_delta()
     _Insert(statement, named, parsed.insert_of(statement.cursor())).run()
     return nothing(statement.spark)
+
+
+def _require_no_directory(cursor: Cursor) -> None:
+    """Raise UnsupportedFeature for `[LOCAL] DIRECTORY '/path' USING delta`: files without a log."""
+    words = [cursor.ahead(at) for at in range(5) if cursor.ahead(at) != "LOCAL"]
+    if words[0] == "DIRECTORY" and "USING" in words and words[words.index("USING") + 1 :][:1] == ["DELTA"]:
+        raise UnsupportedFeature(
+            "INSERT OVERWRITE DIRECTORY … USING delta is no statement of Delta tables: use INSERT OVERWRITE "
+            "delta.`/path`, or CREATE TABLE delta.`/path` AS SELECT",
+            error_class="DELTA_OPERATION_NOT_ALLOWED",
+        )
 
 
 _CHANGING = (

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.log.history import to_ms
 from slackwater.maintenance.clone import CloneResult
 from slackwater.spark.catalog.resolve import LakeName, NamedPlace, path_in_parts, require, resolve
@@ -128,6 +128,8 @@ def _utc(spark: SparkSession, expression: str, said: str = "") -> str:
     return found.isoformat()
 
 
+_OTHER_FORMATS = ("parquet", "iceberg")
+
 CloneTo: TypeAlias = Callable[[str, bool, Mapping[str, str]], CloneResult]
 """Makes a shallow clone: its place, whether it replaces a table there, and its own properties."""
 
@@ -135,7 +137,16 @@ CloneTo: TypeAlias = Callable[[str, bool, Mapping[str, str]], CloneResult]
 def clone_source(
     spark: SparkSession, parts: Sequence[str], travel: Travel | None
 ) -> tuple[CloneTo, spark_types.StructType]:
-    """What clones the table that the name stands for, as of `travel`, and its columns. Raises TableNotFound."""
+    """What clones the table that the name stands for, as of `travel`, and its columns.
+
+    Raises TableNotFound, and UnsupportedFeature for a directory of another format.
+    """
+    if len(parts) == 2 and parts[0].lower() in _OTHER_FORMATS and named_table(spark, parts) is None:
+        raise UnsupportedFeature(
+            f"{parts[0]}.`{parts[1]}`: only Delta tables are cloned: CONVERT TO DELTA makes one of a directory of "
+            "Parquet files, CREATE TABLE … AS SELECT of all else",
+            error_class="DELTA_CLONE_UNSUPPORTED_SOURCE",
+        )
     source = required_table(spark, parts).table
     options = {} if travel is None else travel_options(spark, travel)
     snapshot = source._snapshot_to_clone(
