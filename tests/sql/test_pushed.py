@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slackwater.sql.pushed import pushed_conditions
-from tests.sql.reading import blocks
+from tests.sql.reading import blocks, tokens
 
 _COLUMNS = {
     "t": frozenset({"a", "b", "s", "k"}),
@@ -182,3 +182,71 @@ def test_names_are_told_apart_by_their_case_where_it_counts() -> None:
 @pytest.mark.parametrize("relation", ["t AS x (b, a)", "t x(b, a)", "t AS x (b, a), u"])
 def test_columns_with_names_of_the_alias_are_other_columns(relation: str) -> None:
     assert pushed(f"SELECT * FROM {relation} WHERE b = 1 AND x.a = 2") == {}
+
+
+def _around(text: str) -> list[str]:
+    """The conditions on `t`, those of queries around it too."""
+    found = []
+    for block in blocks(text):
+        known = {r: _COLUMNS[r.parts[-1]] for r in block.relations if r.parts[-1] in _COLUMNS}
+        for relation, conditions in pushed_conditions(block, known, tokens(text)).items():
+            found += conditions if relation.parts == ("t",) else []
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "conditions"),
+    [
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c WHERE a = 1", ["a = 1"]),
+        ("WITH c AS (SELECT x.a, b FROM t x WHERE b > 2) SELECT a FROM c AS d WHERE d.a = 1", ["b > 2", "a = 1"]),
+        ("WITH c AS (SELECT x.* FROM t AS x) SELECT a FROM c WHERE C.A = 1 OR b = 3", ["A = 1 OR b = 3"]),
+        ("WITH c AS (SELECT * FROM t), d AS (SELECT a FROM c WHERE b = 2) TABLE d", ["b = 2"]),
+        ("WITH c AS (SELECT * FROM t), d AS (SELECT a FROM c) SELECT * FROM d WHERE a = 1", ["a = 1"]),
+        ("SELECT * FROM (SELECT * FROM t) WHERE a = 1", ["a = 1"]),
+        ("SELECT * FROM (SELECT * FROM (SELECT a, b FROM t) WHERE b = 2) x WHERE x.a = 1", ["b = 2", "a = 1"]),
+        ("SELECT * FROM (SELECT * FROM t VERSION AS OF 3) x JOIN u ON x.k = u.k WHERE x.a = 1 AND b = 2", ["a = 1"]),
+        ("SELECT * FROM u LEFT JOIN v ON true JOIN (SELECT * FROM t) x ON true WHERE x.a = 1", ["a = 1"]),
+        ("SELECT 1 WHERE EXISTS (SELECT 1 FROM (SELECT a FROM t) WHERE a = 1)", ["a = 1"]),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c WHERE a = 1 UNION SELECT 1", ["a = 1"]),
+        ("WITH c AS (SELECT * FROM t), e AS (SELECT * FROM c) SELECT * FROM e, e AS f WHERE e.a = 1", []),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c x JOIN c y ON x.k = y.k WHERE x.a = 1", []),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c WHERE a = 1 AND EXISTS (TABLE c)", []),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c WHERE a = 1 UNION SELECT * FROM IDENTIFIER(:c)", []),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c WHERE a = 1 UNION SELECT * FROM C", []),
+        ("WITH c AS (WITH c AS (SELECT * FROM t) SELECT * FROM c) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c (b, a) AS (SELECT a, b FROM t) SELECT * FROM c WHERE a = 1", []),
+        ("WITH RECURSIVE c AS (SELECT * FROM t) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT b AS a FROM t) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT a + 1 a FROM t) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT b a FROM t) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT b FROM t) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT max(a) FROM t) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT a FROM t GROUP BY a) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT a, b FROM t ORDER BY a LIMIT 1) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT a FROM t WHERE b = 2 LIMIT 1) SELECT * FROM c WHERE a = 1", ["b = 2"]),
+        ("WITH c AS (SELECT DISTINCT a FROM t) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT * EXCEPT (b) FROM t) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT a FROM t UNION ALL SELECT c FROM u) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT * FROM t JOIN u) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT * FROM t, u) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT * FROM t x (b, a)) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT * FROM t TABLESAMPLE (5 ROWS)) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT * FROM t LATERAL VIEW explode(s) e AS a) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT * FROM t PIVOT (max(a) FOR b IN (1))) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (FROM t |> LIMIT 1) SELECT * FROM c WHERE a = 1", []),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM u LEFT JOIN c ON true WHERE c.a = 1", []),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c RIGHT JOIN u ON true WHERE c.a = 1", []),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c FULL JOIN u ON true WHERE c.a = 1", []),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c TABLESAMPLE (5 ROWS) WHERE a = 1", []),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c AS x (b, a) WHERE a = 1", []),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c, u WHERE a = 1", []),
+        ("WITH c AS (SELECT * FROM t) FROM c |> LIMIT 1 |> WHERE a = 1", []),
+        ("WITH c AS (SELECT * FROM t) SELECT a FROM c GROUP BY a HAVING a = 1", []),
+        ("SELECT * FROM (SELECT * FROM t) AS x (b, a) WHERE a = 1", []),
+        ("SELECT * FROM (SELECT * FROM t) x WHERE y.a = 1", []),
+        ("SELECT * FROM ((SELECT * FROM t) x RIGHT JOIN u ON true) WHERE x.a = 1", []),
+        ("SELECT (SELECT max(a) FROM (SELECT * FROM t)) FROM u WHERE a = 1", []),
+    ],
+)  # fmt: skip
+def test_queries_around_ask_of_columns_that_are_passed_on(text: str, conditions: list[str]) -> None:
+    assert _around(text) == conditions

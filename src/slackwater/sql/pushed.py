@@ -7,13 +7,13 @@ of the query is; Spark asks it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from slackwater.predicate.sql_text import conjuncts
-from slackwater.sql.relations import Block, Relation
+from slackwater.sql.relations import ENDS_FROM, Block, Relation
 from slackwater.sql.replacements import Replacement, replaced
-from slackwater.sql.tokens import NAME, WORD, Token, name_at, tokens_of
+from slackwater.sql.tokens import NAME, WORD, Token, closing, name_at, tokens_of
 
 # Words that are no columns, in conditions that predicates can express.
 _NOT_COLUMNS = frozenset(
@@ -21,15 +21,87 @@ _NOT_COLUMNS = frozenset(
     | {"ESCAPE", "TIMESTAMP_LTZ"}
 )
 
+# Behind FROM these give other rows, or other columns, than those of one relation.
+_NO_FILTER = (ENDS_FROM - {"WHERE"}) | {"JOIN", ",", "LATERAL", "PIVOT", "UNPIVOT", "TABLESAMPLE"}
+_ALL = frozenset({"*"})
+
 
 def pushed_conditions(
-    block: Block, columns: Mapping[Relation, Collection[str]], *, case_counts: bool = False
+    block: Block,
+    columns: Mapping[Relation, Collection[str]],
+    tokens: Sequence[Token] = (),
+    *,
+    case_counts: bool = False,
 ) -> dict[Relation, list[str]]:
     """For each relation of `columns`, which has these columns, the conditions on it alone.
 
-    They name columns without a qualifier; the case of a name counts, or it does not.
+    They name columns without a qualifier; the case of a name counts, or it does not. By the `tokens` of the statement
+    those are found that queries around a sub-query or a common table ask of the columns that it passes on.
     """
-    return _Pushing(block, columns, str if case_counts else str.lower).found()
+    folded = str if case_counts else str.lower
+    found = _Pushing(block, columns, folded).found()
+    if len(columns) == 1 and tokens:
+        (relation,) = columns
+        found[relation] += _around(block, tokens, frozenset(map(folded, columns[relation])), folded)
+    return found
+
+
+def _around(block: Block, tokens: Sequence[Token], names: frozenset[str], folded: Callable[[str], str]) -> list[str]:
+    """The conditions on columns of the block's only relation, which has `names`, in the queries that read the block."""
+    found: list[str] = []
+    while block.user is not None:
+        passed = _passed_on(block, tokens, folded)
+        if passed is None:
+            break
+        names = names if passed == _ALL else names & passed
+        outer, place = block.user
+        derived = outer.derived[place]
+        others = outer.others - len(outer.derived)
+        as_table = replace(outer, relations=[*outer.relations, *outer.derived], others=others)
+        found += _Pushing(as_table, {derived: names}, folded).found()[derived]
+        block = outer
+    return found
+
+
+def _passed_on(block: Block, tokens: Sequence[Token], folded: Callable[[str], str]) -> frozenset[str] | None:
+    """The columns that `SELECT a, t.b FROM t [WHERE …]` passes on as they are; None for any other query."""
+    read = [*block.relations, *block.derived]
+    at, stop = block.query
+    if len(read) != 1 or block.others != len(block.derived) or not block.is_plain or tokens[at].upper != "SELECT":
+        return None
+    shown, passed = folded(read[0].shown), set()
+    while tokens[at].upper in ("SELECT", ","):
+        at += 1
+        item = _passed_column(tokens, at, shown, folded)
+        if item is None or item[1] >= stop:
+            return None
+        passed.add(item[0])
+        at = item[1]
+    return frozenset(passed) if tokens[at].upper == "FROM" and _is_filter(tokens, at + 1, stop) else None
+
+
+def _passed_column(
+    tokens: Sequence[Token], at: int, shown: str, folded: Callable[[str], str]
+) -> tuple[str, int] | None:
+    """The column that the item of a SELECT at an index is, `*` for all of them, and the index behind it."""
+    if tokens[at].upper == "*":
+        return "*", at + 1
+    name = name_at(tokens, at) if _may_be_column(tokens[at], tokens, at) else None
+    if name is None or len(name.parts) > 2 or (len(name.parts) == 2 and folded(name.parts[0]) != shown):
+        return None
+    if tokens[name.next].upper == "." and tokens[name.next + 1].upper == "*":
+        return ("*", name.next + 2) if len(name.parts) == 1 and folded(name.parts[0]) == shown else None
+    return folded(name.parts[-1]), name.next
+
+
+def _is_filter(tokens: Sequence[Token], at: int, stop: int) -> bool:
+    """Whether behind FROM there is nothing but a relation, and a WHERE where wanted."""
+    closes = closing(tokens)
+    while at < stop:
+        if tokens[at].upper in _NO_FILTER:
+            return False
+        at = closes.get(at, at) + 1
+    return True
 
 
 @dataclass

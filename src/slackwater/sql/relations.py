@@ -28,12 +28,12 @@ _ENDS_WHERE = frozenset(
     | _SET_OPERATIONS
 )
 # What ends the list of relations of a block.
-_ENDS_FROM = frozenset({"WHERE", "SET", "WHEN"} | _ENDS_WHERE)
+ENDS_FROM = frozenset({"WHERE", "SET", "WHEN"} | _ENDS_WHERE)
 _JOIN_KINDS = frozenset({"INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL"})
 _NO_ALIAS = frozenset(
     {"ON", "USING", "JOIN", "LATERAL", "TABLESAMPLE", "WATERMARK", "WITH", "AS", "FOR", "DO", "THEN", "END", "ELSE"}
     | {"PIVOT", "UNPIVOT"}
-    | _ENDS_FROM
+    | ENDS_FROM
     | _JOIN_KINDS
 )
 # Behind these TABLE is the kind of what a command is about, not a query.
@@ -42,7 +42,7 @@ _BEFORE_KIND = frozenset(
     | {"CACHE", "LAZY", "UNCACHE", "ANALYZE", "DESC", "DESCRIBE", "SHOW", "INTO", "OVERWRITE", "ON", "LOCK", "UNLOCK"}
     | {"EXPORT", "IMPORT", "RESTORE", "REORG", "FOR", "OPTIMIZE", "VACUUM", "TO", "RETURNS", "STREAMING", "."}
 )
-_ENDS_QUERY = frozenset({")"}) | _ENDS_FROM
+_ENDS_QUERY = frozenset({")"}) | ENDS_FROM
 # Behind a word that is a column, not the begin of a query.
 _BEHIND_COLUMNS = frozenset({")", ",", "."})
 
@@ -75,13 +75,18 @@ class Relation:
 class Block:
     """One SELECT: its relations in their order, and its WHERE; `others` are relations that are no named tables.
 
-    `is_plain`: nothing in it gives rows of a table another meaning before WHERE is asked.
+    `is_plain`: nothing in it gives rows of a table another meaning before WHERE is asked. `derived` are those of the
+    others that are sub-queries or common tables. Where it is itself the query of one, and of no other, its tokens are
+    `query`, and `user` is the block that reads it, with the place among those that are derived there.
     """
 
     relations: list[Relation] = field(default_factory=list)
     where: str | None = None
     others: int = 0
     is_plain: bool = True
+    derived: list[Relation] = field(default_factory=list)
+    query: tuple[int, int] = (0, 0)
+    user: tuple[Block, int] | None = field(default=None, compare=False, repr=False)
 
 
 def blocks_of(
@@ -98,6 +103,7 @@ def blocks_of(
         reader.read(start, len(tokens) if end is None else end, frozenset())
     except RecursionError:
         raise InvalidArgument("the statement has too many queries within queries to be read") from None
+    reader.join_common_tables()
     return [block for block in reader.blocks if block.relations]
 
 
@@ -131,6 +137,9 @@ class _Reader:
         self.folded = str if case_counts else str.lower
         self.closes = closing(tokens)
         self.blocks: list[Block] = []
+        # Of each common table the queries of that name, None for one that gives other columns, and who reads it.
+        self.queries: dict[str, list[Block | None]] = {}
+        self.users: dict[str, list[tuple[Block, int]]] = {}
 
     def new_block(self) -> Block:
         self.blocks.append(Block())
@@ -138,6 +147,21 @@ class _Reader:
 
     def upper(self, at: int) -> str:
         return self.tokens[at].upper if 0 <= at < len(self.tokens) else ""
+
+    def join_common_tables(self) -> None:
+        """Tell the query of a common table who reads it, where nothing else in the statement can."""
+        names = [
+            token.value.lower()
+            for at, token in enumerate(self.tokens)
+            if token.is_name and self.upper(at + 1) != "." and self.upper(at - 1) != "."
+        ]
+        if "identifier" in names:
+            return
+        for name, queries in self.queries.items():
+            users = self.users.get(name, [])
+            # Its name stands where it is defined, and where it is read.
+            if len(queries) == len(users) == 1 and queries[0] is not None and names.count(name.lower()) == 2:
+                queries[0].user = users[0]
 
     def _is(self, at: int, words: frozenset[str]) -> bool:
         """Whether one of the words stands here, or the statement ends."""
@@ -203,7 +227,7 @@ class _Reader:
             query.in_from = query.expects = False
         elif word in ("PIVOT", "UNPIVOT", "|>", "TABLESAMPLE"):
             query.block.is_plain = False
-        if word in _ENDS_FROM and not (word == "WHEN" and query.cases):
+        if word in ENDS_FROM and not (word == "WHEN" and query.cases):
             query.in_from = False
         if word in _SET_OPERATIONS or word == ";":
             query.is_open = False
@@ -253,7 +277,8 @@ class _Reader:
             kinds.add(self.upper(at))
             at -= 1
         if kinds & {"RIGHT", "FULL"}:
-            block.relations[:] = [replace(relation, is_nullable=True) for relation in block.relations]
+            for read in (block.relations, block.derived):
+                read[:] = [replace(relation, is_nullable=True) for relation in read]
         return bool(kinds & {"LEFT", "FULL", "SEMI", "ANTI"})
 
     def _relation(
@@ -268,10 +293,13 @@ class _Reader:
         """Read one relation; the index behind it and its alias."""
         if self.upper(at) == "(" and at in self.closes:
             # Tables within parentheses are joined before the others; their rows keep no order of their own.
-            stop = self.closes[at]
-            self.read(at + 1, stop, common, in_from=not self._opens_query(at + 1))
-            block.others += 1
-            return self._behind(stop + 1, block)[1]
+            stop, inner = self.closes[at], len(self.blocks)
+            is_query = self._opens_query(at + 1)
+            self.read(at + 1, stop, common, in_from=not is_query)
+            behind, place = self._derived(at, stop + 1, block, nullable)
+            if is_query:
+                self.blocks[inner].query, self.blocks[inner].user = (at + 1, stop), (block, place)
+            return behind
         if self.upper(at) == "VALUES" and self._has_rows(at + 1):
             block.others += 1
             return self._behind(self._rows(at + 1, end, common), block)[1]
@@ -287,8 +315,9 @@ class _Reader:
             self._parentheses(behind, common)
             behind = stop + 1
         elif len(parts) == 1 and self.folded(parts[0]) in common:
-            block.others += 1
-            return self._behind(behind, block)[1] if takes_alias else behind
+            behind, place = self._derived(at, behind, block, nullable, takes_alias)
+            self.users.setdefault(self.folded(parts[0]), []).append((block, place))
+            return behind
         else:
             found = at_suffix(self.tokens, behind) or travel_at(self.text, self.tokens, behind)
             if found is not None:
@@ -300,6 +329,17 @@ class _Reader:
         start = self.tokens[at].start
         block.relations.append(Relation(parts, start, place, alias, alias_at, travel, arguments, nullable, takes_alias))
         return behind
+
+    def _derived(self, at: int, behind: int, block: Block, nullable: bool, takes_alias: bool = True) -> tuple[int, int]:
+        """Take a sub-query or a common table for a relation; the index behind its alias, its place in `derived`."""
+        block.others += 1
+        alias_at, alias = self.tokens[behind - 1].end, None
+        start, end = self.tokens[at].start, alias_at
+        if takes_alias:
+            alias_at, behind, alias = self._behind(behind, block)
+        name = self.tokens[at].value if self.tokens[at].is_name else ""
+        block.derived.append(Relation((name,), start, end, alias, alias_at, is_nullable=nullable))
+        return behind, len(block.derived) - 1
 
     def _named(self, at: int) -> tuple[tuple[str, ...], int] | None:
         """The parts of the name at an index, or of the one in `IDENTIFIER('…')`, and the index behind."""
@@ -441,12 +481,15 @@ class _Reader:
         at += is_recursive
         while at < end and self.tokens[at].is_name:
             name = self.folded(self.tokens[at].value)
+            renames = self.upper(at + 1) == "("
             at = self._behind_columns(at + 1)
             if self.upper(at) != "(":
                 return at, common
-            stop = self.closes.get(at, end)
+            stop, inner = self.closes.get(at, end), len(self.blocks)
             self.read(at + 1, stop, common | {name} if is_recursive else common)
             common |= {name}
+            self.blocks[inner].query = (at + 1, stop)
+            self.queries.setdefault(name, []).append(None if renames or is_recursive else self.blocks[inner])
             at = stop + 1
             if self.upper(at) != ",":
                 break

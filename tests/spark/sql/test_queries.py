@@ -115,6 +115,27 @@ def test_a_query_reads_no_other_files_than_where_does(spark: SparkSession, db: s
         assert sorted(spark.sql(text).inputFiles()) == wanted, text
 
 
+def test_queries_around_a_query_of_a_table_choose_its_files_too(spark: SparkSession, rows: Rows, db: str) -> None:
+    numbers = spark.range(100).selectExpr("id", "id % 4 AS p").repartition(4, "p")
+    numbers.write.format("delta").partitionBy("p").saveAsTable("parts")
+    spark.sql("CREATE TABLE plain USING parquet AS SELECT * FROM parts")
+    wanted = sorted(slackwater.DeltaTable.forName(spark, "parts").where("p = 1").inputFiles())
+    for text, is_chosen in (
+        ("WITH c AS (SELECT * FROM {t}) SELECT * FROM c WHERE p = 1", True),
+        ("WITH c AS (SELECT p, id FROM {t} WHERE id > 2), d AS (SELECT p FROM c) SELECT * FROM d WHERE p = 1", True),
+        ("SELECT count(*) FROM (SELECT x.* FROM {t} x) AS y WHERE y.p = 1 AND y.id > 2", True),
+        ("WITH c AS (SELECT id, id % 3 AS p FROM {t}) SELECT * FROM c WHERE p = 1", False),
+        ("WITH c AS (SELECT * FROM {t}) SELECT count(*) FROM c a JOIN c b ON a.id = b.id + 1 WHERE a.p = 1", False),
+        ("SELECT count(*) FROM (SELECT * FROM {t} ORDER BY id LIMIT 9) WHERE p = 1", False),
+        ("SELECT * FROM (VALUES (7)) v LEFT JOIN (SELECT * FROM {t}) x ON x.id = 200 WHERE x.p IS NULL", False),
+    ):
+        assert rows(text.format(t="parts")) == rows(text.format(t="plain")), text
+        found = rewritten(spark, text.format(t="parts"))
+        assert found is not None
+        (frame,) = found.views.values()
+        assert (sorted(frame.inputFiles()) == wanted) == is_chosen, text
+
+
 def test_changes_are_a_table(spark: SparkSession, rows: Rows, db: str) -> None:
     spark.sql("CREATE TABLE c (id BIGINT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     spark.sql("INSERT INTO c VALUES (1), (2)")

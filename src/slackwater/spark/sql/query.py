@@ -61,7 +61,7 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token]) -> Statem
     changes: list[Replacement] = []
     qualified: dict[Relation, list[tuple[str, ...]]] = {}
     for block in blocks:
-        frames = _frames(spark, block, tables)
+        frames = _frames(spark, block, found, tables)
         for relation, frame in frames.items():
             view = new_view_name()
             statement.views[view] = _selected(frame, text, found, relation)
@@ -148,14 +148,14 @@ def _function(relation: Relation) -> str | None:
 
 
 def _frames(
-    spark: SparkSession, block: Block, tables: Mapping[tuple[str, ...], NamedTable]
+    spark: SparkSession, block: Block, tokens: Sequence[Token], tables: Mapping[tuple[str, ...], NamedTable]
 ) -> dict[Relation, DataFrame]:
-    """The frames of the block's Delta tables, with files left out that its WHERE has no use for."""
+    """The frames of the block's Delta tables, with files left out that its WHERE, and those around, have no use for."""
     seen = {each: _seen(spark, each, tables[_key(each)]) for each in block.relations if _key(each) in tables}
-    if block.where is None:
+    if block.where is None and block.user is None:
         return {relation: each.frame(()) for relation, each in seen.items()}
     columns = {relation: each.schema.names for relation, each in seen.items()}
-    pushed = pushed_conditions(block, columns, case_counts=case_counts(spark))
+    pushed = pushed_conditions(block, columns, tokens, case_counts=case_counts(spark))
     zone = session_zone(spark)
     return {relation: each.frame(each.useful(pushed.get(relation, ()), zone)) for relation, each in seen.items()}
 
