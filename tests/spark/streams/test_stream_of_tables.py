@@ -198,6 +198,28 @@ def test_a_schema_that_grows_is_followed_after_a_start(
     assert drained(spark.readStream.format("delta").load(path)) == [(0, None), (1, None), (2, "x"), (3, "x")]
 
 
+def test_an_error_of_a_source_is_told_by_its_sentence(spark: SparkSession, path: str, tmp_path: Path) -> None:
+    frame = spark.range(2).coalesce(1)
+    frame.write.format("delta").save(path)
+
+    def start(name: str) -> Any:
+        # Into files: what foreachBatch raises has the traceback of its function.
+        stream = spark.readStream.format("delta").load(path).writeStream.format("parquet").trigger(availableNow=True)
+        return stream.option("checkpointLocation", str(tmp_path / f"{name}-c")).start(str(tmp_path / name))
+
+    finished(start("first"))
+    frame.write.format("delta").mode("overwrite").save(path)
+    of_plan = failure(start("first"))
+    assert "set the option skipChangeCommits to true" in of_plan
+    for file in Path(path).glob("*.parquet"):
+        file.unlink()
+    of_task = failure(start("second"))
+    assert "it may have been vacuumed" in of_task
+    for told in (of_plan, of_task):
+        assert "slackwater.errors." in told
+        assert "Traceback" not in told
+
+
 def test_a_table_of_a_lake_is_streamed_by_name_also_what_is_not_backfilled(
     spark: SparkSession, drained: Callable[..., list[tuple[Any, ...]]], tmp_path: Path
 ) -> None:

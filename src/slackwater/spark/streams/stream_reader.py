@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from slackwater.spark.streams.task_reader import TaskReader
+from slackwater.spark.streams.task_reader import TaskReader, telling
 from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.reading import StreamRead, plan_tasks
 from slackwater.streams.source import TableSource
@@ -53,13 +53,16 @@ class _Planning(DataSourceStreamReader):
     def _source(self) -> TableSource:
         return self._read.source()
 
+    @telling()
     def initialOffset(self) -> dict[str, Any]:
         return self._source.first().to_json()
 
+    @telling()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         tasks = plan_tasks(self._read, self._source, SourceOffset.from_json(start), SourceOffset.from_json(end))
         return [InputPartition(pickle.dumps(task)) for task in tasks]
 
+    @telling()
     def commit(self, end: dict[str, Any]) -> None:
         self._source.committed(SourceOffset.from_json(end))
 
@@ -70,6 +73,7 @@ class _Planning(DataSourceStreamReader):
 class _Unlimited(_Planning):
     """For releases in which Spark does not say where a micro-batch begins: it takes all that is there."""
 
+    @telling()
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
         return self._source.newest().to_json()
 
@@ -84,15 +88,18 @@ if _HAS_LIMITS:
                 return ReadMaxFiles(options.max_files)
             return ReadAllAvailable() if options.max_bytes is None else ReadMaxBytes(options.max_bytes)
 
+        @telling()
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
             options = self._read.options
             found = SourceOffset.from_json(start)
             limits = (None, None) if isinstance(limit, ReadAllAvailable) else (options.max_files, options.max_bytes)
             return self._source.latest(found, *limits).to_json()
 
+        @telling()
         def reportLatestOffset(self) -> dict[str, Any]:
             return self._source.newest().to_json()
 
+        @telling()
         def prepareForTriggerAvailableNow(self) -> None:
             self._source.stop_at_newest()
 

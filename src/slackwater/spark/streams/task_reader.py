@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
+from slackwater.errors import SlackwaterError
 from slackwater.streams.file_tasks import StreamTask, read_task
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """An error of this package that leaves the block reaches Spark as its sentence alone, without a traceback.
+
+    PySpark asks the environment of the process for that, when it tells of what the process ends with.
+    """
+    try:
+        yield
+    except SlackwaterError:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
 
 
 class TaskReader:
@@ -21,4 +37,5 @@ class TaskReader:
         """The rows of an InputPartition of PySpark, whose value is a StreamTask, pickled."""
         store, wanted = pickle.loads(self._rows)  # noqa: S301  (the session's own)
         task: StreamTask = pickle.loads(partition.value)  # noqa: S301  (the session's own)
-        return read_task(store, wanted, task)
+        with telling():
+            yield from read_task(store, wanted, task)
