@@ -25,6 +25,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.options import StreamOptions
 from slackwater.streams.source import TableSource
+from slackwater.transaction.log_upkeep import checkpoint
 from tests.transaction.tables import START_MS, FakeTime, add, change_metadata, schema, table
 
 NO_LIMITS = (None, None)
@@ -305,6 +306,17 @@ def test_commits_that_were_cleaned_up_before_they_were_read_are_told() -> None:
     lenient = log.source(fail_on_data_loss=False)
     end = lenient.latest(start, *NO_LIMITS)
     assert paths(lenient, start, end) == ["c", "d"]
+
+
+def test_a_start_that_was_cleaned_up_is_refused() -> None:
+    log = Log()
+    for name in "abc":
+        log.commit([name])
+    checkpoint(log.snapshot, log.time.now_ms)
+    log.snapshot.store.delete([commit_path(version) for version in range(2)])
+    with pytest.raises(VersionNotFound, match=r"cannot begin with version 1: the log was cleaned up.*oldest.*is 2"):
+        log.source(starting_version=1).first()
+    assert [found for _, found in batches(log.source(starting_version=2))] == [["b", "c"]]
 
 
 def test_another_table_at_the_same_place_is_refused() -> None:

@@ -42,6 +42,12 @@ class StreamOptions:
                 "give startingVersion or startingTimestamp, not both",
                 error_class="DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET",
             )
+        if self.change_feed and (self.ignore_deletes or self.allows_changes):
+            raise InvalidArgument(
+                "a change feed (readChangeFeed) tells of every change: ignoreDeletes, ignoreChanges and "
+                "skipChangeCommits say what becomes of changes where only appended rows are read: leave them out",
+                error_class="DELTA_ILLEGAL_OPTION",
+            )
         if isinstance(self.starting_version, str) and self.starting_version != LATEST:
             raise InvalidArgument(
                 f"startingVersion must be a version from 0, or latest, found {self.starting_version!r}",

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.errors import CorruptTable, OperationNotAllowed, VersionNotFound
+from slackwater.errors import CorruptTable, OperationNotAllowed, TimestampOutOfRange, VersionNotFound
 from slackwater.log.file_actions import ADD_SCHEMA
-from slackwater.log.history import commit_actions
+from slackwater.log.history import commit_actions, format_ms
 from slackwater.log.segment import LogListing
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata, Protocol
@@ -178,6 +178,7 @@ class TableSource:
         if options.starting_version is None and options.starting_ms is None:
             return SourceOffset(self.table_id, snapshot.version, is_initial=True)
         if options.starting_ms is not None:
+            require_commit_from(snapshot, options.starting_ms)
             version = snapshot.history().version_from(options.starting_ms, snapshot.version)
         else:
             version = int(options.starting_version or 0)
@@ -391,6 +392,19 @@ def require_not_after(snapshot: Snapshot, version: int) -> None:
         raise VersionNotFound(
             f"{snapshot.store.root_url}: a stream cannot begin with version {version}: the newest is "
             f"{snapshot.version}; startingVersion=latest begins with what is committed from now on"
+        )
+
+
+def require_commit_from(snapshot: Snapshot, starting_ms: int) -> None:
+    """Raise TimestampOutOfRange where the last commit was before `starting_ms`, so that no stream can begin there."""
+    # Times of files are made to rise along the log, which is looked at only where it may matter.
+    last_ms = snapshot.timestamp_ms
+    if starting_ms > last_ms and starting_ms > (last_ms := snapshot.history().timestamp_ms(snapshot.version)):
+        raise TimestampOutOfRange(
+            f"{snapshot.store.root_url}: a stream cannot begin at {format_ms(starting_ms)}, which is after the last "
+            f"commit, version {snapshot.version} of {format_ms(last_ms)}: startingVersion=latest begins with what is "
+            "committed from now on",
+            error_class="DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
         )
 
 

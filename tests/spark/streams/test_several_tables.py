@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +178,19 @@ def test_what_cannot_be_is_refused_before_the_query_starts(
         slackwater.stream(stream).to(lake, {"orders": lambda batch: batch}).start()
     with pytest.raises(InvalidArgument, match="name the column"):
         slackwater.changes_by_key([])
+
+
+def test_the_session_may_say_where_queries_keep_how_far_they_are(
+    spark: SparkSession, source: str, lake: slackwater.Lake, tmp_path: Path, conf: Callable[[str, str], None]
+) -> None:
+    conf("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
+    stream = spark.readStream.format("delta").load(source).selectExpr("id AS k")
+    lake.create_table("seen", "k BIGINT")
+    writer = slackwater.stream(stream).to(lake, {"seen": lambda batch: batch}).queryName("seeing")
+    for _ in range(2):
+        finished(writer.trigger(availableNow=True).start())
+    assert (tmp_path / "all/seeing/commits/0").exists()
+    assert lake.table("seen").toDF().count() == spark.read.format("delta").load(source).count()
 
 
 def test_a_function_that_gives_no_rows_is_told(

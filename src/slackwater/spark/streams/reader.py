@@ -41,10 +41,16 @@ from slackwater.spark.streams.scan import StreamScan
 from slackwater.streams.options import LATEST, StreamOptions
 from slackwater.streams.schema_changes import Unblocked, require_unblocked
 from slackwater.streams.schema_log import SchemaLog
-from slackwater.streams.source import require_not_after
+from slackwater.streams.source import require_commit_from, require_not_after
 
 _NOT_FOR_STREAMS = ("versionAsOf", "timestampAsOf", "endingVersion", "endingTimestamp")
 _SCHEMA_LOG = ("schemaTrackingLocation", "schemaLocation")
+_OF_SCHEMA_LOG = (
+    "streamingSourceTrackingId",
+    "allowSourceColumnRename",
+    "allowSourceColumnDrop",
+    "allowSourceColumnTypeChange",
+)
 
 
 def extend_stream_reader(reader: type) -> None:
@@ -95,7 +101,8 @@ def stream_of(
     `excludeRegex`; `failOnDataLoss`; `schemaTrackingLocation`, with `streamingSourceTrackingId`,
     `allowSourceColumnRename`, `allowSourceColumnDrop`, `allowSourceColumnTypeChange`; and `rowTracking`,
     `allowPathsOutsideRoot` of this package. Raises TableNotFound, InvalidArgument, VersionNotFound for a version to
-    come, ChangeFeedNotEnabled, UnsupportedFeature, OperationNotAllowed behind a change of schema that has to be judged.
+    come, TimestampOutOfRange for such a time, ChangeFeedNotEnabled, UnsupportedFeature, OperationNotAllowed behind a
+    change of schema that has to be judged.
     """
     given = Options(options or {})
     if table.branch is not None:
@@ -107,6 +114,8 @@ def stream_of(
     snapshot = Snapshot.open(table)
     if isinstance(stream.starting_version, int):
         require_not_after(snapshot, stream.starting_version)
+    if stream.starting_ms is not None:
+        require_commit_from(snapshot, stream.starting_ms)
     scan_options = ScanOptions.of(given)
     if stream.change_feed:
         if scan_options.row_tracking:
@@ -125,10 +134,17 @@ def stream_of(
 def _tracked(scan: StreamScan, given: Options) -> StreamScan:
     """The stream with the schema that it was reading with, where it tracks its schemas.
 
-    Raises OperationNotAllowed behind a change that has to be looked at, CorruptLog, CorruptTable.
+    Raises OperationNotAllowed behind a change that has to be looked at, CorruptLog, CorruptTable, InvalidArgument for
+    options of a stream that tracks its schemas, where this one does not.
     """
     location = next((found for key in _SCHEMA_LOG if (found := given.get(key)) is not None), None)
     if location is None:
+        if alone := [key for key in _OF_SCHEMA_LOG if given.get(key) is not None]:
+            raise InvalidArgument(
+                f"{scan.snapshot.table.location}: {', '.join(alone)} is said of a stream that tracks its schemas: "
+                "give schemaTrackingLocation too, a directory in the query's checkpoint, or leave it out",
+                error_class="DELTA_ILLEGAL_OPTION",
+            )
         return scan
     spark, snapshot = scan.spark, scan.snapshot
     store = table_at(spark, location, given).store

@@ -25,11 +25,10 @@ from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.options import Options
 from slackwater.spark.streams.keyed_changes import KeyedChanges
-from slackwater.spark.streams.sink import ask_for_every_row, query_id
+from slackwater.spark.streams.sink import CHECKPOINT, ask_for_every_row, checkpoint_of, query_id
 from slackwater.spark.streams.travelling import travelling
 
 _log = logging.getLogger(__name__)
-_CHECKPOINT = "checkpointLocation"
 OPERATION = "STREAMING UPDATE"
 
 TableFunction = Callable[..., DataFrame | None]
@@ -131,17 +130,15 @@ class LakeStreamWriter:
         return replace(self, triggers=trigger)
 
     def start(self) -> Any:
-        """The running query, a StreamingQuery. Raises InvalidArgument where no `checkpointLocation` is given."""
+        """The running query, a StreamingQuery.
+
+        Raises InvalidArgument where neither `checkpointLocation` nor the session says where it keeps how far it is.
+        """
         given = Options(self.given)
-        checkpoint = given.get(_CHECKPOINT)
-        if not checkpoint:
-            raise InvalidArgument(
-                f'say where the query keeps how far it is: .option("{_CHECKPOINT}", path); by it a batch that is sent '
-                "again is known"
-            )
-        appending = {key: given[key] for key in given if key.lower() != _CHECKPOINT.lower()}
+        checkpoint = checkpoint_of(self.frame.sparkSession, given, self.name)
+        appending = {key: given[key] for key in given if key.lower() != CHECKPOINT.lower()}
         batches = _Batches(self.lake, self.tables, checkpoint, appending, self.mode)
-        plain = self.frame.writeStream.outputMode(self.mode).option(_CHECKPOINT, checkpoint)
+        plain = self.frame.writeStream.outputMode(self.mode).option(CHECKPOINT, checkpoint)
         if self.name is not None:
             plain = plain.queryName(self.name)
         if self.triggers:

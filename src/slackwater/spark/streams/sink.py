@@ -11,23 +11,29 @@ from __future__ import annotations
 import json
 import logging
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.errors import SlackwaterError
+from slackwater.errors import InvalidArgument, SlackwaterError
 from slackwater.log.history import CommitHistory
 from slackwater.log.table import Table
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.locations import escaped_path
 from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.options import Options
 from slackwater.spark.write.options import MicroBatch, WriteOptions, of_micro_batch, stream_options
 from slackwater.spark.write.save import save_micro_batch, validate_save
 from slackwater.transaction.commit_result import CommitResult
 
+CHECKPOINT = "checkpointLocation"
+"""The option that says where a query keeps how far it is."""
+
 _log = logging.getLogger(__name__)
+_CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 # Where Spark keeps the id of the query whose batch the thread is at.
 _QUERY_ID = "sql.streaming.queryId"
 
@@ -89,6 +95,20 @@ class StreamSink:
                 _written_rows(result),
                 (time.monotonic() - began_s) * 1000,
             )
+
+
+def checkpoint_of(spark: SparkSession, options: Mapping[str, Any], query_name: str | None) -> str:
+    """Where a query keeps how far it is. Raises InvalidArgument where neither `options` nor the session say so."""
+    told = Options(options).get(CHECKPOINT)
+    if told:
+        return told
+    root = spark.conf.get(_CHECKPOINTS, None)
+    if not root:
+        raise InvalidArgument(
+            f'say where the query keeps how far it is: option("{CHECKPOINT}", path), or the setting {_CHECKPOINTS}; by '
+            "it a batch that is sent again is known"
+        )
+    return f"{root.rstrip('/')}/{query_name or uuid.uuid4()}"
 
 
 def ask_for_every_row(frame: DataFrame) -> None:

@@ -8,7 +8,6 @@ Source: delta-spark's DeltaDataSource.createSink; Spark's DataStreamWriter.
 from __future__ import annotations
 
 import functools
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,13 +26,12 @@ from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.sessions import answers_for, is_delta_by_default
 from slackwater.spark.session.stores import table_at
-from slackwater.spark.streams.sink import SinkRequest, StreamSink
+from slackwater.spark.streams.sink import CHECKPOINT, SinkRequest, StreamSink, checkpoint_of
 from slackwater.spark.streams.travelling import travelling
 from slackwater.spark.table.builder import created_if_missing
 from slackwater.spark.write.options import WriteOptions
 
 _REQUEST = "_slackwater_stream"
-_CHECKPOINT, _CHECKPOINTS = "checkpointLocation", "spark.sql.streaming.checkpointLocation"
 _OWN_FUNCTION = ("foreach", "foreachBatch")
 
 
@@ -199,7 +197,7 @@ def _started(request: _Request, target: Callable[[WriteOptions], Table]) -> Any:
     asked = SinkRequest(
         request.output_mode,
         request.write_options(),
-        _checkpoint(request),
+        checkpoint_of(spark, request.options, request.query_name),
         request.partition_by,
         request.cluster_by,
     )
@@ -213,7 +211,7 @@ def _started(request: _Request, target: Callable[[WriteOptions], Table]) -> Any:
             f"{table.root_url}: a stream goes on when the transaction has ended, so it cannot be written within it: "
             "COMMIT or ROLLBACK first"
         )
-    plain = frame.writeStream.outputMode(request.output_mode).option(_CHECKPOINT, asked.checkpoint)
+    plain = frame.writeStream.outputMode(request.output_mode).option(CHECKPOINT, asked.checkpoint)
     if request.query_name is not None:
         plain = plain.queryName(request.query_name)
     if request.trigger:
@@ -221,19 +219,6 @@ def _started(request: _Request, target: Callable[[WriteOptions], Table]) -> Any:
     made = functools.partial(StreamSink, table=table, request=asked)
     function = travelling(made) if is_connect(spark) else sink.write
     return plain.foreachBatch(function).start()
-
-
-def _checkpoint(request: _Request) -> str:
-    """Where the query keeps how far it is. Raises InvalidArgument where neither it nor the session says so."""
-    told = Options(request.options).get(_CHECKPOINT)
-    if told:
-        return told
-    root = request.spark.conf.get(_CHECKPOINTS, None)
-    if not root:
-        raise InvalidArgument(
-            f'say where the query keeps how far it is: option("{_CHECKPOINT}", path), or the setting {_CHECKPOINTS}'
-        )
-    return f"{root.rstrip('/')}/{request.query_name or uuid.uuid4()}"
 
 
 def _require_types(schema: spark_types.StructType) -> None:
