@@ -245,3 +245,14 @@ def test_nothing_is_created_where_a_rename_may_replace(
     with pytest.raises(StorageRefused, match="of ftp:// that is not known"):
         store.put_if_absent("_delta_log/0", b"commit")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stream_reads_what_is_appended(spark: SparkSession, path: str, tmp_path: Path) -> None:
+    for first in (0, 4):
+        save(numbers(spark, first, first + 4), path, **{"delta.enableChangeDataFeed": "true"})
+        stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(path).where("p = 1")
+        copy = stream.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        copy.trigger(availableNow=True).start(str(tmp_path / "copy")).awaitTermination()
+    assert ids(spark, str(tmp_path / "copy")) == [1, 3, 5, 7]
+    with pytest.raises(UnsupportedFeature, match="executors read streams in Python"):
+        spark.readStream.format("delta").option("readChangeFeed", "true").load(path)

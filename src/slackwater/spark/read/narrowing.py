@@ -60,6 +60,11 @@ class Plannable(Protocol):
         """Whether Spark cannot tell the scan which columns, and which rows, are needed."""
         ...
 
+    @property
+    def finds_files_later(self) -> bool:
+        """Whether only who reads the frame finds out which files there are, so that `files_for` cannot tell."""
+        ...
+
     def files_for(self, predicate: Predicate | None) -> pa.Table:
         """The files that may hold a match for `predicate`."""
         ...
@@ -114,7 +119,8 @@ def _frame(scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, fi
         found = scan.predicate(condition)
         both = And((predicate, found))
         fewer = scan.files_for(both) if columns_of(found) else files
-        is_less = fewer.num_rows != files.num_rows or (scan.by_arrow and columns_of(found))
+        may_be_less = (scan.by_arrow or scan.finds_files_later) and columns_of(found)
+        is_less = fewer.num_rows != files.num_rows or may_be_less
         renewed = _planned_anew(scan, stages, fewer, both) if is_less else stages
         stage = _Stage(plain_method(renewed[-1].frame, "filter")(condition), condition)
         return _frame(scan, (*renewed, stage), both, fewer)
@@ -133,7 +139,7 @@ def _frame(scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, fi
     def lessen(condition: str) -> DataFrame:
         both = And((predicate, scan.predicate(condition)))
         fewer = scan.files_for(both)
-        if fewer.num_rows == files.num_rows and not scan.by_arrow:
+        if fewer.num_rows == files.num_rows and not (scan.by_arrow or scan.finds_files_later):
             return found
         return _frame(scan, (_Stage(scan.frame_of(fewer, None, both), None),), both, fewer)
 

@@ -208,6 +208,11 @@ class TableScan:
         """Whether executors read the rows in Python, where Spark has no connector for the table's store."""
         return self._source.by_arrow
 
+    @property
+    def finds_files_later(self) -> bool:
+        """Whether which files there are is found out while the frame is read."""
+        return False
+
     @cached_property
     def _source(self) -> RowSource:
         way = row_way(self.spark, self.snapshot.store, self.options.rows)

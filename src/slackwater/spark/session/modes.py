@@ -108,8 +108,8 @@ def same_columns(original: DataFrame, replacement: DataFrame) -> DataFrame:
     new_plan = replacement._jdf.queryExecution().analyzed()
     old, new = old_plan.output(), new_plan.output()
     alias = java_class(session, "org.apache.spark.sql.catalyst.expressions.Alias")
-    empty = _scala_object(session, "scala.collection.immutable.Nil")
-    none = _scala_object(session, "scala.None")
+    empty = scala_object(session, "scala.collection.immutable.Nil")
+    none = scala_object(session, "scala.None")
     aliases = java_class(session, "java.util.ArrayList")()
     # What has the id already stays: where one attribute stands for itself, Spark gives other ids to all.
     pairs = zip(attribute_ids(old), attribute_ids(new), strict=True)
@@ -168,7 +168,8 @@ def _static_member(client: Any, name: str, member: str) -> Any:
     return getattr(JavaClass(name, client), member)
 
 
-def _scala_object(spark: SparkSession, name: str) -> Any:
+def scala_object(spark: SparkSession, name: str) -> Any:
+    """An object of Scala by its full name."""
     return static_member(spark, f"{name}$", "MODULE$")
 
 
@@ -227,7 +228,7 @@ def frame_of_relation(spark: SparkSession, relation: Any, schema: StructType | N
     frame's where it is known: it need not be asked for then.
     """
     plans = "org.apache.spark.sql"
-    plan = _scala_object(spark, f"{plans}.execution.datasources.LogicalRelation").apply(relation, False)
+    plan = scala_object(spark, f"{plans}.execution.datasources.LogicalRelation").apply(relation, False)
     project = java_class(spark, f"{plans}.catalyst.plans.logical.Project")(plan.output(), plan)
     frame = frame_of_plan(spark, project)
     frame.__dict__[_PLAN] = project

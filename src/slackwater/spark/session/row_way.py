@@ -64,6 +64,14 @@ def goes_by_arrow(spark: SparkSession, store: ObjectStore, option: str | None = 
     return row_way(spark, store, option) == RowWay.ARROW
 
 
+def goes_by_spark(spark: SparkSession, store: ObjectStore, option: str | None = None) -> bool:
+    """Whether Spark reads rows of `store` itself, and is not asked to leave it to executors in Python.
+
+    Raises InvalidArgument as `row_way` does.
+    """
+    return asked_way(option or spark.conf.get(ROWS, None)) != RowWay.ARROW and _reaches(spark, store)
+
+
 def asked_way(told: str | None) -> str:
     """The way that an option or a setting asks for, None being `auto`. Raises InvalidArgument for another word."""
     choice = (told or "auto").strip().lower()

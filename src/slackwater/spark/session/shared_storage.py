@@ -65,6 +65,11 @@ def require_shared(
         raise not_shared(store.root_url, f"{what} at {path}{some}")
 
 
+def share_seen_places(spark: SparkSession, other: SparkSession) -> None:
+    """Let `other`, a session of the same application, know what `require_shared` found in `spark`, and the reverse."""
+    other.__dict__[_SEEN] = spark.__dict__.setdefault(_SEEN, set())
+
+
 def log_sample(segment: LogSegment) -> str | None:
     """A file of the log to look at: the newest commit, which an older copy of the log has not, where there is one."""
     if segment.commits:

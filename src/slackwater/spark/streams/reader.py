@@ -37,6 +37,7 @@ from slackwater.spark.session.row_way import require_python_workers
 from slackwater.spark.session.sessions import answers_for
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.sql.tables import named_table
+from slackwater.spark.streams.driver_source import DrivenScan, can_be_driven
 from slackwater.spark.streams.scan import StreamScan
 from slackwater.streams.options import LATEST, StreamOptions
 from slackwater.streams.schema_changes import Unblocked, require_unblocked
@@ -121,13 +122,15 @@ def stream_of(
         if scan_options.row_tracking:
             raise InvalidArgument("row ids cannot be read from a change feed")
         require_feed(snapshot.configuration, snapshot.version, table.root_url)
+    scan = StreamScan(spark, snapshot, scan_options, stream=stream, source_name=name)
+    if can_be_driven(scan):
+        return narrowing_frame(DrivenScan.of(_tracked(scan, given)))
     if isinstance(table.store, HadoopStore):
         raise UnsupportedFeature(
             f"{table.root_url}: executors read streams in Python, and of them only Spark itself reaches Hadoop file "
             "systems: read the table at once, by spark.read"
         )
     require_python_workers(spark, table.store, "executors read streams in Python, and theirs")
-    scan = StreamScan(spark, snapshot, scan_options, stream=stream, source_name=name)
     return narrowing_frame(_tracked(scan, given))
 
 

@@ -51,6 +51,10 @@ class StreamScan(TableScan):
     def by_arrow(self) -> bool:
         return True
 
+    @property
+    def finds_files_later(self) -> bool:
+        return True
+
     @cached_property
     def output_schema(self) -> spark_types.StructType:
         schema = super().output_schema
