@@ -81,8 +81,7 @@ def _compared(
     works = {name: partial(_afresh, side, data / f"{name}-checkpoint", request) for name, side in sides.items()}
     found = interleaved(works, scale.change_repetitions, max(scale.change_warmups, 1))
     answers = [each["rows"] for side in found.values() for each in side]
-    if work == "first_offset":
-        agree(*answers)
+    agree(*answers)
     seconds = {name: middle([each["seconds"] for each in side]) for name, side in found.items()}
     return Row(
         case,
