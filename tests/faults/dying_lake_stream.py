@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 import slackwater
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.spark.lake.transaction import TransactionTable
+from slackwater.spark.streams.driver_source import DriverSource
 from tests.faults.dying_writer import die_at
 
 # What is called, on what, and whether death comes before or after the call.
@@ -22,6 +23,11 @@ POINTS: dict[str, tuple[Any, str, bool]] = {
     "rows of the first table written": (TransactionTable, "append", True),
     "all written, nothing ratified": (EmbeddedOwner, "commit_transaction", False),
     "ratified, not in the checkpoint of the query": (EmbeddedOwner, "commit_transaction", True),
+}
+# Of a source in the driver's Python, besides.
+DRIVER_POINTS: dict[str, tuple[Any, str, bool]] = {
+    "looked how far it goes, nothing planned": (DriverSource, "latestOffset", True),
+    "planned in the checkpoint, no row read": (DriverSource, "getBatch", False),
 }
 
 
@@ -46,7 +52,7 @@ def main(source: str, checkpoint: str, lake: str, point: str | None = None, surv
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     spark = slackwater.enable(builder.config("spark.sql.shuffle.partitions", "2").getOrCreate())
     if point is not None:
-        owner, name, afterwards = POINTS[point]
+        owner, name, afterwards = {**POINTS, **DRIVER_POINTS}[point]
         die_at(owner, name, "", int(survived), afterwards)
     with slackwater.Lake.open(lake, spark=spark) as opened:
         start(spark, source, checkpoint, opened).awaitTermination()

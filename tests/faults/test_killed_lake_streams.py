@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import slackwater
 from tests.faults import dying_lake_stream
-from tests.faults.dying_lake_stream import POINTS, start
+from tests.faults.dying_lake_stream import DRIVER_POINTS, POINTS, start
 from tests.faults.fed_streams import LakeFeed
 from tests.faults.killed_tasks import killed_once
 from tests.spark.streams.queries import failure, finished
@@ -75,7 +75,7 @@ def _goes_on(spark: SparkSession, places: tuple[str, str, str]) -> None:
         start(spark, source, checkpoint, lake).awaitTermination()
 
 
-@pytest.mark.parametrize(("point", "landed"), list(zip(POINTS, (1, 1, 2), strict=True)))
+@pytest.mark.parametrize(("point", "landed"), list(zip([*POINTS, *DRIVER_POINTS], (1, 1, 2, 1, 1), strict=True)))
 def test_a_killed_batch_is_in_both_tables_or_in_none(
     spark: SparkSession, places: tuple[str, str, str], point: str, landed: int
 ) -> None:
@@ -94,7 +94,7 @@ def test_many_restarts_leave_the_tables_in_agreement(
     chance = random.Random(restarts)  # noqa: S311  (no secret)
     for number in range(restarts):
         _more(spark, places[0], 2 * number, 2)
-        _killed(places, chance.choice(list(POINTS)), 0)
+        _killed(places, chance.choice([*POINTS, *DRIVER_POINTS]), 0)
         _require_agreement(spark, places)
     _goes_on(spark, places)
     _require_agreement(spark, places, 2 * restarts)
