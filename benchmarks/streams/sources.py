@@ -10,6 +10,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -18,6 +21,7 @@ from benchmarks.harness import Row, agree, interleaved, middle
 from benchmarks.log_tables import checkpointed_table
 from benchmarks.scales import Scale, once
 from benchmarks.streams import work as stream_work
+from slackwater import Snapshot
 from slackwater.spark.enable import enable
 from slackwater.spark.lake.lake import Lake
 from slackwater.spark.streams.several_tables import stream
@@ -59,7 +63,7 @@ def _drained(spark: SparkSession, case: str, data: Path, scale: Scale, rival: Ri
 
 def _first(spark: SparkSession, case: str, data: Path, scale: Scale, rival: Rival | None) -> Row:
     files, commits, adds = scale.checkpoint_files, scale.commits, scale.adds_per_commit
-    table = once(data / f"many-{files}", lambda folder: checkpointed_table(folder, files, commits, adds))
+    table = once(data / f"begun-{files}", partial(_make_many, files, commits, adds))
     what = f"the first micro-batch of a table of {scale.checkpoint_files:,} files"
     return _compared(spark, case, what, "first_offset", {"table": str(table)}, 1.0, data, scale, rival)
 
@@ -160,6 +164,15 @@ def _make_table(spark: SparkSession, rows: int, folder: Path) -> None:
     columns = [f"pmod(hash(id, {number}), 1000) AS c{number}" for number in range(1, _COLUMNS)]
     frame = spark.range(0, rows, 1, _FILES).selectExpr("id", *columns)
     frame.write.format("delta").save(str(folder))
+
+
+def _make_many(files: int, commits: int, adds: int, folder: Path) -> None:
+    checkpointed_table(folder, files, commits, adds)
+    # Of all its files one is there: that which the first micro-batch is to read, and Spark looks for.
+    live = Snapshot.load(str(folder)).live_files(["path", "modificationTime"])
+    first = folder / live["path"][int(np.argmin(live["modificationTime"].to_numpy()))].as_py()
+    first.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": [0]}), first)
 
 
 def _make_batches(spark: SparkSession, count: int, rows: int, folder: Path) -> None:
