@@ -23,7 +23,7 @@ from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import VacuumRequest, vacuum
 from slackwater.protocol.schema.column_list import parse_column_list
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage import ObjectStore, open_store, presence
+from slackwater.storage import ObjectStore, listing, open_store, presence
 from slackwater.transaction.begin import begin
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.transaction.tables import StepStore, removes
@@ -37,6 +37,11 @@ def options() -> Iterator[dict[str, str]]:
     """A server whose listings come in small pages."""
     with s3_server(_PAGE) as found:
         yield found
+
+
+@pytest.fixture(autouse=True)
+def _listed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PAGE", _PAGE)
 
 
 @pytest.fixture
@@ -62,6 +67,26 @@ def store(url: str, options: dict[str, str]) -> ObjectStore:
 def _ids(url: str, options: dict[str, str], version: int | None = None, outside: bool = False) -> list[int]:
     found = Snapshot.load(url, version, storage_options=options, allow_paths_outside_root=outside)
     return sorted(found.to_arrow(["id"])["id"].to_pylist())
+
+
+def test_a_listing_by_several_requests_at_a_time_is_the_same(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_parts = store.list_from("", recursive=True)
+    monkeypatch.setattr(listing, "PAGE", 1000)
+    assert in_parts == store.list_from("", recursive=True)
+    assert len(in_parts) > _FILES
+    parts: list[tuple[str, str | None]] = []
+    part = listing._part
+
+    def told(backend: Any, prefix: str | None, behind: str, last: str | None) -> list[Any]:
+        parts.append((behind, last))
+        return part(backend, prefix, behind, last)
+
+    monkeypatch.setattr(listing, "PAGE", _PAGE)
+    monkeypatch.setattr(listing, "_part", told)
+    assert store.list_from("", recursive=True) == in_parts
+    assert len(parts) > 1
 
 
 def _data_files(store: ObjectStore) -> set[str]:
