@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
@@ -9,6 +13,7 @@ from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     BYTE,
     DOUBLE,
+    FLOAT,
     INTEGER,
     LONG,
     SHORT,
@@ -16,6 +21,7 @@ from slackwater.protocol.schema.schema import (
     VOID,
     ArrayType,
     DataType,
+    DecimalType,
     MapType,
     StructField,
     StructType,
@@ -23,6 +29,7 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
+from slackwater.protocol.schema.type_widening import can_widen
 
 
 def _struct(**fields: DataType) -> StructType:
@@ -169,11 +176,87 @@ def test_other_types_are_refused(path: tuple[str, ...], new: DataType, message: 
         change_type(TABLE, path, new)
 
 
-def test_type_widening_is_said_to_be_unsupported_where_the_table_asks_for_it() -> None:
-    widening = Metadata("m", schema_to_json(SCHEMA), (), {"delta.enableTypeWidening": "true"})
-    asking = TableConfiguration(Protocol(1, 2), widening)
-    for path, new in ((("a",), LONG), (("a",), DOUBLE), (("s", "x"), DOUBLE)):
-        with pytest.raises(UnsupportedFeature, match="type widening"):
-            change_type(asking, path, new)
-    with pytest.raises(InvalidArgument, match="cannot be read as string"):
-        change_type(asking, ("a",), STRING)
+def _widening(**properties: str) -> TableConfiguration:
+    metadata = Metadata("m", schema_to_json(SCHEMA), (), {"delta.enableTypeWidening": "true", **properties})
+    return TableConfiguration(Protocol(1, 2), metadata)
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "column", "change"),
+    [
+        (("a",), LONG, ("a",), {"fromType": "byte", "toType": "long"}),
+        (("A",), DOUBLE, ("a",), {"fromType": "byte", "toType": "double"}),
+        (("a",), SHORT, ("a",), {"fromType": "byte", "toType": "short"}),
+        (("a",), DecimalType(10, 0), ("a",), {"fromType": "byte", "toType": "decimal(10,0)"}),
+        (("m", "key"), LONG, ("m",), {"fromType": "byte", "toType": "long", "fieldPath": "key"}),
+        (("m", "value", "element"), LONG, ("m",), {"fromType": "byte", "toType": "long", "fieldPath": "value.element"}),
+        (("arr", "element", "x"), LONG, ("arr", "element", "x"), {"fromType": "byte", "toType": "long"}),
+    ],
+)
+def test_a_wider_type_stands_in_the_history_of_its_column(
+    path: tuple[str, ...], new: DataType, column: tuple[str, ...], change: dict[str, str]
+) -> None:
+    changed = change_type(_widening(), path, new)
+    assert _column(changed, *column).metadata["delta.typeChanges"] == [change]
+    again = change_type(changed, path, new)
+    assert again == changed
+
+
+def test_each_type_of_a_column_stands_in_its_history() -> None:
+    changed = change_type(change_type(_widening(), ("a",), SHORT), ("a",), DOUBLE)
+    assert [each["toType"] for each in _column(changed, "a").metadata["delta.typeChanges"]] == ["short", "double"]
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "message"),
+    [
+        (("a",), STRING, "cannot be read as string"),
+        (("a",), FLOAT, "cannot be read as float"),
+        (("a",), DecimalType(9, 0), r"cannot be read as decimal\(9,0\)"),
+        (("a",), DecimalType(10, 1), r"cannot be read as decimal\(10,1\)"),
+        (("q",), STRING, "cannot be read as string"),
+    ],
+)
+def test_what_the_protocol_does_not_widen_is_refused(path: tuple[str, ...], new: DataType, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        change_type(_widening(), path, new)
+
+
+def test_a_table_without_the_property_says_which_one_it_is() -> None:
+    with pytest.raises(InvalidArgument, match=r"set delta.enableTypeWidening to true for this one"):
+        change_type(TABLE, ("a",), LONG)
+
+
+def test_iceberg_and_the_preview_bound_what_is_widened() -> None:
+    iceberg = _widening(**{"delta.enableIcebergCompatV2": "true", "delta.columnMapping.mode": "name"})
+    iceberg = replace(iceberg, protocol=Protocol(2, 7, None, ("columnMapping", "icebergCompatV2")))
+    assert _column(change_type(iceberg, ("a",), LONG), "a").type == LONG
+    with pytest.raises(InvalidArgument, match="Iceberg, which the table is compatible with"):
+        change_type(iceberg, ("a",), DOUBLE)
+    preview = replace(_widening(), protocol=Protocol(3, 7, ("typeWidening-preview",), ("typeWidening-preview",)))
+    with pytest.raises(UnsupportedFeature, match="preview of type widening"):
+        change_type(preview, ("a",), LONG)
+
+
+def test_the_history_is_the_one_that_delta_spark_writes() -> None:
+    """Its preview had the version of each change besides."""
+    log = Path(__file__).parents[2] / "data" / "tables" / "type-widening" / "_delta_log"
+    before, after = (_schema_of(log / f"{version:020d}.json") for version in (1, 2))
+    table = TableConfiguration(Protocol(1, 2), replace(_widening().metadata, schema_string=schema_to_json(before)))
+    types = {column.name: column.type for column in before}
+    seen = 0
+    for column in after:
+        if not can_widen(types[column.name], column.type):
+            # Decimals of few digits, which Spark does not read files of integers as.
+            assert isinstance(column.type, DecimalType)
+            continue
+        changed = _column(change_type(table, (column.name,), column.type), column.name)
+        (theirs,) = column.metadata["delta.typeChanges"]
+        assert changed.metadata["delta.typeChanges"] == [{k: v for k, v in theirs.items() if k != "tableVersion"}]
+        seen += 1
+    assert seen == 11
+
+
+def _schema_of(commit: Path) -> StructType:
+    (found,) = (a["metaData"] for a in map(json.loads, commit.read_text().splitlines()) if "metaData" in a)
+    return parse_schema(found["schemaString"])

@@ -291,3 +291,45 @@ def test_an_identity_column_goes_on_behind_what_rows_brought(
     assert [row.id for row in spark.table("numbered").where("v = 3").collect()] == [following]
     found = spark.sql("DESCRIBE HISTORY numbered").where("operation = 'SYNC IDENTITY'").collect()
     assert len(found) == (0 if brought == -50 else 1)
+
+
+@pytest.mark.modes
+def test_a_column_is_widened_and_all_its_rows_are_of_the_new_type(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (id INT, i INT, f FLOAT, d DATE, n DECIMAL(4, 1), b TINYINT, a ARRAY<INT>, "
+        "s STRUCT<x: SMALLINT>) USING delta TBLPROPERTIES "
+        "('delta.enableTypeWidening' = 'true', 'delta.enableDeletionVectors' = 'true')"
+    )
+    spark.sql("INSERT INTO t VALUES (1, 7, 0.5, DATE'2026-01-02', 1.5, 3, array(1), named_struct('x', 2))")
+    wider = {
+        "i": "BIGINT", "f": "DOUBLE", "d": "TIMESTAMP_NTZ", "n": "DECIMAL(12, 3)", "b": "DECIMAL(10, 0)",
+        "a.element": "BIGINT", "s.x": "BIGINT",
+    }  # fmt: skip
+    for column, kind in wider.items():
+        spark.sql(f"ALTER TABLE t ALTER COLUMN {column} TYPE {kind}")
+    spark.sql(
+        "INSERT INTO t VALUES (2, 3000000000, 1e300, TIMESTAMP_NTZ'2026-01-03 04:05:06', 12345678.125, 1234567890, "
+        "array(3000000000), named_struct('x', 4000000000))"
+    )
+    assert [str(column.type) for column in slackwater.DeltaTable.forName(spark, "t")._snapshot().schema][1:6] == [
+        "long", "double", "timestamp_ntz", "decimal(12,3)", "decimal(10,0)"
+    ]  # fmt: skip
+    whole = "SELECT id, i, f, CAST(d AS STRING), CAST(n AS STRING), CAST(b AS STRING), a[0], s.x FROM t ORDER BY id"
+    first = (1, 7, 0.5, "2026-01-02 00:00:00", "1.500", "3", 1, 2)
+    second = (2, 3000000000, 1e300, "2026-01-03 04:05:06", "12345678.125", "1234567890", 3000000000, 4000000000)
+    assert [tuple(row) for row in spark.sql(whole).collect()] == [first, second]
+    for condition in ("i = 7", "f < 1", "d = TIMESTAMP_NTZ'2026-01-02 00:00:00'", "n = 1.5", "b = 3", "s.x = 2"):
+        assert [row.id for row in spark.sql(f"SELECT id FROM t WHERE {condition}").collect()] == [1], condition
+        assert [row.id for row in spark.sql(f"SELECT id FROM t WHERE NOT ({condition})").collect()] == [2], condition
+    assert spark.sql("UPDATE t SET i = i + 3000000000 WHERE i = 7").collect()[0][0] == 1
+    spark.sql("OPTIMIZE t")
+    assert [row.i for row in spark.sql("SELECT i FROM t ORDER BY id").collect()] == [3000000007, 3000000000]
+    assert [tuple(row) for row in spark.sql(whole.replace("FROM t", "FROM t VERSION AS OF 9")).collect()] == [
+        first,
+        second,
+    ]
+    changes = spark.sql("DESCRIBE HISTORY t").where("operation = 'CHANGE COLUMN'").collect()
+    assert len(changes) == len(wider)
+    for narrower in ("i TYPE INT", "f TYPE FLOAT", "n TYPE DECIMAL(12, 1)", "id TYPE STRING", "id TYPE DECIMAL(4, 0)"):
+        with pytest.raises(InvalidArgument, match="cannot be read as"):
+            spark.sql(f"ALTER TABLE t ALTER COLUMN {narrower}")

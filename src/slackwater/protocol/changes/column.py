@@ -14,6 +14,7 @@ from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.protocol.changes.column_names import validate_column_type
 from slackwater.protocol.changes.merge import without_internal_metadata
 from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.features.iceberg_compat import active_version
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.sql_columns import columns_in_sql, fixed_columns, is_generated
 from slackwater.protocol.properties.properties import ENABLE_TYPE_WIDENING
@@ -31,13 +32,15 @@ from slackwater.protocol.schema.schema import (
     ArrayType,
     ColumnPath,
     DataType,
+    DecimalType,
     MapType,
     StructField,
     StructType,
     nullable_type,
     schema_to_json,
+    walk_fields,
 )
-from slackwater.protocol.schema.type_widening import can_change_in_place, is_same_type, is_type_widening
+from slackwater.protocol.schema.type_widening import can_change_in_place, can_widen, is_same_type, with_type_change
 
 
 def set_comment(table: TableConfiguration, path: ColumnPath, comment: str | None) -> TableConfiguration:
@@ -104,13 +107,16 @@ def set_default(table: TableConfiguration, path: ColumnPath, sql: str | None) ->
 def change_type(table: TableConfiguration, path: ColumnPath, new_type: DataType) -> TableConfiguration:
     """The table in which what is at `path` (a column, or what an array or a map holds) is of `new_type`.
 
-    byte may become short, and both integer; void may become anything. The same type again changes nothing. Raises
-    UnsupportedFeature for a wider type on a table with `delta.enableTypeWidening`, and as `changed_type`.
+    byte may become short, and both integer; void may become anything. On a table with `delta.enableTypeWidening` a type
+    may become any wider one of `can_widen`, and the column's metadata has what it was. The same type again changes
+    nothing. Raises UnsupportedFeature on a table with the preview of that feature, and as `changed_type`.
     """
     schema = table.schema
     spelled, old = resolve_path(schema, path)
     if not spelled:
         raise InvalidArgument("a column needs a name")
+    if table.properties.flag(ENABLE_TYPE_WIDENING) and can_widen(old, new_type) and not is_same_type(old, new_type):
+        return _widened(table, spelled, old, new_type)
     changed = changed_type(table, spelled, old, new_type)
     return _with_schema(table, with_type_at(schema, spelled, lambda _: changed))
 
@@ -125,25 +131,55 @@ def changed_type(table: TableConfiguration, path: ColumnPath, old: DataType, new
         return old
     here = format_column_path(path)
     if not can_change_in_place(old, new):
-        if is_type_widening(old, new) and table.properties.flag(ENABLE_TYPE_WIDENING):
-            raise UnsupportedFeature(
-                f"column {here}: changing {old} to {new} is type widening, which this version of Slackwater reads but "
-                "does not write",
-                error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
-            )
+        wider = f"; set {ENABLE_TYPE_WIDENING} to true for this one" if can_widen(old, new) else ""
         raise InvalidArgument(
             f"column {here} is of type {old}, and its data files cannot be read as {new}: byte may become short, both "
-            "integer; fields of a struct are added and dropped one by one; else write the rows into a new column",
+            f"integer{wider}; fields of a struct are added and dropped one by one; else write the rows into a new "
+            "column",
             error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
         )
+    _require_free(table, path, old)
+    validate_column_type(new, path)
+    return _as_new(nullable_type(new))
+
+
+def _widened(table: TableConfiguration, path: ColumnPath, old: DataType, new: DataType) -> TableConfiguration:
+    """The table with the wider type at `path`, and the one before in the column's history."""
+    here = format_column_path(path)
+    if "typeWidening-preview" in (table.protocol.writer_features or ()):
+        raise UnsupportedFeature(
+            f"column {here}: the table has the preview of type widening, whose history of types is another one: drop "
+            "the feature typeWidening-preview first",
+            error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
+        )
+    if active_version(table) is not None and not _is_of_iceberg(old, new):
+        raise InvalidArgument(
+            f"column {here} is of type {old}, and Iceberg, which the table is compatible with, does not widen that to "
+            f"{new}",
+            error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
+        )
+    _require_free(table, path, old)
+    schema = with_type_at(table.schema, path, lambda _: new)
+    fields = dict(walk_fields(schema))
+    column = max((path[:depth] for depth in range(1, len(path) + 1) if path[:depth] in fields), key=len)
+    inside = path[len(column) :]
+    return _with_schema(table, with_field_at(schema, column, lambda found: with_type_change(found, inside, old, new)))
+
+
+def _is_of_iceberg(old: DataType, new: DataType) -> bool:
+    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
+        return old.scale == new.scale
+    return can_change_in_place(old, new) or str(new) == "long" or (str(old), str(new)) == ("float", "double")
+
+
+def _require_free(table: TableConfiguration, path: ColumnPath, old: DataType) -> None:
+    here = format_column_path(path)
     if any(path[: len(stays)] == stays for stays in fixed_columns(table)):
         raise InvalidArgument(
             f"column {here} must stay {old}: the table is partitioned by it, generates it, or has a constraint, a "
             "generated column or an invariant that reads it",
             error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
         )
-    validate_column_type(new, path)
-    return _as_new(nullable_type(new))
 
 
 def _as_new(data_type: DataType) -> DataType:

@@ -1,6 +1,6 @@
 """Which types hold every value of which others: upcasts on write, and changes of a column's type without a rewrite.
 
-Source: delta-protocol.md "Primitive Types", "Delta Data Type to Parquet Type Mappings".
+Source: delta-protocol.md "Primitive Types", "Delta Data Type to Parquet Type Mappings"; the protocol's "Type Widening".
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ TYPE_CHANGES = "delta.typeChanges"
 
 # Decimal digits that every value of the type has room in.
 _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
+# Those of the decimals that a column of integers may be widened to.
+_DECIMAL_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _UPCASTS = {
     "byte": ("short", "integer", "long", "float", "double"),
     "short": ("integer", "long", "float", "double"),
@@ -95,6 +97,25 @@ def is_type_widening(old: DataType, new: DataType) -> bool:
     if isinstance(old, DecimalType):
         return isinstance(new, DecimalType) and old != new and _fits(old.precision, old.scale, new)
     return _is_upcast(old, new)
+
+
+def can_widen(old: DataType, new: DataType) -> bool:
+    """Whether a table with the typeWidening feature may have `new` for a column of type `old` while its files stay.
+
+    Integers become decimals that hold every one of 32 bits, or 64. Source: "Type Widening" of the Delta protocol.
+    """
+    if old == VOID or str(new) == "float":
+        return False
+    if isinstance(new, DecimalType) and not isinstance(old, DecimalType):
+        digits = _DECIMAL_DIGITS.get(str(old))
+        return digits is not None and _fits(digits, 0, new)
+    return can_change_in_place(old, new) or is_type_widening(old, new)
+
+
+def with_type_change(column: StructField, inside: ColumnPath, old: DataType, new: DataType) -> StructField:
+    """`column` with one more type in its history: its own, or of what is `inside` of its arrays and maps."""
+    change = {"fromType": str(old), "toType": str(new), **({"fieldPath": ".".join(inside)} if inside else {})}
+    return replace(column, metadata={**column.metadata, TYPE_CHANGES: [*column.metadata.get(TYPE_CHANGES, ()), change]})
 
 
 def widened_columns(schema: StructType) -> list[ColumnPath]:

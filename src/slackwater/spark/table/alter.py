@@ -215,9 +215,13 @@ class TableAlterations:
     def changeColumnType(self, col: str, dataType: str | spark_types.DataType) -> None:
         """Widen a column where its files are read as the wider type as they are: byte to short, both to integer.
 
+        With the table's property `delta.enableTypeWidening` all that the protocol widens: integers to long, double and
+        decimals, float to double, decimals to those with more digits, date to timestamp_ntz.
+
         `col`: its path, which may lead into an array or a map. `dataType`: a Spark type, or its DDL text; what is of
         type void may become anything. Raises InvalidArgument for other changes, and for a column that the table is
-        partitioned by, or that a constraint or a generated column reads.
+        partitioned by, or that a constraint or a generated column reads; UnsupportedFeature where the table has the
+        preview of type widening.
 
         >>> table = slackwater.DeltaTable.create(spark).location(path).addColumn("n", "SMALLINT").execute()
         >>> table.changeColumnType("n", "INT")
