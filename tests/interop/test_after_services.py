@@ -148,3 +148,34 @@ def test_clones_by_other_engines(ours: SparkSession, tmp_path: Path, peer: str) 
     table = _changed(ours, tmp_path / "t")
     table.clone(str(tmp_path / "clone"), isShallow=True)
     require_same_rows(lambda: PEERS[peer](str(tmp_path / "clone")), table.toDF().toArrow(), _NO_CLONES.get(peer))
+
+
+def test_delta_spark_reads_columns_that_were_widened_and_has_the_same_history_of_their_types(
+    ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    """Source: delta-spark's own ALTER TABLE of a table of the same definition."""
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    statements = (
+        "CREATE TABLE delta.`{t}` (i INT, b TINYINT, f FLOAT, n DECIMAL(4, 1), a ARRAY<INT>, m MAP<INT, SMALLINT>, "
+        "s STRUCT<x: SMALLINT>) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        "INSERT INTO delta.`{t}` VALUES (1, 2, 0.5, 1.5, array(3), map(4, 5), named_struct('x', 6))",
+        *(
+            f"ALTER TABLE delta.`{{t}}` ALTER COLUMN {column} TYPE {kind}"
+            for column, kind in {
+                "i": "BIGINT", "b": "SMALLINT", "f": "DOUBLE", "n": "DECIMAL(12, 3)", "a.element": "BIGINT",
+                "m.key": "BIGINT", "m.value": "DOUBLE", "s.x": "DECIMAL(10, 0)",
+            }.items()
+        ),
+        "ALTER TABLE delta.`{t}` ALTER COLUMN b TYPE BIGINT",
+        "INSERT INTO delta.`{t}` VALUES (3000000000, 3000000000, 1e300, 12345678.125, array(3000000000), "
+        "map(3000000000, 0.5D), named_struct('x', 1234567890))",
+    )  # fmt: skip
+    for statement in statements:
+        ours.sql(statement.format(t=mine))
+        delta_spark.run(statement.format(t=theirs))
+    wanted = rows_of(delta_spark.read(str(theirs)).rows)
+    for path in (mine, theirs):
+        assert rows_of(DeltaTable.forPath(ours, str(path)).toDF().toArrow()) == wanted
+        assert rows_of(delta_spark.read(str(path)).rows) == wanted
+    schemas = [Snapshot.load(str(path)).schema for path in (mine, theirs)]
+    assert schemas[0] == schemas[1]
