@@ -32,6 +32,7 @@ from slackwater.protocol.schema.type_widening import (
     WriteConversion,
     can_change_in_place,
     can_store,
+    can_widen,
     is_same_type,
     is_type_widening,
     write_conversion,
@@ -184,3 +185,31 @@ def test_nullability_makes_no_difference_to_what_is_stored(data_type: DataType) 
     assert write_conversion(strict, as_nullable(strict)) == WriteConversion.SAME
     assert write_conversion(as_nullable(strict), strict) == WriteConversion.SAME
     assert is_same_type(strict, replace(strict))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "widens"),
+    [
+        (BYTE, SHORT, True),
+        (SHORT, LONG, True),
+        (INTEGER, DOUBLE, True),
+        (LONG, DOUBLE, False),
+        (BYTE, FLOAT, False),
+        (FLOAT, DOUBLE, True),
+        (DATE, TIMESTAMP_NTZ, True),
+        (DATE, TIMESTAMP, False),
+        (VOID, LONG, False),
+        (BYTE, DecimalType(9, 0), False),
+        (INTEGER, DecimalType(12, 2), True),
+        (LONG, DecimalType(19, 0), False),
+        (LONG, DecimalType(22, 2), True),
+        (DOUBLE, DecimalType(38, 2), False),
+        (DecimalType(4, 1), DecimalType(6, 3), True),
+        (DecimalType(4, 1), DecimalType(5, 3), False),
+        (DecimalType(4, 1), DOUBLE, False),
+        (LONG, INTEGER, False),
+    ],
+)
+def test_what_a_column_of_a_table_with_the_feature_may_become(old: DataType, new: DataType, widens: bool) -> None:
+    """Source: "Type Widening" of the Delta protocol."""
+    assert can_widen(old, new) == widens
