@@ -134,6 +134,7 @@ class _Reader:
     def __init__(self, text: str, tokens: Sequence[Token], case_counts: bool) -> None:
         self.text = text
         self.tokens = tokens
+        self.words = [token.upper for token in tokens]
         self.folded = str if case_counts else str.lower
         self.closes = closing(tokens)
         self.blocks: list[Block] = []
@@ -146,10 +147,12 @@ class _Reader:
         return self.blocks[-1]
 
     def upper(self, at: int) -> str:
-        return self.tokens[at].upper if 0 <= at < len(self.tokens) else ""
+        return self.words[at] if 0 <= at < len(self.words) else ""
 
     def join_common_tables(self) -> None:
         """Tell the query of a common table who reads it, where nothing else in the statement can."""
+        if not self.queries:
+            return
         names = [
             token.value.lower()
             for at, token in enumerate(self.tokens)
@@ -171,7 +174,7 @@ class _Reader:
         """Read one query, or the inner of parentheses among relations, which are `in_from` from the start."""
         query = _Query(at, end, common, self.new_block(), in_from, in_from, is_open=in_from)
         while query.at < end:
-            word = self.upper(query.at)
+            word = self.words[query.at]
             if is_behind_dot(self.tokens, query.at):
                 query.at += 1
             elif query.expects and word != "LATERAL" and not self._is_stream(query.at):
@@ -420,11 +423,12 @@ class _Reader:
         stop = self.closes.get(at, len(self.tokens))
         inner = at
         while inner < stop:
-            if self.upper(inner) == "(" and self._opens_query(inner + 1):
+            word = self.words[inner]
+            if word == "(" and self._opens_query(inner + 1):
                 close = self.closes.get(inner, stop)
                 self.read(inner + 1, close, common)
                 inner = close
-            elif self.upper(inner) == "TABLE" and self.upper(inner - 1) in ("(", ",", "=>"):
+            elif word == "TABLE" and self.upper(inner - 1) in ("(", ",", "=>"):
                 inner = self._table_argument(inner + 1, stop, common) - 1
             inner += 1
         return stop + 1

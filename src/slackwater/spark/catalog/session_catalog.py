@@ -21,7 +21,7 @@ SPARK_CATALOG = "spark_catalog"
 _LINE = re.compile(r"(?m)^(Provider|Location|Type): ?(.*)$")
 _MISSING = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "NO_SUCH_DATABASE")
 _GLOBAL = "global_temp"
-_CATALOG, _MANAGER, _IDENTIFIERS = "_slackwater_catalog", "_slackwater_catalog_manager", "_slackwater_identifiers"
+_CATALOG, _PUBLIC, _IDENTIFIERS = "_slackwater_catalog", "_slackwater_public_catalog", "_slackwater_identifiers"
 _MOST_IDENTIFIERS = 256
 # What stands in no comment of a table.
 _BETWEEN = uuid.uuid4().hex
@@ -89,8 +89,8 @@ def _kept(spark: SparkSession, key: str, make: Callable[[], Any]) -> Any:
 def _is_current_catalog(spark: SparkSession) -> bool:
     if is_connect(spark):
         return True
-    manager = _kept(spark, _MANAGER, lambda: spark._jsparkSession.sessionState().catalogManager())
-    return asked_once(spark, _MANAGER, lambda: str(manager.currentCatalog().name())) == SPARK_CATALOG
+    public = _kept(spark, _PUBLIC, spark._jsparkSession.catalog)
+    return asked_once(spark, _PUBLIC, lambda: str(public.currentCatalog())) == SPARK_CATALOG
 
 
 def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:

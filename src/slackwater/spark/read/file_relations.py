@@ -30,6 +30,7 @@ from slackwater.spark.session.modes import (
     read_paths,
     relation_of,
 )
+from slackwater.spark.session.sessions import is_within_statement
 from slackwater.storage.presence import metas_of
 
 # What a session may have set otherwise, for files that are its own to lose.
@@ -107,6 +108,7 @@ class KeptRelations:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._kept: dict[Hashable, tuple[Any, StructType]] = {}
+        self._for_statements: dict[Hashable, DataFrame] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -129,12 +131,20 @@ class KeptRelations:
         return (locations.root, tuple(paths), marks, tuple(columns))
 
     def frame(self, key: Hashable | None) -> DataFrame | None:
-        """A new frame over the relation that is kept by `key`; None where there is none."""
+        """A new frame over the relation that is kept by `key`; None where there is none.
+
+        For statements it is the one of before: they name columns by the table, which Spark tells apart.
+        """
         found = None if key is None else self._kept.pop(key, None)
         if found is None:
             return None
         self._kept[key] = found
-        return frame_of_relation(self._spark, *found)
+        if not is_within_statement():
+            return frame_of_relation(self._spark, *found)
+        frame = self._for_statements.get(key)
+        if frame is None:
+            frame = self._for_statements[key] = frame_of_relation(self._spark, *found)
+        return frame
 
     def keep(self, key: Hashable | None, frame: DataFrame) -> None:
         """Keep the relation that `frame` is of, and let go of the one that was not asked for longest."""
@@ -142,7 +152,9 @@ class KeptRelations:
             return
         self._kept[key] = (relation_of(frame), frame.schema)
         while len(self._kept) > _MOST_KEPT:
-            self._kept.pop(next(iter(self._kept)), None)
+            oldest = next(iter(self._kept))
+            self._kept.pop(oldest, None)
+            self._for_statements.pop(oldest, None)
 
 
 def is_hidden(path: str) -> bool:

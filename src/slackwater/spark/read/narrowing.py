@@ -82,6 +82,10 @@ class Plannable(Protocol):
         """What `condition` says about files."""
         ...
 
+    def predicate_of_text(self, text: str) -> Predicate:
+        """The same of SQL text, whose rows are asked again by who has it."""
+        ...
+
 
 @dataclass(frozen=True)
 class _Stage:
@@ -137,7 +141,7 @@ def _frame(scan: Plannable, stages: tuple[_Stage, ...], predicate: Predicate, fi
         return project(F.lit(1)).count()
 
     def lessen(condition: str) -> DataFrame:
-        both = And((predicate, scan.predicate(condition)))
+        both = And((predicate, scan.predicate_of_text(condition)))
         fewer = scan.files_for(both)
         if fewer.num_rows == files.num_rows and not (scan.by_arrow or scan.finds_files_later):
             return found

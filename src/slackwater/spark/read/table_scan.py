@@ -54,6 +54,7 @@ from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import empty_frame, is_connect
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.row_way import RowWay, row_way
+from slackwater.spark.session.sessions import asked_once
 from slackwater.spark.session.types import NotNull, to_spark_schema, to_spark_type
 from slackwater.sql.tokens import quoted
 from slackwater.stats.row_groups import RowGroupTest
@@ -272,9 +273,16 @@ class TableScan:
             return predicate_of(condition, schema, self.zone)
         return predicate_without_alias(predicate_of(condition, under_alias(schema, alias), self.zone), alias)
 
+    def predicate_of_text(self, text: str) -> Predicate:
+        """As `predicate`, of SQL text that Spark need not be asked about where the session reads it as anybody does."""
+        return predicate_of(text, self.snapshot.schema, self.zone) if self.reads_standard_sql else self.predicate(text)
+
     @cached_property
     def reads_standard_sql(self) -> bool:
         """Whether quotes, backslashes and timestamps in SQL text mean what they mean by default."""
+        return asked_once(self.spark, "standard SQL", self._reads_standard_sql)
+
+    def _reads_standard_sql(self) -> bool:
         conf = self.spark.conf
         switches = ("spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.parser.escapedStringLiterals")
         plain = all((conf.get(switch) or "false").lower() == "false" for switch in switches)

@@ -41,6 +41,11 @@ def one_statement() -> Iterator[None]:
             _answers.reset(token)
 
 
+def is_within_statement() -> bool:
+    """Whether `one_statement` is being carried out: frames that are made then are only seen by their names."""
+    return _answers.get() is not None
+
+
 def asked_once(spark: SparkSession, question: str, ask: Callable[[], _Answer]) -> _Answer:
     """What `ask` says, which within `one_statement` is asked once of each session: it is a round trip to Spark."""
     answers = _answers.get()

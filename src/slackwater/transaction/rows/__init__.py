@@ -1,1 +1,1 @@
-"""Rows that change in files that stay: deletion vectors, row ids, files committed again."""
+"""Rows that change in files that stay: deletion vectors, row ids, files committed again, held or streamed."""
