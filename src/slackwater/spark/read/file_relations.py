@@ -56,6 +56,11 @@ def read_files(
             "or '.' or ends with '._COPYING_': their rows would be missing. Have an engine that reads them (such as "
             "delta-spark, delta-rs) rewrite them, as OPTIMIZE does, under other names"
         )
+    if (path := locations.unreadable(paths)) is not None:
+        raise UnsupportedFeature(
+            f"{path}: Hadoop, by which Spark reads, cannot open a path with a colon and one of {{ }} [ ] * ? \\ in it: "
+            "move the table's directory to a place without"
+        )
     known = _known_files(spark, source, locations, paths)
     # Many paths on a local disk are looked up faster without a Spark job; in a remote store the job is right.
     with listing_on_driver(spark, len(paths) if locations.is_local else 0):
@@ -195,6 +200,8 @@ def _without_bytes(locations: DataLocations, path: str) -> CorruptTable:
 def _require_same(locations: DataLocations, paths: Sequence[str], listed: Sequence[str]) -> None:
     wanted = dict(zip(locations.metadata_urls(paths), paths, strict=True))
     found = {url.replace("file:///", "file:/", 1) for url in listed}
+    if len(found) != len(listed):
+        raise StorageError(f"{locations.root}: Spark lists {len(listed) - len(found)} files more than once")
     if missing := [path for url, path in wanted.items() if url not in found]:
         raise StorageError(
             f"{locations.root}: Spark leaves out {_some(missing)}, and gives no reason: rows would be missing. They "

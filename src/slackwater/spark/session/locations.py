@@ -51,6 +51,12 @@ class DataLocations:
         root = self.root.translate(_ESCAPED_GLOB)
         return [f"{root}/{relative}" for relative in relatives]
 
+    def unreadable(self, relatives: Sequence[str]) -> str | None:
+        """One of the files that Hadoop cannot open; None where it can: it stumbles over a colon in what it escapes."""
+        if are_plain(relatives) and _can_be_opened(self.root):
+            return None
+        return next((place for place in map(self.place, relatives) if not _can_be_opened(place)), None)
+
     def metadata_urls(self, relatives: Sequence[str]) -> list[str]:
         """`metadata_url` of each of `relatives`."""
         if not are_plain(relatives):
@@ -76,6 +82,12 @@ class DataLocations:
             scheme, _, rest = place.partition("://")
             return f"{scheme}://{encode_uri_path(rest)}"
         return f"file:{encode_uri_path(place)}"
+
+
+def _can_be_opened(place: str) -> bool:
+    _, has_scheme, rest = place.rpartition("://")
+    path = rest.partition("/")[2] if has_scheme else rest
+    return ":" not in path or escaped_path(path) == path
 
 
 def as_hadoop_names(place: str) -> str:

@@ -30,6 +30,7 @@ from slackwater.spark.streams.jvm_streams import (
     AskingQuery,
     as_streamed,
     frame_of_source,
+    in_brief,
     session_of_query,
     takes_sources,
 )
@@ -166,6 +167,7 @@ class DriverSource:
         self._number = next(_NUMBERS)
         self._runs: dict[str | None, _Run] = {}
 
+    @in_brief
     def prepareForTriggerAvailableNow(self) -> None:
         self._begun().source.stop_at_newest()
 
@@ -180,6 +182,7 @@ class DriverSource:
             return self._limits.maxFiles(options.max_files)
         return self._limits.allAvailable() if options.max_bytes is None else self._limits.maxBytes(options.max_bytes)
 
+    @in_brief
     def latestOffset(self, start: Any, limit: Any) -> Any:
         run, options = self._run(is_first_batch=start is None), self._scan.stream
         run.has_begun = True
@@ -191,9 +194,11 @@ class DriverSource:
         # Spark compares the texts, of which delta-spark writes others.
         return start if found == before else self._serialized(found)
 
+    @in_brief
     def reportLatestOffset(self) -> Any:
         return self._serialized(self._run().source.newest())
 
+    @in_brief
     def getBatch(self, start: Any, end: Any) -> Any:
         run = self._run(is_first_batch=start.isEmpty())
         # After a start Spark asks for the last batch again, to no end where that was done; its files may be gone.
@@ -202,6 +207,7 @@ class DriverSource:
         before = run.source.first() if start.isEmpty() else _offset(start.get())
         return run.batch(before, _offset(end))._jdf
 
+    @in_brief
     def commit(self, end: Any) -> None:
         self._run().source.committed(_offset(end))
 
@@ -214,6 +220,7 @@ class DriverSource:
     def deserializeOffset(self, text: str) -> Any:
         return self._serialized(SourceOffset.from_json(json.loads(text)))
 
+    @in_brief
     def initialOffset(self) -> Any:
         return self._serialized(self._run().source.first())
 

@@ -6,13 +6,16 @@ Source: Spark's `Source`, `StreamingExecutionRelation`, `MicroBatchExecution`, `
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
+from typing_extensions import ParamSpec
 
+from slackwater.errors import SlackwaterError
 from slackwater.spark.session.modes import empty_frame, frame_of_plan, is_connect, java_class, scala_object
 from slackwater.spark.session.shared_storage import share_seen_places
 
@@ -22,12 +25,30 @@ QUERY_ID = "sql.streaming.queryId"
 """The local property of a query's thread that names the query."""
 
 _log = logging.getLogger(__name__)
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _RELATION = "_slackwater_stream_relation"
 _UNNAMED = "org.apache.spark.sql.catalyst.streaming.Unassigned"
 _PACKAGES = ("org.apache.spark.sql.execution.streaming.runtime", "org.apache.spark.sql.execution.streaming")
 _ARGUMENTS = ["SparkDataStream", "Seq", "Option"]
 _OF_SOURCES = ("StreamingExecutionRelation", "StreamingDataSourceV2ScanRelation")
 _ASKED_OF_QUERIES = frozenset({"offsetLog", "commitLog", "logicalPlan"})
+
+
+def in_brief(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """`method`, which the JVM calls, with the errors of this package that it raises told without where they came from.
+
+    Py4J tells the JVM an error with its traceback, and the sentence is what people look for.
+    """
+
+    @functools.wraps(method)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return method(*args, **kwargs)
+        except SlackwaterError as error:
+            raise error.with_traceback(None) from None
+
+    return call
 
 
 def takes_sources(spark: SparkSession, source: type) -> bool:
