@@ -62,3 +62,21 @@ def test_names_that_writers_give_are_plain(name: str) -> None:
 def test_what_may_be_spelled_otherwise_is_not_plain(name: str) -> None:
     assert not are_plain(["a", name])
     assert not are_plain([name])
+
+
+@pytest.mark.parametrize(
+    ("root", "relative", "is_read"),
+    [
+        ("/data/t", "a:b.parquet", True),
+        ("/data/t*", "a.parquet", True),
+        ("/data/t:*", "a.parquet", False),
+        ("/data/t[1]", "a:b.parquet", False),
+        # The port of a server is no part of a path.
+        ("hdfs://server:8020/t[1]", "a.parquet", True),
+        ("hdfs://server:8020/t[1]", "a:b.parquet", False),
+    ],
+)
+def test_a_colon_beside_what_is_escaped_cannot_be_opened(root: str, relative: str, is_read: bool) -> None:
+    store: Any = _Store(root)
+    locations = DataLocations(store)
+    assert locations.unreadable([relative]) == (None if is_read else locations.place(relative))
