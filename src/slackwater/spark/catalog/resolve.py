@@ -17,9 +17,8 @@ from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.spark.catalog.attached import AttachedLake, AttachedTransaction, SessionNames
 from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, CatalogEntry, entry_of
+from slackwater.spark.session.defaults import case_counts
 from slackwater.sql.tokens import Cursor, tokens_of
-
-_CASE_SENSITIVE = "spark.sql.caseSensitive"
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def _spelled(spark: SparkSession, lake: AttachedLake, name: str) -> str | None:
     if name in known:
         return name
     alike = [each for each in known if each.lower() == name.lower()]
-    if len(alike) != 1 or str(spark.conf.get(_CASE_SENSITIVE, "false")).lower() == "true":
+    if len(alike) != 1 or case_counts(spark):
         return None
     return str(alike[0])
 

@@ -45,7 +45,7 @@ def row_way(spark: SparkSession, store: ObjectStore, option: str | None = None) 
     Arrow where it cannot: then executors read and write Parquet in Python. Raises InvalidArgument for another word,
     UnsupportedFeature where that way is not open.
     """
-    choice = asked_way(option or asked_once(spark, ROWS, lambda: spark.conf.get(ROWS, None)))
+    choice = _choice(spark, option)
     if choice == RowWay.SPARK:
         require_connector(spark, store)
     if choice == RowWay.SPARK or (choice == "auto" and _reaches(spark, store)):
@@ -69,7 +69,11 @@ def goes_by_spark(spark: SparkSession, store: ObjectStore, option: str | None = 
 
     Raises InvalidArgument as `row_way` does.
     """
-    return asked_way(option or spark.conf.get(ROWS, None)) != RowWay.ARROW and _reaches(spark, store)
+    return _choice(spark, option) != RowWay.ARROW and _reaches(spark, store)
+
+
+def _choice(spark: SparkSession, option: str | None) -> str:
+    return asked_way(option or asked_once(spark, ROWS, lambda: spark.conf.get(ROWS, None)))
 
 
 def asked_way(told: str | None) -> str:
