@@ -19,5 +19,5 @@ def test_the_line_about_hdfs(spark: SparkSession, kind: str, tmp_path: Path, req
     slackwater.enable(spark)
     root = root_of(kind, spark, tmp_path, lambda: str(request.getfixturevalue("hdfs_root")))
     *_, of_hdfs = blocks("docs/guides/stores.md")
-    run(of_hdfs, {"df": spark.range(3)}, {"hdfs://namenode/lake": f"{root}/guide"})
-    assert spark.read.format("delta").load(f"{root}/guide/flights").count() == 3
+    run(of_hdfs, {"df": spark.range(3)}, {"hdfs://namenode/lake": f"{root}/guide-{kind}"})
+    assert spark.read.format("delta").load(f"{root}/guide-{kind}/flights").count() == 3

@@ -1,15 +1,18 @@
 """What fake-gcs-server lacks of Google's XML API: it takes objects by the JSON API alone, obstore puts them by XML.
 
 A put becomes the upload that Google documents as the same: its `x-goog-if-generation-match` is `ifGenerationMatch`
-there, which the server looks at in one step with the upload. Parts of an upload wait here until they are joined.
+there, which the server looks at in one step with the upload. Parts of an upload wait here until they are joined. Of a
+listing that is to begin after a name the server tells the objects before it too: they are left out here.
 Source: Cloud Storage's "Request preconditions", XML API "Upload an object", "Multipart uploads".
 """
 
 from __future__ import annotations
 
 import contextlib
+import html
 import http.client
 import itertools
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +22,7 @@ Answer = tuple[int, Mapping[str, str], bytes]
 _PRECONDITION = "x-goog-if-generation-match"
 _PASSED_BACK = ("content-type", "content-range", "etag", "last-modified", "x-goog-generation")
 _OF_THIS_HOP = frozenset({"host", "connection", "keep-alive", "content-length"})
+_CONTENTS = re.compile(rb"<Contents>(?:(?!</Contents>).)*?<Key>(?P<key>[^<]*)</Key>.*?</Contents>", re.DOTALL)
 _ETAG = {"etag": '"put"', "x-goog-generation": "1"}
 
 
@@ -73,7 +77,8 @@ def xml_front(backend: str) -> Iterator[str]:
                         return status, headers, body
                 return self._uploaded(bucket, key, body)
             passed = {name: value for name, value in self.headers.items() if name.lower() not in _OF_THIS_HOP}
-            return _asked(netloc, self.command, self.path, passed, body)
+            status, headers, found = _asked(netloc, self.command, self.path, passed, body)
+            return status, headers, _listed_after(query["start-after"], found) if "start-after" in query else found
 
         def _uploaded(self, bucket: str, key: str, body: bytes) -> Answer:
             query = {"uploadType": "media", "name": key}
@@ -96,6 +101,11 @@ def xml_front(backend: str) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def _listed_after(start: str, listing: bytes) -> bytes:
+    """The listing without the objects whose names do not come after `start`."""
+    return _CONTENTS.sub(lambda found: found[0] if html.unescape(found["key"].decode()) > start else b"", listing)
 
 
 def _asked(netloc: str, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:

@@ -74,7 +74,7 @@ def fetched(target: Path, wanted: Sequence[tuple[str, str, str, str]]) -> Path:
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "pom.xml").write_text(_POM.format(dependencies=dependencies))
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={scratch}/jars", "-DincludeScope=runtime"]
-        subprocess.run([maven, "--batch-mode", "--quiet", *goal], cwd=scratch, check=True)
+        subprocess.run([maven, "--batch-mode", "--quiet", *goal], cwd=scratch, stdout=sys.stderr, check=True)
         bundled = {artifact_of(jar.name) for jar in jars_of_pyspark().glob("*.jar")}
         for jar in Path(scratch, "jars").glob("*.jar"):
             if artifact_of(jar.name) in bundled or artifact_of(jar.name) in _REPLACED:
