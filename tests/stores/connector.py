@@ -12,6 +12,8 @@ from tests.stores.proxy import FaultProxy
 
 needs_connector = pytest.mark.skipif("SLACKWATER_CONNECTOR" not in os.environ, reason="Spark has no connector for S3")
 
+without_connector = pytest.mark.skipif("SLACKWATER_CONNECTOR" in os.environ, reason="Spark has a connector for S3")
+
 
 def bucket_of_connector(spark: SparkSession, proxy: FaultProxy, name: str) -> str:
     """A new bucket behind `proxy`; Hadoop keeps its connection to a bucket, so each test makes one of its own."""

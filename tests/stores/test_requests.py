@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import slackwater
 from slackwater import AddFile, Snapshot, Transaction
 from tests.contract.s3_server import BUCKET, s3_server
-from tests.stores.connector import bucket_of_connector, needs_connector
+from tests.stores.connector import bucket_of_connector, needs_connector, without_connector
 from tests.stores.proxy import FaultProxy, fault_proxy
 
 ROWS = pa.table({"id": pa.array(range(10), pa.int64())})
@@ -136,6 +136,19 @@ def test_ten_rows_are_appended_by_one_file_and_one_commit(spark: SparkSession, p
     # The list finds what tasks that failed have left.
     assert rows == {"put": 1, "list": 1}
     assert ours.total() + rows.total() <= theirs.total()
+
+
+@pytest.mark.spark
+@pytest.mark.classic
+@without_connector
+def test_spark_that_is_served_reads_a_file_by_its_size_and_one_range(spark: SparkSession, proxy: FaultProxy) -> None:
+    slackwater.enable(spark)
+    path = f"s3://{BUCKET}/served"
+    for _ in range(3):
+        write_deltalake(path, ROWS, mode="append", storage_options=proxy.options)
+    options = {key.lower(): value for key, value in proxy.options.items()}
+    frame = spark.read.format("delta").options(**options)
+    assert asked_for_rows(proxy, lambda: frame.load(path).agg({"id": "sum"}).collect()) == {"head": 3, "get": 3}
 
 
 @pytest.mark.spark

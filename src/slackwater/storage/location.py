@@ -15,6 +15,7 @@ MEMORY = "memory"
 S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
 GCS_SCHEMES = frozenset({"gs"})
 AZURE_SCHEMES = frozenset({"abfs", "abfss", "az", "adl"})
+BUCKET_SCHEMES = S3_SCHEMES | GCS_SCHEMES | AZURE_SCHEMES
 KNOWN_SCHEMES = (LOCAL, MEMORY, "s3", "s3a", "s3n", "gs", "abfs", "abfss", "az", "adl", "http", "https")
 HDFS = "hdfs"
 HADOOP_SCHEMES = frozenset({HDFS, "webhdfs", "swebhdfs", "viewfs", "ofs", "o3fs", "maprfs"})

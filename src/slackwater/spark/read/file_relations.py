@@ -66,7 +66,7 @@ def read_files(
     with listing_on_driver(spark, len(paths) if locations.is_local else 0):
         try:
             asked = locations.spark_paths(paths[:1] if known else paths)
-            frame = read_paths(spark, reader.options(**_EVERY_FILE).format(source), asked)
+            frame = read_paths(spark, reader.options(**_EVERY_FILE, **locations.reading).format(source), asked)
         except AnalysisException as error:
             if is_missing_path(error):
                 missing = (error.getMessageParameters() or {}).get("path") or str(error).splitlines()[0]
@@ -99,6 +99,7 @@ def _known_files(
             raise DataFileNotFound(f"{locations.root}: {path} does not exist")
         if not meta.size_bytes:
             raise _without_bytes(locations, path)
+        locations.know(meta)
         found.append(KnownFile(locations.place(path), meta.size_bytes, meta.modified_ms))
     return found
 

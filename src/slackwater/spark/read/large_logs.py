@@ -24,6 +24,7 @@ from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.spark.read.file_relations import read_files
 from slackwater.spark.session.locations import DataLocations
+from slackwater.spark.session.row_way import served_to_spark
 from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.storage.parquet_footer import RowGroup
 from slackwater.storage.store import ObjectStore
@@ -104,8 +105,9 @@ def parquet_adds(
     reader = spark.read.schema(spark_types.StructType().add("add", add))
     reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
     paths = [file.path for file in files]
+    locations = DataLocations(store, served=served_to_spark(spark, store))
     try:
-        frame = read_files(spark, reader, "parquet", DataLocations(store), paths)
+        frame = read_files(spark, reader, "parquet", locations, paths)
     except DataFileNotFound as refused:
         if all_here(store, paths):
             raise not_shared(store.root_url, "no such log") from refused

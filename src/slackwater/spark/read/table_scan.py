@@ -53,7 +53,7 @@ from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import empty_frame, is_connect
 from slackwater.spark.session.options import Options
-from slackwater.spark.session.row_way import RowWay, row_way
+from slackwater.spark.session.row_way import RowWay, row_way, served_to_spark
 from slackwater.spark.session.sessions import asked_once
 from slackwater.spark.session.types import NotNull, to_spark_schema, to_spark_type
 from slackwater.sql.tokens import quoted
@@ -215,10 +215,13 @@ class TableScan:
         return False
 
     @cached_property
+    def _way(self) -> RowWay:
+        return row_way(self.spark, self.snapshot.store, self.options.rows)
+
+    @cached_property
     def _source(self) -> RowSource:
-        way = row_way(self.spark, self.snapshot.store, self.options.rows)
         outside = self.follows_outside
-        made = ByArrow if way == RowWay.ARROW else BySpark
+        made = ByArrow if self._way == RowWay.ARROW else BySpark
         return made(self.spark, self.snapshot, self.locations, self.zone, outside)
 
     @cached_property
@@ -229,7 +232,9 @@ class TableScan:
     @cached_property
     def locations(self) -> DataLocations:
         """Where the table's files are."""
-        return DataLocations(self.snapshot.store, self.follows_outside)
+        store = self.snapshot.store
+        served = served_to_spark(self.spark, store) if self._way == RowWay.SPARK else None
+        return DataLocations(store, self.follows_outside, served)
 
     @cached_property
     def columns(self) -> tuple[StructField, ...]:

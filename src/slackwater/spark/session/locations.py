@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.errors import StorageError
 from slackwater.protocol.actions.paths import are_plain, is_absolute
 from slackwater.storage.gate import file_place, file_places
-from slackwater.storage.store import ObjectStore
+from slackwater.storage.location import BUCKET_SCHEMES, scheme_of
+from slackwater.storage.store import ObjectMeta, ObjectStore
+from slackwater.storage.web_hdfs import WebHdfs
 
 # RFC 2396 as java.net.URI applies it to a path: what stays as it is.
 _URI_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-_.!~*'():@&=+$,;")
@@ -19,15 +21,21 @@ _VERIFIED = "_slackwater_urls_verified"
 _ESCAPED_GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 _HADOOP_SCHEMES = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss"}
 
+# Of ranges that Parquet asks for by their places Hadoop's client for WebHDFS asks anew with each piece that it gets.
+_SERVED = {"parquet.hadoop.vectored.io.enabled": "false"}
+
 
 class DataLocations:
-    """The data files of one table: from paths in the log to paths for Spark."""
+    """The data files of one table: from paths in the log to paths for Spark, which finds a store as it is `served`."""
 
-    def __init__(self, store: ObjectStore, allow_outside_root: bool = False) -> None:
+    def __init__(self, store: ObjectStore, allow_outside_root: bool = False, served: WebHdfs | None = None) -> None:
         self.store = store
         self._allow_outside_root = allow_outside_root
+        self._served = served
         if store.local_root is not None:
             self.root = store.local_root
+        elif served is not None:
+            self.root = served.root(store)
         else:
             self.root = as_hadoop_names(unquote(store.root_url))
 
@@ -35,6 +43,16 @@ class DataLocations:
     def is_local(self) -> bool:
         """Whether Spark reads the files from this machine's disk."""
         return self.store.local_root is not None
+
+    @property
+    def reading(self) -> dict[str, str]:
+        """Options of Spark's reader for such files."""
+        return _SERVED if self._served is not None else {}
+
+    def know(self, meta: ObjectMeta) -> None:
+        """Tell who serves the files what the store says of one of them."""
+        if self._served is not None:
+            self._served.know(self.store, meta)
 
     def relative(self, path: str) -> str:
         """The decoded path of a file action, relative to the root, or absolute outside it. Raises PathNotAllowed."""
@@ -74,7 +92,11 @@ class DataLocations:
 
     def place(self, relative: str) -> str:
         """The path of a file, literal."""
-        return as_hadoop_names(relative) if is_absolute(relative) else f"{self.root}/{relative}"
+        if not is_absolute(relative):
+            return f"{self.root}/{relative}"
+        if self._served is not None and scheme_of(relative) in BUCKET_SCHEMES:
+            return self._served.outside(self.store, relative)
+        return as_hadoop_names(relative)
 
     @staticmethod
     def _url(place: str) -> str:

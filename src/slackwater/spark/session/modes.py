@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import functools
 import re
+import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -50,6 +53,13 @@ def is_one_process(spark: SparkSession) -> bool:
         return False
     master = str(spark.sparkContext.master)
     return master == "local" or master.startswith("local[")
+
+
+def workers_have_this_python(spark: SparkSession) -> bool:
+    """Whether the Python workers of a classic session on this machine run by this process's Python."""
+    told = shutil.which(spark.sparkContext.pythonExec)
+    # By name: an environment's Python is a link to one that has not its packages.
+    return told is not None and Path(told).parent == Path(sys.executable).parent
 
 
 def default_parallelism(spark: SparkSession) -> int:

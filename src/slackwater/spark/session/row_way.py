@@ -15,11 +15,13 @@ from pyspark.sql import SparkSession
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.hadoop.store import HadoopStore
+from slackwater.spark.hadoop.web_hdfs import served_stores
 from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.modes import default_parallelism, is_one_process, knows_scheme
+from slackwater.spark.session.modes import default_parallelism, is_one_process, knows_scheme, workers_have_this_python
 from slackwater.spark.session.sessions import asked_once
 from slackwater.storage.location import GCS_SCHEMES, S3_SCHEMES
 from slackwater.storage.store import ObjectStore
+from slackwater.storage.web_hdfs import WebHdfs
 
 _KNOWN, _WORKERS = "_slackwater_known_schemes", "_slackwater_workers"
 ROWS = "spark.slackwater.rows"
@@ -32,7 +34,11 @@ _AZURE_CONNECTOR = "org.apache.hadoop:hadoop-azure, of the version of Hadoop tha
 
 
 class RowWay(str, Enum):
-    """How rows travel between Spark and a table's store: by Spark's own Parquet reader and writer, or by pyarrow."""
+    """How rows travel between Spark and a table's store: by Spark's own Parquet reader and writer, or by pyarrow.
+
+    Spark reads and writes by its connector; where it has none and is one process of this machine, this one serves it
+    the store's files, and puts there what it wrote on the disk.
+    """
 
     SPARK = "spark"
     ARROW = "arrow"
@@ -126,7 +132,17 @@ def require_connector(spark: SparkSession, store: ObjectStore) -> None:
         )
 
 
+def served_to_spark(spark: SparkSession, store: ObjectStore) -> WebHdfs | None:
+    """What serves `store` to Spark's own reader, where Spark has no connector and is one process of this machine."""
+    return None if _has_connector(spark, store) else served_stores(spark, store)
+
+
 def _reaches(spark: SparkSession, store: ObjectStore) -> bool:
+    """Whether Spark itself reads rows in `store`."""
+    return _has_connector(spark, store) or served_stores(spark, store) is not None
+
+
+def _has_connector(spark: SparkSession, store: ObjectStore) -> bool:
     """Whether Spark itself reads and writes in `store`."""
     if store.local_root is not None:
         return True
@@ -140,7 +156,7 @@ def _reaches(spark: SparkSession, store: ObjectStore) -> bool:
 
 def _require_workers(spark: SparkSession, store: ObjectStore) -> None:
     """Make sure, once per session, that executors have what reads and writes rows in Python."""
-    if is_one_process(spark) or _WORKERS in spark.__dict__:
+    if _WORKERS in spark.__dict__ or (is_one_process(spark) and workers_have_this_python(spark)):
         return
     tasks = default_parallelism(spark)
     try:

@@ -33,11 +33,12 @@ from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, physical
 from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType, nullable_type
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import with_settings, writer_failure
-from slackwater.spark.session.row_way import RowWay, row_way
+from slackwater.spark.session.row_way import RowWay, row_way, served_to_spark
 from slackwater.spark.session.shared_storage import require_shared
 from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_type
 from slackwater.spark.write.files.arrow_files import write_arrow_files
 from slackwater.spark.write.files.counted_rows import CountedRows
+from slackwater.spark.write.files.local_files import write_local_files
 from slackwater.spark.write.files.staging import Staging, staging_for
 from slackwater.sql.tokens import quoted
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_of_footer
@@ -183,9 +184,12 @@ def _write_by_spark(
     options: Mapping[str, Any],
 ) -> tuple[Iterable[_Staged], bool]:
     """The files that Spark's own writer left, and whether it left anything at all."""
-    writer = frame.write.options(**dict(options))
     with with_settings(frame.sparkSession, WRITE_SETTINGS):
-        writer.partitionBy(*directories).parquet(f"{DataLocations(store).root}/{staging.rows}")
+        if served_to_spark(frame.sparkSession, store) is not None:
+            write_local_files(frame, store, staging.rows, directories, options)
+        else:
+            writer = frame.write.options(**dict(options)).partitionBy(*directories)
+            writer.parquet(f"{DataLocations(store).root}/{staging.rows}")
     left = store.list_from(staging.rows, recursive=True)
     return (_staged(meta, staging) for meta in left if meta.path.endswith(".parquet")), bool(left)
 

@@ -1,0 +1,261 @@
+"""Stores as a read-only WebHDFS of this machine, for a JVM of this machine that has no file system for them.
+
+WebHDFS is the protocol by which Hadoop's own client reads an HDFS over HTTP, and every Spark has that client. Here each
+store is a directory of it. Source: Apache Hadoop, "WebHDFS REST API" (GETFILESTATUS, LISTSTATUS, OPEN).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import re
+import secrets
+import threading
+from collections import OrderedDict
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, unquote_to_bytes, urlsplit
+
+from slackwater.errors import ObjectNotFound, SlackwaterError
+from slackwater.storage.gate import opened_place
+from slackwater.storage.store import ObjectMeta, ObjectStore
+
+_PREFIX = "/webhdfs/v1/"
+_OUTSIDE = "@"
+# A range is fetched in parts, as nobody says how much of it is wanted: the first is small, each next one larger.
+_FIRST_BYTES, _MOST_BYTES = 512 << 10, 8 << 20
+_OTHER_BYTES = re.compile(r"[\x80-\xff]")
+_BLOCK_BYTES = 128 << 20
+_MOST_HEADS = 100_000
+# A reader of Parquet asks twice for the end, and then for what is before it, which may be in it.
+_END_BYTES, _MOST_ENDS = 64 << 10, 256
+_IDLE_S = 300
+T = TypeVar("T")
+
+
+class WebHdfs:
+    """Serves stores to processes of this machine, which name `header` in each request; it ends with the process.
+
+    The name of the header is the secret: Hadoop's client sends a header that a setting names, and shows it nowhere.
+    """
+
+    def __init__(self) -> None:
+        self.header = f"X-Slackwater-{secrets.token_hex(24)}"
+        self._numbers: dict[bytes | int, int] = {}
+        self._stores: list[ObjectStore] = []
+        self._heads: OrderedDict[str, ObjectMeta] = OrderedDict()
+        self._ends: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+        self._server = _Server(("127.0.0.1", 0), _Requests)
+        self._server.served = self
+        threading.Thread(target=self._server.serve_forever, name="slackwater-webhdfs", daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """The root of all stores."""
+        return f"webhdfs://127.0.0.1:{self._server.server_address[1]}"
+
+    def root(self, store: ObjectStore) -> str:
+        """The URL of the root of `store`, the same for stores of one place with the same credentials."""
+        key = _key(store)
+        with self._lock:
+            if key not in self._numbers:
+                self._numbers[key] = len(self._stores)
+                self._stores.append(store)
+            return f"{self.url}/{self._numbers[key]}"
+
+    def know(self, store: ObjectStore, meta: ObjectMeta) -> None:
+        """Take this for what `store` says of the object, which it need not be asked for again."""
+        number = self.root(store).rpartition("/")[2]
+        self._keep(self._heads, f"{number}/{meta.path}", meta, _MOST_HEADS)
+
+    def outside(self, store: ObjectStore, url: str) -> str:
+        """The URL of an object outside the root of `store` that its credentials reach; `url` is literal."""
+        scheme, _, rest = url.partition("://")
+        return f"{self.root(store)}{_OUTSIDE}{scheme}/{rest}"
+
+    def close(self) -> None:
+        """Serve nothing any more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def place(self, path: str) -> tuple[ObjectStore, str]:
+        """The store, and the path in it, of what is at `path` below all roots.
+
+        Raises ObjectNotFound where there is no such store, PathNotAllowed, InvalidArgument.
+        """
+        head, _, rest = path.partition("/")
+        number, outside, scheme = head.partition(_OUTSIDE)
+        if not number.isdecimal() or int(number) >= len(self._stores):
+            raise ObjectNotFound(f"no store is served as {head!r}")
+        store = self._stores[int(number)]
+        return opened_place(store, f"{scheme}://{rest}") if outside else (store, rest)
+
+    def head(self, path: str) -> ObjectMeta | None:
+        """What is known of the object at `path`; data files do not change, so that each is asked for once."""
+        found = self._known(self._heads, path)
+        if found is None:
+            store, rest = self.place(path)
+            found = store.head(rest) if rest else None
+            if found is not None:
+                self._keep(self._heads, path, found, _MOST_HEADS)
+        return found
+
+    def read(self, path: str, size: int, start: int, length: int) -> bytes:
+        """A range of the object at `path`, which has `size` bytes. Raises ObjectNotFound, StorageError."""
+        store, rest = self.place(path)
+        before_end = max(0, size - _END_BYTES)
+        if start < before_end or not length:
+            return store.read_range(rest, start, length)
+        end = self._known(self._ends, path)
+        if end is None:
+            end = store.read_range(rest, before_end, size - before_end)
+            self._keep(self._ends, path, end, _MOST_ENDS)
+        return end[start - before_end :][:length]
+
+    def _known(self, kept: OrderedDict[str, T], path: str) -> T | None:
+        with self._lock:
+            return kept.get(path)
+
+    def _keep(self, kept: OrderedDict[str, T], path: str, value: T, most: int) -> None:
+        with self._lock:
+            kept[path] = value
+            while len(kept) > most:
+                kept.popitem(last=False)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    served: WebHdfs
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a reader that has what it wants closes the connection, and is told of errors by its end."""
+
+
+class _Requests(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = _IDLE_S
+    server: _Server
+
+    def do_GET(self) -> None:
+        # Hadoop's client sends letters of other scripts as they are, and http.server takes each byte for one.
+        self.path = _OTHER_BYTES.sub(lambda found: f"%{ord(found[0]):02X}", self.path)
+        url = urlsplit(self.path)
+        asked = {name.lower(): values[-1] for name, values in parse_qs(url.query).items()}
+        path = unquote_to_bytes(url.path).decode().removeprefix(_PREFIX)
+        if self.headers.get(self.server.served.header) is None:
+            return self._refuse(HTTPStatus.FORBIDDEN, "java.io.IOException", "another process's store")
+        try:
+            return self._answer(asked.get("op", "").upper(), path, asked)
+        except ObjectNotFound as error:
+            return self._refuse(HTTPStatus.NOT_FOUND, "java.io.FileNotFoundException", str(error))
+        except SlackwaterError as error:
+            return self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "java.io.IOException", str(error))
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+    def _answer(self, operation: str, path: str, asked: dict[str, str]) -> None:
+        if operation == "OPEN":
+            return self._open(path, asked)
+        status = self._status(path)
+        if operation == "GETFILESTATUS":
+            return self._tell({"FileStatus": status})
+        if operation == "LISTSTATUS":
+            return self._tell({"FileStatuses": {"FileStatus": [status]}})
+        if operation in ("GETFILEBLOCKLOCATIONS", "GET_BLOCK_LOCATIONS"):
+            return self._tell({"BlockLocations": {"BlockLocation": [_block(status["length"])]}})
+        name = "java.lang.UnsupportedOperationException"
+        return self._refuse(HTTPStatus.BAD_REQUEST, name, f"{operation}: stores are read only here")
+
+    def _status(self, path: str) -> dict[str, Any]:
+        meta = self.server.served.head(path)
+        if meta is not None:
+            return _status("FILE", meta.size_bytes, meta.modified_ms)
+        store, rest = self.server.served.place(path)
+        if rest and not store.list_from(rest):
+            raise ObjectNotFound(f"{store.root_url}/{rest} does not exist")
+        return _status("DIRECTORY", 0, 0)
+
+    def _open(self, path: str, asked: dict[str, str]) -> None:
+        if "direct" not in asked:
+            return self._redirect()
+        served = self.server.served
+        meta = served.head(path)
+        if meta is None:
+            store, rest = served.place(path)
+            raise ObjectNotFound(f"{store.root_url}/{rest} does not exist")
+        start = min(int(asked.get("offset", 0)), meta.size_bytes)
+        left = min(int(asked.get("length", meta.size_bytes)), meta.size_bytes - start)
+        size = _FIRST_BYTES
+        part = served.read(path, meta.size_bytes, start, min(left, size))
+        self._begin(HTTPStatus.OK, left)
+        # What goes wrong from here on ends the connection, and the reader sees that bytes are missing.
+        self.close_connection = True
+        with contextlib.suppress(SlackwaterError, OSError):
+            while part:
+                self.wfile.write(part)
+                start, left, size = start + len(part), left - len(part), min(2 * size, _MOST_BYTES)
+                part = served.read(path, meta.size_bytes, start, min(left, size)) if left else b""
+            self.close_connection = left > 0
+        return None
+
+    def _redirect(self) -> None:
+        """The client expects that a node with names sends it to one with data."""
+        self.send_response_only(HTTPStatus.TEMPORARY_REDIRECT)
+        self.send_header("Location", f"http://{self.headers['Host']}{self.path}&direct=true")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _tell(self, answer: dict[str, Any], status: HTTPStatus = HTTPStatus.OK) -> None:
+        text = json.dumps(answer).encode()
+        self._begin(status, len(text))
+        self.wfile.write(text)
+
+    def _refuse(self, status: HTTPStatus, java_class: str, message: str) -> None:
+        name = java_class.rpartition(".")[2]
+        self._tell({"RemoteException": {"exception": name, "javaClassName": java_class, "message": message}}, status)
+
+    def _begin(self, status: HTTPStatus, length: int) -> None:
+        # No Content-Type: Spark's shaded client lacks the classes that it would take this apart with.
+        self.send_response_only(status)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+
+def _key(store: ObjectStore) -> bytes | int:
+    """What two stores of one place with the same credentials have in common."""
+    try:
+        return pickle.dumps(store)
+    except SlackwaterError:
+        return id(store)
+
+
+def _status(kind: str, length: int, modified_ms: int) -> dict[str, Any]:
+    return {
+        "accessTime": 0,
+        "blockSize": _BLOCK_BYTES,
+        "group": "",
+        "length": length,
+        "modificationTime": modified_ms,
+        "owner": "",
+        "pathSuffix": "",
+        "permission": "444",
+        "replication": 1,
+        "type": kind,
+    }
+
+
+def _block(length: int) -> dict[str, Any]:
+    return {
+        "cachedHosts": [],
+        "corrupt": False,
+        "hosts": ["localhost"],
+        "length": length,
+        "names": ["localhost:0"],
+        "offset": 0,
+        "topologyPaths": [],
+    }
