@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from slackwater import AddFile, Snapshot, Transaction
-from slackwater.errors import CommitFailed
+from slackwater.errors import CommitFailed, StorageRefused
 from slackwater.lake.lake import LogLake
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from slackwater.storage.open import open_store
+from slackwater.streams.schema_log import SchemaLog
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.stores.proxy import Fault, FaultProxy, Request, fault_proxy
 
@@ -81,6 +82,23 @@ def test_a_store_that_ignores_the_condition_gets_no_commit(
             create(f"{bucket}/new", proxy.options)
     assert open_store(path, options).list_from("", recursive=True) == before
     assert open_store(f"{bucket}/new", options).list_from("", recursive=True) == []
+
+
+def test_a_store_that_ignores_the_condition_tracks_no_schemas_of_streams(
+    options: dict[str, str], proxy: FaultProxy, bucket: str
+) -> None:
+    configuration = Snapshot.load(_created(f"{bucket}/t", options), storage_options=options).configuration
+    place = open_store(f"{bucket}/checkpoint", proxy.options)
+    refusal = r"s3a://mine: schemas of a stream cannot be tracked there, take .* in another store: .* ignores"
+    with proxy.faults(ignores), pytest.raises(StorageRefused, match=refusal):
+        SchemaLog.of(place, "id", location="s3a://mine").append(0, configuration)
+    assert place.list_from("", recursive=True) == []
+    assert SchemaLog.of(place, "id", location="s3a://mine").append(0, configuration).number == 0
+
+
+def _created(path: str, options: dict[str, str]) -> str:
+    create(path, options)
+    return path
 
 
 def test_a_store_that_refuses_the_condition_gets_no_commit_and_nobody_is_in_doubt(

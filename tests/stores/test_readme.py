@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from slackwater import Transaction
 from slackwater.cli.main import app
+from slackwater.lake.lake import LogLake
 from tests.spark.written import read
 from tests.stores.conftest import as_environment_says
 from tests.stores.documents import blocks, run_document
@@ -67,3 +68,18 @@ def test_the_commands_of_the_readme(spark: SparkSession, root: str) -> None:
         answer = CliRunner().invoke(app, shlex.split(line.replace("/data/flights", f"'{root}/flights'"))[1:])
         assert (answer.exit_code, answer.output != "") == (0, True), answer.output
     assert len(lines) == 6
+
+
+def test_the_commands_of_the_readme_about_a_lake(spark: SparkSession, root: str, tmp_path: Path) -> None:
+    del spark
+    database = f"sqlite:///{tmp_path}/owner.db"
+    with LogLake.open(f"{root}/lake", database=database) as lake:
+        lake.create_log("stock", schema({"id": "long"}))
+    terminal = next(block for block in blocks("README.md", "console") if "slackwater history" in block)
+    lines = [line.partition("#")[0] for line in terminal.splitlines() if "/data/lake " in f"{line} "]
+    for line in lines:
+        told = line.replace("/data/lake.html", str(tmp_path / "lake.html")).replace("/data/lake", f"'{root}/lake'")
+        answer = CliRunner().invoke(app, [*shlex.split(told)[1:], "--database", database])
+        assert answer.exit_code == 0, answer.output
+    assert len(lines) == 2
+    assert "stock" in (tmp_path / "lake.html").read_text()

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from slackwater.errors import CorruptLog, CorruptTable, ObjectExists, OperationNotAllowed
+from slackwater.errors import CorruptLog, CorruptTable, ObjectExists, OperationNotAllowed, StorageRefused
 from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.schema.schema import StructType, parse_schema, schema_to_json
@@ -71,8 +71,16 @@ class SchemaLog:
     def append(self, version: int, configuration: TableConfiguration) -> TrackedSchema:
         """Let the stream read with `configuration` from `version` on.
 
-        Raises OperationNotAllowed where another stream has put its entry there: nothing is written then.
+        Raises OperationNotAllowed where another stream has put its entry there, StorageRefused where the store would
+        not tell: nothing is written then.
         """
+        try:
+            self.store.require_conditional_puts(self.directory)
+        except StorageRefused as error:
+            raise StorageRefused(
+                f"{self.location or self.store.root_url}: schemas of a stream cannot be tracked there, take a "
+                f"schemaTrackingLocation in another store: {error}"
+            ) from error
         numbers = self._numbers()
         source = self._entry(numbers[-1]).source if numbers else source_place(self.store, self.location)
         entry = TrackedSchema(numbers[-1] + 1 if numbers else 0, version, configuration, source=source)
