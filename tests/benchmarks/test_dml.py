@@ -19,6 +19,7 @@ from benchmarks.dml_rivals import RivalFailed, deltalake
 from benchmarks.dml_tables import Targets
 from benchmarks.harness import SidesDisagree
 from benchmarks.scales import SMALL
+from tests.benchmarks.settings import RIVAL_SETTINGS
 from tests.interop.install_delta_spark import HOW_TO_INSTALL, find
 
 if TYPE_CHECKING:
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
 _SCALE = replace(SMALL, target_rows=10_000, target_files=20)
-_SETTINGS = {
-    "spark.master": "local[2]",
-    "spark.driver.memory": "1g",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
-}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +40,7 @@ def test_the_rows_of_changing_rows_are_all_there_and_say_where_a_rival_is_missin
 ) -> None:
     monkeypatch.setattr(dml, "find", lambda: None)
     before = {name: spark.conf.get(name) for name in dml.SETTINGS}
-    rows = measure_dml(spark, list(DML), data, _SCALE, _SETTINGS)
+    rows = measure_dml(spark, list(DML), data, _SCALE, RIVAL_SETTINGS)
     assert [(row.case, row.mark) for row in rows] == [
         ("delete", 1.3), ("delete", 0.5), ("merge-upsert", 1.0), ("merge-upsert", None), ("merge-insert", 0.8),
         ("merge-insert", None), ("merge-narrow", 0.25), ("merge-clustered", 0.3), ("update-feed", 1.6),
@@ -67,7 +61,7 @@ def test_a_side_that_leaves_wrong_rows_ends_the_run(
     monkeypatch.setattr(dml, "find", lambda: None)
     monkeypatch.setattr(dml, "deltalake", _idle)
     with pytest.raises(SidesDisagree, match=r"11000.*10000"):
-        measure_dml(spark, ["merge-insert"], data, _SCALE, _SETTINGS)
+        measure_dml(spark, ["merge-insert"], data, _SCALE, RIVAL_SETTINGS)
 
 
 def test_a_rival_that_fails_says_why(tmp_path: Path, spark: SparkSession, data: Path) -> None:
@@ -94,7 +88,7 @@ def test_narrow_rows_are_as_many_as_those_of_the_upsert_and_meet_the_keys_of_one
 def test_delta_spark_leaves_the_same_rows(spark: SparkSession, data: Path, case: str, mark: float) -> None:
     if find() is None:
         pytest.skip(HOW_TO_INSTALL)
-    rows = measure_dml(spark, [case], data, _SCALE, _SETTINGS)
+    rows = measure_dml(spark, [case], data, _SCALE, RIVAL_SETTINGS)
     assert [row.against for row in rows] == ["delta-spark", "deltalake"]
     assert [row.mark for row in rows] == [mark] * 2
     assert all(row.rival is not None and row.rival > 0 for row in rows)

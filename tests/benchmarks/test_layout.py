@@ -14,6 +14,7 @@ pytest.importorskip("pyspark")
 from benchmarks.scales import SMALL
 from benchmarks.services import layout
 from benchmarks.services.layout import LAYOUT, measure_layout
+from tests.benchmarks.settings import RIVAL_SETTINGS
 from tests.interop.install_delta_spark import HOW_TO_INSTALL, find
 
 if TYPE_CHECKING:
@@ -22,13 +23,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
 
-_SETTINGS = {
-    "spark.master": "local[2]",
-    "spark.driver.memory": "1g",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
-}
 _SCALE = replace(SMALL, small_files=5, rows=4_000)
 
 
@@ -36,7 +30,7 @@ def test_the_rows_of_layouts_are_all_there(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layout, "find", lambda: None)
-    rows = measure_layout(spark, LAYOUT, tmp_path, _SCALE, _SETTINGS)
+    rows = measure_layout(spark, LAYOUT, tmp_path, _SCALE, RIVAL_SETTINGS)
     assert rows[1].note == HOW_TO_INSTALL
     assert [(row.case, row.unit, row.mark) for row in rows] == [
         ("compact", "s", 1.0),
@@ -54,7 +48,7 @@ def test_the_rows_of_layouts_are_all_there(
 def test_delta_spark_compacts_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     if find() is None:
         pytest.skip(HOW_TO_INSTALL)
-    rows = measure_layout(spark, ["compact"], tmp_path, _SCALE, _SETTINGS)
+    rows = measure_layout(spark, ["compact"], tmp_path, _SCALE, RIVAL_SETTINGS)
     assert [(row.against, row.mark) for row in rows] == [("deltalake", 1.0), ("delta-spark", 1.0)]
     assert all(row.answers == (5_000, 5_000) for row in rows)
     assert all(row.rival is not None and row.rival > 0 for row in rows)

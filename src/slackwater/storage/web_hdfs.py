@@ -137,6 +137,8 @@ class _Server(ThreadingHTTPServer):
 
 class _Requests(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # A head and what follows it go at once, and do not wait for the reader's word of the head.
+    disable_nagle_algorithm = True
     timeout = _IDLE_S
     server: _Server
 
