@@ -5,8 +5,9 @@ Source: delta-spark's DeltaSource, whose offsets and rules these are.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,20 +18,29 @@ import pyarrow as pa
 from slackwater.errors import CorruptTable, OperationNotAllowed, TimestampOutOfRange, VersionNotFound
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.history import commit_actions, format_ms
-from slackwater.log.segment import LogListing
+from slackwater.log.owned_log import read_commits
+from slackwater.log.segment import CommitFile, LogListing
 from slackwater.log.table import Table
-from slackwater.protocol.actions.actions import Metadata, Protocol
+from slackwater.protocol.actions.actions import Metadata, Protocol, parse_commit
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_readable
 from slackwater.scan.file_changes import FileChange, require_feed
 from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.offsets import BASE_INDEX, BEHIND_SCHEMA_CHANGE, SCHEMA_CHANGE, SourceOffset
 from slackwater.streams.options import LATEST, StreamOptions
+from slackwater.streams.outstanding import CommitsAhead, Outstanding
 from slackwater.streams.schema_changes import differs, require_readable
 from slackwater.streams.schema_log import SchemaLog
-from slackwater.streams.version_files import VersionFiles, appended_files, changed_files, snapshot_files
+from slackwater.streams.version_files import (
+    VersionFiles,
+    appended_files,
+    changed_files,
+    sizes_of_files,
+    snapshot_files,
+)
 
 _KEPT_VERSIONS = 64
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,9 @@ class TableSource:
         self._began_with: VersionFiles | None = None
         self._commits: OrderedDict[int, VersionFiles] = OrderedDict()
         self._times: dict[int, int] = {}
+        self._at: SourceOffset | None = None
+        self._seen: _Seen | None = None
+        self._ahead = CommitsAhead()
         self._table.find_owner(configuration)
 
     @property
@@ -108,7 +121,21 @@ class TableSource:
         if start == self._first and self._options.starting_version == LATEST and found != start:
             found = replace(found, started=start.version)
         self._issued.add(found)
+        self._at = found
         return found
+
+    def outstanding(self) -> Outstanding | None:
+        """What the micro-batch that was planned last leaves of what was there then; None where that is not known.
+
+        Commits that the stream has still to come to are read for it, a few at a time. Never raises.
+        """
+        if self._at is None:
+            return None
+        try:
+            return self._outstanding(self._at)
+        except Exception as error:  # noqa: BLE001  (the stream itself says what is wrong, once it is there)
+            _log.debug("%s: what is outstanding is not known: %s", self._table.root_url, error)
+            return None
 
     def files(self, start: SourceOffset, end: SourceOffset) -> list[BatchFiles]:
         """The files after `start` up to `end`, by their versions. Raises as `latest`."""
@@ -218,8 +245,9 @@ class TableSource:
         else:
             # What the stream began with may be many files, and does not come again.
             self._began_with = None
-        listing, newest = self._look(at.version)
-        for version in range(at.version, newest + 1):
+        seen = self._look(at.version)
+        listing = seen.listing
+        for version in range(at.version, seen.newest + 1):
             self._require_kept(listing, version)
             if at.index == BASE_INDEX and self._changes_schema(version, listing):
                 return replace(at, index=SCHEMA_CHANGE)
@@ -231,10 +259,37 @@ class TableSource:
             at = SourceOffset(at.table_id, version + 1)
         return at
 
-    def _newest(self) -> int:
-        return self._look(self._version)[1] if self._last is None else self._last
+    def _outstanding(self, at: SourceOffset) -> Outstanding | None:
+        seen = self._seen
+        if seen is None or seen.first > at.version:
+            seen = self._look(at.version)
+        left, first = Outstanding(), at.version
+        held = self._began_with if at.is_initial else self._commits.get(at.version)
+        if held is not None and held.version == at.version:
+            left, first = Outstanding.of(held, max(at.index, BASE_INDEX)), first + 1
+        elif at.is_initial or at.index > BASE_INDEX:
+            return None
+        if first <= seen.newest:
+            self._require_kept(seen.listing, first)
+        ahead = self._ahead.outstanding(first, seen.newest, seen.listing, self._looked_at)
+        return None if ahead is None else left + ahead
 
-    def _look(self, version: int) -> tuple[LogListing, int]:
+    def _looked_at(self, commits: Sequence[CommitFile]) -> Iterator[VersionFiles]:
+        """The files of commits that the stream has not come to: whether it may read them is not said here."""
+        for file, data in zip(commits, read_commits(self._table.store, commits), strict=True):
+            where = f"{self._table.root_url}/{file.path}"
+            actions = parse_commit(data, where)
+            if self._options.change_feed:
+                yield changed_files(self._newest_seen, actions, file.version, where, self._options)
+            else:
+                yield sizes_of_files(actions, file.version, where, self._options)
+
+    def _newest(self) -> int:
+        if self._last is not None:
+            return self._last
+        return self._look(self._version if self._at is None else self._at.version).newest
+
+    def _look(self, version: int) -> _Seen:
         """The log from `version` on, the next that the stream needs, and the newest version that counts."""
         # With the version before it, so that a log that is not there any more is told from one without news.
         listing = self._table.list_log(max(0, version - 1))
@@ -250,7 +305,9 @@ class TableSource:
                     error_class="DELTA_STREAMING_TRAILING_COMMIT_MISSING",
                 )
             newest = found.version
-        return listing, newest if self._last is None else min(newest, self._last)
+        newest = newest if self._last is None else min(newest, self._last)
+        self._seen = _Seen(version, listing, newest)
+        return self._seen
 
     def _require_kept(self, listing: LogListing, version: int) -> None:
         """Raise VersionNotFound where the commit of `version` was cleaned up, and that matters."""
@@ -352,6 +409,15 @@ class TableSource:
         if found.files is None:
             return BatchFiles(found.version, None, tuple(found.changes[at] for at in chosen.tolist()), time)
         return BatchFiles(found.version, found.rows(chosen), (), time if is_initial else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The log from the version `first` on, as it was when it was listed, and the newest version that counts."""
+
+    first: int
+    listing: LogListing
+    newest: int
 
 
 @dataclass

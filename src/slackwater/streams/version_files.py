@@ -89,6 +89,17 @@ def appended_files(
     return _of_files(version, added.select(ADD_SCHEMA.names), options)
 
 
+def sizes_of_files(
+    actions: Sequence[Mapping[str, Any]], version: int, where: str, options: StreamOptions
+) -> VersionFiles:
+    """As `appended_files`, in less time, where their number and sizes are all that matters."""
+    if any(action.get("remove") is not None for action in actions):
+        return appended_files(actions, version, where, options)
+    adds = [add for action in actions if (add := action.get("add")) is not None and add.get("dataChange") is not False]
+    sizes = np.array([add.get("size") or 0 for add in adds], np.int64)
+    return VersionFiles(version, sizes, _counted([str(add.get("path")) for add in adds], options))
+
+
 def changed_files(
     snapshot: LogSnapshot,
     actions: Sequence[Mapping[str, Any]],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from slackwater.errors import (
 )
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.streams.reader import stream_of
+from slackwater.spark.streams.watching import StreamBatch
+from tests.spark.committed import actions
 from tests.spark.streams.queries import failure, finished, writer
 from tests.spark.tables import TABLES
 
@@ -107,6 +110,29 @@ def test_a_stream_carries_on_where_it_stopped_and_takes_no_more_files_than_it_ma
     spark.range(40, 50).write.format("delta").mode("append").save(path)
     assert len(drained(stream)) == 50
     assert len(drained(stream)) == 50
+
+
+@pytest.mark.parametrize("who", ["auto", "arrow"])
+def test_each_report_says_how_many_files_and_bytes_the_batches_after_it_read(
+    spark: SparkSession, path: str, tmp_path: Path, who: str
+) -> None:
+    for start in (0, 30):
+        rows = spark.range(start, start + 30, 1, 3).write.format("delta")
+        rows.mode("append").save(path)
+    options = {"maxFilesPerTrigger": 1, "startingVersion": 1, "rows": who}
+    stream = spark.readStream.format("delta").options(**options).load(path)
+    query = finished(writer(stream, tmp_path / "checkpoint").start(str(tmp_path / "out")))
+    sizes = [add["size"] for add in actions(path, 1, "add")]
+    left = [(2, sum(sizes[1:])), (1, sizes[2]), (0, 0)]
+    reports = [report.sources[0] for report in query.recentProgress]
+    names = [{"numFilesOutstanding": str(files), "numBytesOutstanding": str(size)} for files, size in left]
+    if who == "auto" and not is_connect(spark):
+        assert [each.metrics for each in reports] == names
+    else:
+        latest = [json.loads(each.latestOffset) for each in reports]
+        assert [{name: found[name] for name in names[0]} for found in latest] == names
+    told = [StreamBatch.of(report) for report in query.recentProgress]
+    assert [(batch.files_behind, batch.bytes_behind) for batch in told] == left
 
 
 @pytest.mark.parametrize("mapping", ["none", "name"])

@@ -27,10 +27,13 @@ def offset(version: int, index: int = -1) -> dict[str, Any]:
     return {"sourceVersion": 3, "reservoirId": "t", "reservoirVersion": version, "index": index}
 
 
-def source(rows: int, end: Any, latest: Any) -> dict[str, Any]:
+LEFT = {"numFilesOutstanding": "3", "numBytesOutstanding": "4096"}
+
+
+def source(rows: int, end: Any, latest: Any, **more: Any) -> dict[str, Any]:
     rates = {"inputRowsPerSecond": 1.0, "processedRowsPerSecond": 1.0}
     offsets = {"startOffset": None, "endOffset": end, "latestOffset": latest}
-    return {"description": "a source", "numInputRows": rows, **offsets, **rates}
+    return {"description": "a source", "numInputRows": rows, **offsets, **rates, **more}
 
 
 def done(query: str, number: int, *sources: dict[str, Any], name: str | None = None) -> QueryProgressEvent:
@@ -83,6 +86,21 @@ def test_of_a_micro_batch_the_rows_the_time_and_the_versions_behind_are_told(ses
     ]
 
 
+def test_the_files_and_bytes_that_are_left_are_told_where_each_table_says_them() -> None:
+    by_metrics = source(1, offset(4), offset(9), metrics=LEFT)
+    # A source in Python has no metrics.
+    by_offset = source(1, offset(4), offset(9) | LEFT)
+    silent, other = source(1, offset(4), offset(9)), source(1, {"logOffset": 0}, None)
+
+    def told(*sources: dict[str, Any]) -> tuple[int | None, int | None]:
+        batch = StreamBatch.of(done(COPY, 0, *sources).progress)
+        return batch.files_behind, batch.bytes_behind
+
+    assert told(by_metrics) == told(by_offset) == told(by_metrics, other) == (3, 4096)
+    assert told(by_metrics, by_offset) == (6, 8192)
+    assert told(silent) == told(by_metrics, silent) == told(other) == (None, None)
+
+
 def test_the_line_says_of_each_query_its_last_batch_until_it_ends(session: Any) -> None:
     written = io.StringIO()
     console = Console(file=written, force_terminal=True, width=150, _environ={"TERM": "xterm"})
@@ -92,11 +110,13 @@ def test_the_line_says_of_each_query_its_last_batch_until_it_ends(session: Any) 
     assert "copy: batch 7, 1,204 rows, 5 versions behind" in line.line().plain
     watching.onQueryProgress(done(FILES, 0, source(1, {"logOffset": 0}, None), name="files"))
     assert "files: batch 0, 1 row; copy: batch 7" in line.line().plain
+    watching.onQueryProgress(done(COPY, 8, source(9, offset(8), offset(9), metrics=LEFT), name="copy"))
+    assert "copy: batch 8, 9 rows, 1 version behind, 3 files of 4.0 KiB left" in line.line().plain
     watching.onQueryTerminated(ended(COPY))
     assert "copy" not in line.line().plain
     watching.stop()
     watching.stop()
-    assert "copy: batch 7, 1,204 rows, 5 versions behind" in written.getvalue()
+    assert "copy: batch 8, 9 rows, 1 version behind" in written.getvalue()
 
 
 def test_what_the_function_raises_is_logged_and_the_next_batch_is_told(

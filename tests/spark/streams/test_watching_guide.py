@@ -56,6 +56,7 @@ def test_the_lines_that_watch(spark: SparkSession, tmp_path: Path) -> None:
     names["watching"].stop()
     told = [(batch.query_id, batch.batch_id, batch.rows, batch.versions_behind) for batch in names["measured"]]
     assert told == [(str(names["again"].id), 1, 3, 0)]
+    assert [(batch.files_behind, batch.bytes_behind) for batch in names["measured"]] == [(0, 0)]
 
 
 def test_the_lines_that_chain_streams(spark: SparkSession, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from slackwater.spark.session.modes import empty_frame, java_class
 from slackwater.spark.session.row_way import goes_by_spark
 from slackwater.spark.streams.jvm_streams import (
     AVAILABLE_NOW,
+    METRICS,
     SOURCE,
     AskingQuery,
     as_streamed,
@@ -160,7 +161,7 @@ class DriverSource:
     class Java:
         """For Py4J."""
 
-        implements = (SOURCE, AVAILABLE_NOW)
+        implements = (SOURCE, AVAILABLE_NOW, METRICS)
 
     def __init__(self, scan: DrivenScan) -> None:
         self._scan = scan
@@ -210,6 +211,14 @@ class DriverSource:
     @in_brief
     def commit(self, end: Any) -> None:
         self._run().source.committed(_offset(end))
+
+    def metrics(self, latest: Any) -> Any:  # noqa: ARG002  (it is where the batch that was planned last ends)
+        told = java_class(self._scan.spark, "java.util.HashMap")()
+        run = self._runs.get(self._query.query_id)
+        left = None if run is None else run.source.outstanding()
+        for name, value in ({} if left is None else left.metrics()).items():
+            told.put(name, value)
+        return told
 
     def stop(self) -> None:
         self._runs.pop(self._query.query_id, None)

@@ -21,6 +21,7 @@ from slackwater.spark.session.shared_storage import share_seen_places
 
 SOURCE = "org.apache.spark.sql.execution.streaming.Source"
 AVAILABLE_NOW = "org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow"
+METRICS = "org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics"
 QUERY_ID = "sql.streaming.queryId"
 """The local property of a query's thread that names the query."""
 
@@ -69,7 +70,7 @@ def _relation(spark: SparkSession, source: type) -> tuple[str, bool]:
     """The class of relations of sources, and whether they have names. Raises where Spark is not as expected."""
     if not _calls_back_in_one_thread(spark):
         raise LookupError("calls of Python do not come in the thread that made them")
-    asked = {name for interface in (SOURCE, AVAILABLE_NOW) for name in _methods(spark, interface)}
+    asked = {name for interface in (SOURCE, AVAILABLE_NOW, METRICS) for name in _methods(spark, interface)}
     if strange := [name for name in asked if not hasattr(source, name)]:
         raise LookupError(f"sources have the methods {strange}")
     for package in _PACKAGES:

@@ -97,7 +97,9 @@ if _HAS_LIMITS:
 
         @telling()
         def reportLatestOffset(self) -> dict[str, Any]:
-            return self._source.newest().to_json()
+            newest, left = self._source.newest(), self._source.outstanding()
+            # PySpark lets a source report nothing else: there are no metrics of one in Python.
+            return {**newest.to_json(), **({} if left is None else left.metrics())}
 
         @telling()
         def prepareForTriggerAvailableNow(self) -> None:

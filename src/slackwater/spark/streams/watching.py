@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from slackwater.errors import InvalidArgument
-from slackwater.markup.figures import counted
+from slackwater.markup.figures import counted, short_bytes
 from slackwater.spark.session.progress import Progress
+from slackwater.streams.outstanding import Outstanding
 
 _log = logging.getLogger(__name__)
 _VERSION, _TABLE = "reservoirVersion", "reservoirId"
@@ -31,7 +32,8 @@ class StreamBatch:
 
     `query` is the query's name, or else its id. `rows` were read by it, `rows_per_second` while it ran. Of the Delta
     tables that it reads, `versions_behind` is how many versions the one that is furthest behind has still to be read,
-    one that was read in part among them; None where it reads no Delta table.
+    one that was read in part among them; None where it reads no Delta table. `files_behind` and `bytes_behind` are what
+    the tables had left together when the micro-batch was planned, None where that is not known of each.
     """
 
     query: str
@@ -41,11 +43,14 @@ class StreamBatch:
     rows_per_second: float
     duration_ms: int
     versions_behind: int | None
+    files_behind: int | None = None
+    bytes_behind: int | None = None
 
     @staticmethod
     def of(report: Any) -> StreamBatch:
         """What `report` says, a StreamingQueryProgress of PySpark's."""
         behind = [found for source in report.sources if (found := _versions_behind(source)) is not None]
+        left = _outstanding(report.sources)
         return StreamBatch(
             report.name or str(report.id),
             str(report.id),
@@ -54,11 +59,17 @@ class StreamBatch:
             report.processedRowsPerSecond or 0.0,
             report.batchDuration,
             max(behind, default=None),
+            None if left is None else left.files,
+            None if left is None else left.size_bytes,
         )
 
     def __str__(self) -> str:
-        behind = [] if self.versions_behind is None else [f"{counted(self.versions_behind, 'version')} behind"]
-        return ", ".join([f"{self.query}: batch {self.batch_id}", counted(self.rows, "row"), *behind])
+        said = [f"{self.query}: batch {self.batch_id}", counted(self.rows, "row")]
+        if self.versions_behind is not None:
+            said.append(f"{counted(self.versions_behind, 'version')} behind")
+        if self.files_behind and self.bytes_behind is not None:
+            said.append(f"{counted(self.files_behind, 'file')} of {short_bytes(self.bytes_behind)} left")
+        return ", ".join(said)
 
 
 class Watching(StreamingQueryListener):
@@ -137,8 +148,8 @@ def watch(spark: SparkSession, told: Callable[[StreamBatch], object] | None = No
     """Watch the queries of the session `spark` that run now, and those to come, until `stop()`.
 
     On a terminal, and in notebooks, a line says of each query its last micro-batch, the rows in it and how many
-    versions it is behind. `told` is called with each micro-batch: what it raises is logged. Through Connect a program
-    does not end before `stop()`, as a thread of PySpark's listens. Raises InvalidArgument.
+    versions, files and bytes it is behind. `told` is called with each micro-batch: what it raises is logged. Through
+    Connect a program does not end before `stop()`, as a thread of PySpark's listens. Raises InvalidArgument.
 
     >>> with slackwater.watch(spark, lambda batch: print(batch.query, batch.rows, batch.versions_behind)) as watching:
     ...     watching
@@ -156,6 +167,21 @@ def _versions_behind(source: Any) -> int | None:
     if end is None or latest is None:
         return None
     return max(int(latest[_VERSION]) - int(end[_VERSION]), 0)
+
+
+def _outstanding(sources: Any) -> Outstanding | None:
+    """What the Delta tables among the sources have left; None where one does not say it, and where there is none."""
+    total: Outstanding | None = None
+    for source in sources:
+        latest = _offset(source.latestOffset)
+        if latest is None:
+            continue
+        # A source in Python has no metrics.
+        found = Outstanding.of_metrics(source.metrics) or Outstanding.of_metrics(latest)
+        if found is None:
+            return None
+        total = found if total is None else total + found
+    return total
 
 
 def _offset(text: Any) -> dict[str, Any] | None:
