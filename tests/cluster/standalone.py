@@ -72,6 +72,15 @@ def standalone_cluster(root: Path, workers: Sequence[Place] = (Place(),) * 2) ->
 @contextlib.contextmanager
 def connect_server(root: Path, master: str, place: Place | None = None) -> Iterator[str]:
     """The address of a Connect server on `master`, which is no child of its client; its log is below `root`."""
+    with connect_process(root, master, place) as (address, _):
+        yield address
+
+
+@contextlib.contextmanager
+def connect_process(
+    root: Path, master: str, place: Place | None = None
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """As `connect_server`, with its process, which may be killed in the block."""
     place = place or Place()
     root.mkdir(parents=True, exist_ok=True)
     with socket.socket() as free:
@@ -84,7 +93,7 @@ def connect_server(root: Path, master: str, place: Place | None = None) -> Itera
     log = root / "connect.log"
     with _started(command, root / "connect", log, place.variables) as server:
         _found(re.compile("(Spark Connect server started)"), log, server)
-        yield f"sc://127.0.0.1:{port}"
+        yield f"sc://127.0.0.1:{port}", server
 
 
 def environment(directory: Path | None = None) -> dict[str, str]:

@@ -61,7 +61,11 @@ def row_way(spark: SparkSession, store: ObjectStore, option: str | None = None) 
             f"{store.root_url}: of executors only Spark itself reaches Hadoop file systems, so rows cannot go by Arrow "
             f"there: leave the option rows, or the setting {ROWS}, at auto"
         )
-    _require_workers(spark, store)
+    if lacking := _lacking(spark):
+        raise UnsupportedFeature(
+            f"{store.root_url}: Spark has no connector for the store, so its executors read and write rows in Python, "
+            f"and theirs must have slackwater (pip install slackwater=={_version()}): {lacking}"
+        )
     return RowWay.ARROW
 
 
@@ -98,11 +102,7 @@ def has_python_workers(spark: SparkSession, store: ObjectStore) -> bool:
     told = spark.conf.get(ROWS, None) or "auto"
     if told.strip().lower() == RowWay.SPARK or isinstance(store, HadoopStore):
         return False
-    try:
-        _require_workers(spark, store)
-    except UnsupportedFeature:
-        return False
-    return True
+    return _lacking(spark) is None
 
 
 def require_python_workers(spark: SparkSession, store: ObjectStore, what_runs_there: str) -> None:
@@ -110,12 +110,11 @@ def require_python_workers(spark: SparkSession, store: ObjectStore, what_runs_th
 
     Raises UnsupportedFeature.
     """
-    try:
-        _require_workers(spark, store)
-    except UnsupportedFeature as error:
+    if lacking := _lacking(spark):
         raise UnsupportedFeature(
-            f"{store.root_url}: {what_runs_there} must have slackwater (pip install slackwater=={_version()}): {error}"
-        ) from error
+            f"{store.root_url}: {what_runs_there} must have slackwater (pip install slackwater=={_version()}): "
+            f"{lacking}"
+        )
 
 
 def require_connector(spark: SparkSession, store: ObjectStore) -> None:
@@ -154,10 +153,10 @@ def _has_connector(spark: SparkSession, store: ObjectStore) -> bool:
     return known[scheme]
 
 
-def _require_workers(spark: SparkSession, store: ObjectStore) -> None:
-    """Make sure, once per session, that executors have what reads and writes rows in Python."""
+def _lacking(spark: SparkSession) -> str | None:
+    """What executors lack to read and write rows in Python; None where it is all there, found out once per session."""
     if _WORKERS in spark.__dict__ or (is_one_process(spark) and workers_have_this_python(spark)):
-        return
+        return None
     tasks = default_parallelism(spark)
     try:
         # As many as run at once: Spark deals them to all executors that have room.
@@ -165,17 +164,11 @@ def _require_workers(spark: SparkSession, store: ObjectStore) -> None:
         found = {row[0] for row in looked.collect()}
     except PySparkException as error:
         lines = str(error).strip().splitlines()
-        raise _no_workers(store, next((line for line in reversed(lines) if "Error: " in line), lines[0])) from error
+        return next((line for line in reversed(lines) if "Error: " in line), lines[0])
     if found != {_version()}:
-        raise _no_workers(store, f"found version {', '.join(sorted(found))}, here it is {_version()}")
+        return f"found version {', '.join(sorted(found))}, here it is {_version()}"
     spark.__dict__[_WORKERS] = True
-
-
-def _no_workers(store: ObjectStore, why: str) -> UnsupportedFeature:
-    return UnsupportedFeature(
-        f"{store.root_url}: Spark has no connector for the store, so its executors read and write rows in Python, and "
-        f"theirs must have slackwater (pip install slackwater=={_version()}): {why}"
-    )
+    return None
 
 
 def _version() -> str:

@@ -25,6 +25,7 @@ from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.options import Options
 from slackwater.spark.streams.keyed_changes import KeyedChanges
+from slackwater.spark.streams.server_python import require_server_python
 from slackwater.spark.streams.sink import CHECKPOINT, ask_for_every_row, checkpoint_of, query_id
 from slackwater.spark.streams.travelling import travelling
 
@@ -132,7 +133,8 @@ class LakeStreamWriter:
     def start(self) -> Any:
         """The running query, a StreamingQuery.
 
-        Raises InvalidArgument where neither `checkpointLocation` nor the session says where it keeps how far it is.
+        Raises InvalidArgument where neither `checkpointLocation` nor the session says where it keeps how far it is,
+        UnsupportedFeature where the server of a session through Connect has no Slackwater.
         """
         given = Options(self.given)
         checkpoint = checkpoint_of(self.frame.sparkSession, given, self.name)
@@ -144,6 +146,8 @@ class LakeStreamWriter:
         if self.triggers:
             plain = plain.trigger(**self.triggers)
         connect = is_connect(self.frame.sparkSession)
+        if connect:
+            require_server_python(self.frame.sparkSession)
         return plain.foreachBatch(travelling(batches.on) if connect else batches.write).start()
 
 

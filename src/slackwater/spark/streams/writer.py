@@ -26,6 +26,7 @@ from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.sessions import answers_for, is_delta_by_default
 from slackwater.spark.session.stores import table_at
+from slackwater.spark.streams.server_python import require_server_python
 from slackwater.spark.streams.sink import CHECKPOINT, SinkRequest, StreamSink, checkpoint_of
 from slackwater.spark.streams.travelling import travelling
 from slackwater.spark.table.builder import created_if_missing
@@ -203,6 +204,8 @@ def _started(request: _Request, target: Callable[[WriteOptions], Table]) -> Any:
     )
     written = asked.write_options(SessionSettings.of(spark))
     _require_types(frame.schema)
+    if is_connect(spark):
+        require_server_python(spark)
     table = target(written)
     sink = StreamSink(spark, table, asked)
     sink.validate(frame)

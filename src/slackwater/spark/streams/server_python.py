@@ -1,0 +1,69 @@
+"""The Python beside a Spark Connect server, in which the micro-batches of its queries are written.
+
+It is asked before a query starts: Spark runs a Python data source there to hear of its schema, and no job.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from slackwater.errors import UnsupportedFeature
+from slackwater.spark.catalog.provider import register
+
+_ASKED, _NAME, _NONE = "_slackwater_server_python", "delta_server_python", "none"
+
+
+def require_server_python(spark: SparkSession) -> None:
+    """Let pass a session through Connect whose server has this package, of this version, in its Python.
+
+    Found out once per session. Raises UnsupportedFeature.
+    """
+    if _ASKED in spark.__dict__:
+        return
+    version = str(import_module("slackwater").__version__)
+    lacking = _lacking(spark, version)
+    if lacking is not None:
+        raise UnsupportedFeature(
+            "through Spark Connect the micro-batches of a stream are written in a Python of the server, which must "
+            f"have slackwater beside its PySpark (pip install slackwater=={version} there): {lacking}"
+        )
+    spark.__dict__[_ASKED] = True
+
+
+def _lacking(spark: SparkSession, version: str) -> str | None:
+    try:
+        register(spark, _data_source(_NAME, _NONE))
+        (found,) = spark.read.format(_NAME).load().columns
+    except PySparkException as error:
+        lines = str(error).strip().splitlines()
+        return next((line for line in reversed(lines) if "Error: " in line), lines[0])
+    if found == _NONE:
+        return "it has none"
+    return None if found == version else f"it has version {found}"
+
+
+def _data_source(format_name: str, none: str) -> Any:
+    # It travels by value: nothing of this package may be named in it.
+    from pyspark.sql.datasource import DataSource
+
+    class ServerPython(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return format_name
+
+        def schema(self) -> str:
+            from importlib import import_module
+
+            try:
+                found = import_module("slackwater").__version__
+            except ModuleNotFoundError as error:
+                if error.name != "slackwater":
+                    raise
+                found = none
+            return f"`{found}` string"
+
+    return ServerPython
