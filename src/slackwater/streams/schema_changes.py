@@ -5,6 +5,7 @@ Source: delta-spark's SchemaUtils.isReadCompatible and DeltaSourceBase.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +32,8 @@ def require_readable(
     if changed.metadata.schema_string == read.metadata.schema_string and _same_partitions(changed, read):
         return
     older, newer = (changed, read) if version < read_version else (read, changed)
-    if NONE not in (older.column_mapping_mode, newer.column_mapping_mode) and (
-        lost := _renamed_or_dropped(older.schema, newer.schema)
-    ):
+    is_mapped = {older.column_mapping_mode, newer.column_mapping_mode} != {NONE}
+    if is_mapped and (lost := _lost(older.schema, _key(older), newer.schema, _key(newer))):
         raise UnsupportedFeature(
             f"{where}: version {version} of the table has columns that were renamed or dropped ({', '.join(lost)}), "
             "which a stream that reads it follows only with the option schemaTrackingLocation, a directory in its "
@@ -135,17 +135,32 @@ def _same_partitions(left: TableConfiguration, right: TableConfiguration) -> boo
     return left.metadata.partition_columns == right.metadata.partition_columns
 
 
-def _renamed_or_dropped(older: StructType, newer: StructType, path: str = "") -> list[str]:
-    """The columns of `older` that `newer` knows by another name, or not at all."""
-    by_physical = {column.metadata.get(PHYSICAL_NAME): column for column in newer}
+_Key = Callable[[StructField], Any]
+
+
+def _key(table: TableConfiguration) -> _Key:
+    """How data files know a column: a table that columns are mapped in later keeps the names that they had."""
+    is_mapped = table.column_mapping_mode != NONE
+    return lambda column: column.metadata.get(PHYSICAL_NAME) if is_mapped else column.name
+
+
+def _lost(older: DataType, key: _Key, newer: DataType, newer_key: _Key, path: str = "") -> list[str]:
+    """The columns in `older` that `newer` knows by another name, in the table or in its files, or not at all."""
+    if isinstance(older, ArrayType) and isinstance(newer, ArrayType):
+        return _lost(older.element_type, key, newer.element_type, newer_key, f"{path}element.")
+    if isinstance(older, MapType) and isinstance(newer, MapType):
+        keys = _lost(older.key_type, key, newer.key_type, newer_key, f"{path}key.")
+        return keys + _lost(older.value_type, key, newer.value_type, newer_key, f"{path}value.")
+    if not (isinstance(older, StructType) and isinstance(newer, StructType)):
+        return []
+    now = {newer_key(column): column for column in newer}
     found: list[str] = []
     for column in older:
-        name = f"{path}{column.name}"
-        now = by_physical.get(column.metadata.get(PHYSICAL_NAME))
-        if now is None or now.name != column.name:
+        name, kept = f"{path}{column.name}", now.get(key(column))
+        if kept is None or kept.name != column.name:
             found.append(name)
-        elif isinstance(column.type, StructType) and isinstance(now.type, StructType):
-            found += _renamed_or_dropped(column.type, now.type, f"{name}.")
+        else:
+            found += _lost(column.type, key, kept.type, newer_key, f"{name}.")
     return found
 
 

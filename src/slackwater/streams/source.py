@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.errors import CorruptTable, OperationNotAllowed, TimestampOutOfRange, VersionNotFound
+from slackwater.errors import CorruptTable, MissingCommit, OperationNotAllowed, TimestampOutOfRange, VersionNotFound
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.history import commit_actions, format_ms
 from slackwater.log.owned_log import read_commits
@@ -73,7 +73,9 @@ class TableSource:
         self._table = table
         self._schema_log = schema_log
         self._is_tracked = schema_log is None
+        self._is_start_read = schema_log is not None
         self._configuration = configuration
+        self._protocol = configuration.protocol
         self._version = version
         self._options = options
         self._columns = columns
@@ -116,6 +118,7 @@ class TableSource:
         """
         self._require_same_table(start)
         self._track(start)
+        self._require_start(start)
         budget = _Budget(max_files, max_bytes)
         found = self._advance(start, budget)
         if start == self._first and self._options.starting_version == LATEST and found != start:
@@ -142,6 +145,7 @@ class TableSource:
         self._require_same_table(start)
         self._require_same_table(end)
         self._track(start)
+        self._require_start(start)
         start = self._as_logged(start, end)
         found: list[BatchFiles] = []
         if start.is_initial:
@@ -184,6 +188,24 @@ class TableSource:
             self._schema_log.append(version, self._configuration)
             self._version = version
         self._is_tracked = True
+
+    def _require_start(self, start: SourceOffset) -> None:
+        """Let pass what the table was where this run goes on: later changes are in commits, this may be in none.
+
+        Raises as `require_readable`.
+        """
+        if self._is_start_read or start.is_initial:
+            return
+        version = min(start.version, self._newest())
+        try:
+            at_start = Snapshot.open(self._table, version).configuration if version != self._version else None
+        except (VersionNotFound, MissingCommit):
+            # Of commits that are needed and gone, others tell.
+            at_start = None
+        if at_start is not None:
+            self._protocol = at_start.protocol
+            require_readable(self._configuration, self._version, at_start, version, self._table.root_url)
+        self._is_start_read = True
 
     def _evolve(self, version: int) -> None:
         changed = Snapshot.open(self._table, version).configuration
@@ -379,12 +401,14 @@ class TableSource:
     def _require_fit(self, actions: list[dict[str, Any]], version: int, where: str) -> None:
         for action in actions:
             if action.get("protocol") is not None:
-                validate_readable(Protocol.from_json(action["protocol"], where), where)
+                self._protocol = Protocol.from_json(action["protocol"], where)
+                validate_readable(self._protocol, where)
+        for action in actions:
             if action.get("metaData") is None:
                 continue
             metadata = Metadata.from_json(action["metaData"], where)
             self._require_id(metadata.id)
-            changed = self._configuration.changed(metadata=metadata)
+            changed = self._configuration.changed(self._protocol, metadata)
             require_readable(self._configuration, self._version, changed, version, self._table.root_url)
             if self._options.change_feed:
                 require_feed(changed, version, self._table.root_url)
