@@ -130,3 +130,62 @@ def test_ranges_that_make_no_sense_are_named(
 ) -> None:
     with pytest.raises(error, match=message):
         load(spark, str(TABLES / "cdf-table-with-dv"), {"readChangeFeed": "true", **options})
+
+
+MAPPED = "'delta.columnMapping.mode' = 'name'"
+
+
+@pytest.mark.usefixtures("enabled")
+@pytest.mark.parametrize(
+    ("column", "dropped", "value"),
+    [
+        ("b STRING", "b", "'old'"),
+        ("s STRUCT<x: INT, y: STRING>", "s.y", "named_struct('x', 1, 'y', 'old')"),
+        ("l ARRAY<STRUCT<x: INT, y: STRING>>", "l.element.y", "array(named_struct('x', 1, 'y', 'old'))"),
+    ],
+    ids=["column", "in a struct", "in an array"],
+)
+@pytest.mark.parametrize("is_mapped_later", [False, True])
+def test_what_was_in_a_column_that_is_dropped_and_added_again_is_not_left_out_in_silence(
+    spark: SparkSession, tmp_path: Path, column: str, dropped: str, value: str, is_mapped_later: bool
+) -> None:
+    table = f"delta.`{tmp_path / 't'}`"
+    properties = ["'delta.enableChangeDataFeed' = 'true'", *([] if is_mapped_later else [MAPPED])]
+    spark.sql(f"CREATE TABLE {table} (id INT, {column}) USING delta TBLPROPERTIES ({', '.join(properties)})")
+    spark.sql(f"INSERT INTO {table} VALUES (1, {value})")
+    if is_mapped_later:
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({MAPPED})")
+    spark.sql(f"ALTER TABLE {table} DROP COLUMN {dropped}")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN {dropped} STRING")
+    last = 3 + is_mapped_later
+    for start in range(last - 1):
+        with pytest.raises(errors.InvalidArgument, match=f"version {start} has column .* version {last} does not"):
+            feed(spark, tmp_path / "t", start)
+    assert "old" in str(feed(spark, tmp_path / "t", 0, 1).collect())
+    assert feed(spark, tmp_path / "t", last).collect() == []
+
+
+@pytest.mark.usefixtures("enabled")
+def test_rows_from_before_an_overwrite_took_a_column_are_not_read_without_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    write = spark.sql("SELECT 1 AS id, 'old' AS b").write.format("delta").option("delta.enableChangeDataFeed", "true")
+    write.save(str(path))
+    spark.sql("SELECT 2 AS id, 'old' AS b").write.format("delta").mode("append").save(str(path))
+    other = spark.sql("SELECT 3 AS id, 4 AS c").write.format("delta").mode("overwrite")
+    other.option("overwriteSchema", "true").save(str(path))
+    with pytest.raises(errors.InvalidArgument, match=r"version 1 has column 'b' .* version 2 does not"):
+        feed(spark, path, 1)
+
+
+@pytest.mark.usefixtures("enabled")
+def test_rows_from_before_a_rename_and_a_wider_type_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    table = f"delta.`{tmp_path / 't'}`"
+    properties = f"{MAPPED}, 'delta.enableChangeDataFeed' = 'true', 'delta.enableTypeWidening' = 'true'"
+    spark.sql(f"CREATE TABLE {table} (id INT, b STRING) USING delta TBLPROPERTIES ({properties})")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'old')")
+    spark.sql(f"ALTER TABLE {table} RENAME COLUMN b TO c")
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN id TYPE DECIMAL(12, 2)")
+    (row,) = feed(spark, tmp_path / "t", 0).collect()
+    assert (row.id, row.c, row["_change_type"]) == (1, "old", "insert")

@@ -48,6 +48,7 @@ FEED_COLUMNS: Mapping[str, spark_types.DataType] = {
     COMMIT_TIMESTAMP: spark_types.TimestampType(),
 }
 """What a feed has beside the columns of the table."""
+_NESTED = (StructType, ArrayType, MapType)
 _EVENT_KEY, _EVENT_FILE, _EVENT, _KIND, _SELECT = (
     f"__slackwater_event_{part}" for part in ("key", "file", "id", "kind", "select")
 )
@@ -136,6 +137,7 @@ class ChangeFeed:
         table = before.configuration
         tables: list[TableConfiguration | None] = [table]
         require_feed(table, self.start, self.snapshot.store.root_url)
+        self._check_schema(table, self.start)
         for version in range(self.start, self.end + 1):
             where = f"{self.snapshot.store.root_url}/_delta_log/{commit_name(version)}"
             actions = self.history.actions(version)
@@ -155,17 +157,16 @@ class ChangeFeed:
         return derived, recorded, tables
 
     def _check_schema(self, table: TableConfiguration, version: int) -> None:
-        mode = self.snapshot.column_mapping_mode
-        now = {c.name: c.type for c in physical_schema(self.snapshot.schema, mode)}
-        for column in self._physical(table):
-            wanted = now.get(column.name)
-            if wanted is None or (isinstance(column.type, StructType) != isinstance(wanted, StructType)):
-                raise InvalidArgument(
-                    f"{self.snapshot.store.root_url}: the schema of version {version} has column {column.name!r} of "
-                    f"type {column.type}, that of version {self.end} does not; read the changes up to the version "
-                    "before the schema changed, and those after it, each by themselves",
-                    error_class="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
-                )
+        now = physical_schema(self.snapshot.schema, self.snapshot.column_mapping_mode)
+        lost = _lost(self._physical(table), now)
+        if lost is not None:
+            name, kind = lost
+            raise InvalidArgument(
+                f"{self.snapshot.store.root_url}: the schema of version {version} has column {name!r} of type {kind}, "
+                f"that of version {self.end} does not; read the changes up to the version before the schema changed, "
+                "and those after it, each by themselves",
+                error_class="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
+            )
 
     def _frame(self, scan: TableScan, changes: Sequence[FileChange], recorded: bool) -> DataFrame:
         by_path: dict[str, list[tuple[int, FileChange]]] = defaultdict(list)
@@ -216,6 +217,24 @@ class ChangeFeed:
 def with_feed_columns(schema: spark_types.StructType) -> spark_types.StructType:
     """`schema`, and behind it the columns of a feed."""
     return spark_types.StructType([*schema.fields, *(spark_types.StructField(*c) for c in FEED_COLUMNS.items())])
+
+
+def _lost(then: DataType, now: DataType, path: str = "") -> tuple[str, DataType] | None:
+    """A column in `then`, and its type, that `now` does not have, or not with the same parts; None where it has all."""
+    if isinstance(then, StructType) and isinstance(now, StructType):
+        known = {column.name: column.type for column in now}
+        for column in then:
+            name, wanted = f"{path}{column.name}", known.get(column.name)
+            if wanted is None or any(isinstance(column.type, kind) != isinstance(wanted, kind) for kind in _NESTED):
+                return name, column.type
+            if (lost := _lost(column.type, wanted, f"{name}.")) is not None:
+                return lost
+    if isinstance(then, ArrayType) and isinstance(now, ArrayType):
+        return _lost(then.element_type, now.element_type, f"{path}element.")
+    if isinstance(then, MapType) and isinstance(now, MapType):
+        key = _lost(then.key_type, now.key_type, f"{path}key.")
+        return _lost(then.value_type, now.value_type, f"{path}value.") if key is None else key
+    return None
 
 
 def _is_never_null(now: DataType, then: DataType | None) -> bool:
