@@ -222,6 +222,50 @@ def test_partitions_are_named_in_an_insert(spark: SparkSession, rows: Rows, db: 
         spark.sql("INSERT INTO p PARTITION (id = 1) VALUES (2)")
 
 
+def test_values_of_an_insert_are_for_the_columns_in_the_order_of_the_table(
+    spark: SparkSession, rows: Rows, db: str
+) -> None:
+    spark.sql("CREATE TABLE p (a INT, day INT, hour INT, v INT) USING delta PARTITIONED BY (day, hour)")
+    spark.sql("INSERT INTO p PARTITION (hour, day) VALUES (1, 2, 3, 4)")
+    spark.sql("INSERT INTO p PARTITION (hour = 30, day) VALUES (10, 20, 40)")
+    assert rows("SELECT a, day, hour, v FROM p") == [(1, 2, 3, 4), (10, 20, 30, 40)]
+
+
+def test_parts_of_structs_go_by_position_where_columns_do(spark: SparkSession, rows: Rows, db: str) -> None:
+    spark.sql(
+        "CREATE TABLE n (id INT, s STRUCT<x: INT, y: INT>, l ARRAY<STRUCT<x: INT, y: INT>>, "
+        "m MAP<INT, STRUCT<x: INT, y: STRUCT<u: INT, v: INT>>>) USING delta"
+    )
+    one, other = "named_struct('y', 1, 'x', 2)", "named_struct('y', 1, 'x', named_struct('v', 2, 'u', 3))"
+    spark.sql(f"INSERT INTO n SELECT 1, {one}, array({one}), map(0, {other})")
+    spark.sql(f"INSERT INTO n (m, l, s, id) SELECT map(0, {other}), array({one}), {one}, 2")
+    spark.sql("INSERT INTO n VALUES (3, struct(1L, '2'), array(struct(1, 2)), map(0, struct(1, struct(2, 3))))")
+    spark.sql(f"SELECT 4, {one}, array({one}), map(0, {other})").write.insertInto("n")
+    spark.sql(f"INSERT INTO n REPLACE WHERE id = 5 SELECT 5, {one}, array({one}), map(0, {other})")
+    assert rows("SELECT s, l[0], m[0].x, m[0].y, count(*) FROM n GROUP BY ALL") == [((1, 2), (1, 2), 1, (2, 3), 5)]
+    spark.sql(f"INSERT OVERWRITE n BY NAME SELECT {one} AS s, 6 AS id")
+    assert rows("SELECT id, s.x, s.y FROM n") == [(6, 2, 1)]
+
+
+def test_an_overwrite_of_some_partitions_keeps_the_others_where_the_session_says_so(
+    spark: SparkSession, rows: Rows, db: str, conf: Callable[[str, str], None]
+) -> None:
+    conf("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    spark.sql("CREATE TABLE p (day INT, hour INT, v INT) USING delta PARTITIONED BY (day, hour)")
+    for text in ("PARTITION (day = 1, hour) VALUES (1, 10)", "PARTITION (day = 1) VALUES (1, 11)"):
+        spark.sql("INSERT INTO p VALUES (1, 1, 0), (1, 2, 0), (2, 1, 0)")
+        spark.sql(f"INSERT OVERWRITE p {text}")
+        assert rows("SELECT * FROM p") == [(1, 1, int(text[-3:-1])), (1, 2, 0), (2, 1, 0)]
+        spark.sql("TRUNCATE TABLE p")
+    spark.sql("INSERT INTO p VALUES (1, 1, 0), (1, 2, 0)")
+    # All of the partition is said: it is empty then.
+    spark.sql("INSERT OVERWRITE p PARTITION (day = 1, hour = 1) SELECT 0 WHERE false")
+    assert rows("SELECT * FROM p") == [(1, 2, 0)]
+    conf("spark.sql.sources.partitionOverwriteMode", "static")
+    spark.sql("INSERT OVERWRITE p PARTITION (day = 1, hour) VALUES (3, 0)")
+    assert rows("SELECT * FROM p") == [(1, 3, 0)]
+
+
 def test_defaults_generated_and_identity_columns(spark: SparkSession, rows: Rows, db: str) -> None:
     spark.sql(
         "CREATE TABLE g (k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY 10), ts DATE, "

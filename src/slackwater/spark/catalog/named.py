@@ -17,6 +17,7 @@ from slackwater.spark.session.options import Options
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.sql.query import view_frame
 from slackwater.spark.sql.tables import frame_of, named_table
+from slackwater.spark.write.alignment import named_by_position
 from slackwater.spark.write.save import save, save_as_definition
 from slackwater.sql.tokens import name_at, tokens_of
 from slackwater.sql.travel import at_suffix
@@ -101,13 +102,14 @@ def insert_into(frame: DataFrame, name: str, overwrite: bool, options: Mapping[s
     named = named_table(frame.sparkSession, parts) if parts else None
     if named is None:
         return False
-    columns = named.table._snapshot().schema.names
-    if len(columns) != len(frame.columns):
+    schema = named.table._snapshot().schema
+    if len(schema) != len(frame.columns):
         raise InvalidArgument(
-            f"{name} has {len(columns)} columns, and the rows to insert have {len(frame.columns)}: insertInto goes by "
+            f"{name} has {len(schema)} columns, and the rows to insert have {len(frame.columns)}: insertInto goes by "
             "their order"
         )
-    named.table._write(frame.toDF(*columns), "overwrite" if overwrite else "append", options)
+    rows = named_by_position(frame, schema.names, schema)
+    named.table._write(rows, "overwrite" if overwrite else "append", options)
     return True
 
 

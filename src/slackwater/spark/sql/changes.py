@@ -15,10 +15,12 @@ from slackwater.predicate.sql_text import has_subquery
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.row_rules import row_rules
 from slackwater.protocol.schema.schema import StructType
+from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.sql.frames import session_views
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.statement import Statement, affected, nothing
 from slackwater.spark.sql.tables import NamedTable, named_table
+from slackwater.spark.write.alignment import named_by_position
 from slackwater.sql import changes as parsed
 from slackwater.sql.common_tables import with_tables_inside
 from slackwater.sql.relations import relations_of
@@ -248,7 +250,8 @@ class _Insert:
         snapshot = named.table._snapshot()
         self._schema: StructType = snapshot.schema
         self._rules = row_rules(snapshot.configuration)
-        self._partitions = partition_values(given.partition, snapshot.metadata.partition_columns)
+        self._partitioned_by = snapshot.metadata.partition_columns
+        self._partitions = partition_values(given.partition, self._partitioned_by)
 
     def run(self) -> None:
         given = self._given
@@ -258,17 +261,26 @@ class _Insert:
         frame = self._rows()
         if given.replace_where is not None:
             options["replaceWhere"] = given.replace_where
-        elif given.overwrites and any(value is not None for value in self._partitions.values()):
+        elif given.overwrites and self._static and not self._keeps_other_partitions():
             options["replaceWhere"] = " AND ".join(
-                f"{quoted(name)} <=> {value}" for name, value in self._partitions.items() if value is not None
+                f"{quoted(name)} <=> {value}" for name, value in self._static.items()
             )
         overwrites = given.overwrites or given.replace_where is not None
         self._named.table._write(frame, "overwrite" if overwrites else "append", options)
 
+    @property
+    def _static(self) -> dict[str, str]:
+        """The partition columns whose value the statement gives for all rows."""
+        return {name: value for name, value in self._partitions.items() if value is not None}
+
+    def _keeps_other_partitions(self) -> bool:
+        """Whether only the partitions that rows are for are overwritten. Source: Spark's ResolveInsertInto."""
+        mode = SessionSettings.of(self._statement.spark).partition_overwrite_mode.lower()
+        return mode == "dynamic" and len(self._static) < len(self._partitioned_by)
+
     def _rows(self) -> DataFrame:
         """The rows with the names of the table's columns that they are for."""
-        given = self._given
-        static = {name: value for name, value in self._partitions.items() if value is not None}
+        given, static = self._given, self._static
         columns = self._columns(static)
         frame = self._statement.query(_with_defaults(given.query, columns, self._defaults()))
         if not given.by_name:
@@ -282,10 +294,7 @@ class _Insert:
         if self._given.columns is not None:
             return [_unquoted(name) for name in self._given.columns]
         taken = {name.lower() for name in static}
-        last = [name for name, value in self._partitions.items() if value is None]
-        behind = {name.lower() for name in last}
-        found = [name for name in self._schema.names if name.lower() not in taken | behind]
-        return found + last
+        return [name for name in self._schema.names if name.lower() not in taken]
 
     def _placed(self, frame: DataFrame, columns: Sequence[str]) -> DataFrame:
         names = frame.columns
@@ -300,7 +309,7 @@ class _Insert:
                 f"{len(columns)} are written: {', '.join(columns)}",
                 error_class="DELTA_INSERT_COLUMN_ARITY_MISMATCH",
             )
-        return frame.toDF(*columns)
+        return named_by_position(frame, columns, self._schema)
 
     def _identities(self) -> list[str]:
         return [column.name for column in self._schema if is_identity(column)]

@@ -5,8 +5,11 @@ Source: delta-protocol.md "Consistency Between Table Metadata and Data Files".
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
 
 from slackwater.protocol.schema.schema import (
     VOID,
@@ -18,6 +21,37 @@ from slackwater.protocol.schema.schema import (
 )
 from slackwater.spark.session.types import to_spark_type
 from slackwater.sql.tokens import quoted
+
+
+def named_by_position(frame: DataFrame, names: Sequence[str], schema: StructType) -> DataFrame:
+    """`frame` with its columns called `names`, and the parts of structs as those of `schema` at their places.
+
+    A struct with more parts, or fewer, than that of the table goes by their names.
+    """
+    found = frame.toDF(*names)
+    columns, is_same = [], True
+    for field in found.schema.fields:
+        wanted = schema.get(field.name)
+        placed = field.dataType if wanted is None else _placed(field.dataType, wanted.type)
+        is_same = is_same and placed == field.dataType
+        column = F.col(quoted(field.name))
+        columns.append(column if placed == field.dataType else column.cast(placed).alias(field.name))
+    return found if is_same else found.select(*columns)
+
+
+def _placed(given: spark_types.DataType, wanted: DataType) -> spark_types.DataType:
+    """The type `given` with the names that `wanted` has at the same places."""
+    if isinstance(given, spark_types.StructType) and isinstance(wanted, StructType) and len(given) == len(wanted):
+        pairs = zip(given.fields, wanted, strict=True)
+        return spark_types.StructType(
+            [spark_types.StructField(to.name, _placed(f.dataType, to.type), f.nullable) for f, to in pairs]
+        )
+    if isinstance(given, spark_types.ArrayType) and isinstance(wanted, ArrayType):
+        return spark_types.ArrayType(_placed(given.elementType, wanted.element_type), given.containsNull)
+    if isinstance(given, spark_types.MapType) and isinstance(wanted, MapType):
+        key, value = _placed(given.keyType, wanted.key_type), _placed(given.valueType, wanted.value_type)
+        return spark_types.MapType(key, value, given.valueContainsNull)
+    return given
 
 
 def aligned_column(given: StructField, wanted: StructField, value: Column | None = None) -> Column:
