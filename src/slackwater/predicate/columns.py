@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType, StructField, StructType
+from slackwater.protocol.schema.text_lengths import is_padded
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,5 +66,4 @@ def closest(name: str, known: Sequence[str]) -> str | None:
 
 
 def _is_comparable(field: StructField) -> bool:
-    char_type = str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
-    return "__COLLATIONS" not in field.metadata and not char_type.lower().startswith("char")
+    return "__COLLATIONS" not in field.metadata and not is_padded(field)

@@ -17,6 +17,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
+from slackwater.protocol.schema.text_lengths import text_type
 from slackwater.sql.parameters import text_literal
 from slackwater.sql.tokens import Cursor, quoted, tokens_of
 
@@ -56,7 +57,8 @@ def creation_text(table: TableText) -> str:
 
 
 def _column(column: StructField) -> str:
-    found = [quoted(column.name), _type(column.type)]
+    declared = text_type(column) or ""
+    found = [quoted(column.name), declared.upper() if declared.startswith(("char", "varchar")) else _type(column.type)]
     if not column.nullable:
         found.append("NOT NULL")
     generated = column.metadata.get(GENERATION_EXPRESSION)

@@ -40,6 +40,8 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
+from slackwater.protocol.schema.text_lengths import TEXT_TYPE, is_longer
+from slackwater.protocol.schema.text_lengths import text_type as declared_text_type
 from slackwater.protocol.schema.type_widening import can_change_in_place, can_widen, is_same_type, with_type_change
 
 
@@ -51,6 +53,38 @@ def set_comment(table: TableConfiguration, path: ColumnPath, comment: str | None
         return replace(column, metadata=kept if comment is None else {**kept, COMMENT: comment})
 
     return _with_field(table, path, commented)
+
+
+def retype(table: TableConfiguration, path: ColumnPath, given: StructField) -> TableConfiguration:
+    """As `change_type`, to the type of `given`; the lengths of its texts are then those of a column of the top level.
+
+    Raises as `change_type` and `set_text_type`.
+    """
+    changed = change_type(table, path, given.type)
+    return set_text_type(changed, path, declared_text_type(given)) if len(path) == 1 else changed
+
+
+def set_text_type(table: TableConfiguration, path: ColumnPath, text_type: str | None) -> TableConfiguration:
+    """The table in which texts of the column at `path`, of the top level, have the length that a type says, or any.
+
+    Raises InvalidArgument where texts that are there may be longer, or CHAR would pad them.
+    """
+    _, column = resolve_field(table.schema, path)
+    before = declared_text_type(column)
+    if before == text_type:
+        return table
+    if text_type is not None and not is_longer(before, text_type):
+        raise InvalidArgument(
+            f"column {format_column_path(path)} is of type {before or column.type}, and cannot become {text_type}: "
+            "VARCHAR(n) may become longer, or STRING",
+            error_class="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
+        )
+
+    def limited(field: StructField) -> StructField:
+        kept = {key: value for key, value in field.metadata.items() if key != TEXT_TYPE}
+        return replace(field, metadata=kept if text_type is None else {**kept, TEXT_TYPE: text_type})
+
+    return _with_field(table, path, limited)
 
 
 def set_nullability(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Any
 
@@ -20,6 +21,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
+from slackwater.protocol.schema.text_lengths import TEXT_TYPE
 
 PARQUET_FIELD_ID = "parquet.field.id"
 
@@ -95,7 +97,24 @@ def _is_hidden(key: str) -> bool:
 
 def from_spark_schema(schema: spark_types.StructType) -> StructType:
     """The Delta schema of a Spark schema. Raises UnsupportedFeature for a type that Delta tables cannot hold."""
-    return StructType(tuple(_field(f, f.name) for f in schema.fields))
+    return StructType(tuple(_with_text_type(f, _field(f, f.name)) for f in schema.fields))
+
+
+def _with_text_type(given: spark_types.StructField, field: StructField) -> StructField:
+    """`field` with its type as it was given, where texts in it have a limited length: that is in its metadata."""
+    if not _limits_texts(given.dataType):
+        return field
+    return replace(field, metadata={**field.metadata, TEXT_TYPE: given.dataType.simpleString()})
+
+
+def _limits_texts(kind: spark_types.DataType) -> bool:
+    if isinstance(kind, spark_types.StructType):
+        return any(_limits_texts(part.dataType) for part in kind.fields)
+    if isinstance(kind, spark_types.ArrayType):
+        return _limits_texts(kind.elementType)
+    if isinstance(kind, spark_types.MapType):
+        return _limits_texts(kind.keyType) or _limits_texts(kind.valueType)
+    return isinstance(kind, (spark_types.CharType, spark_types.VarcharType))
 
 
 def _field(field: spark_types.StructField, path: str) -> StructField:

@@ -14,6 +14,7 @@ from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.log.describe import describe_detail
 from slackwater.protocol.features.row_rules import row_rules
 from slackwater.protocol.schema.schema import COMMENT, StructField
+from slackwater.protocol.schema.text_lengths import text_type
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, entry_of
 from slackwater.spark.session.given_rows import given_rows
@@ -86,8 +87,7 @@ def _table(statement: Statement, given: parsed.Description) -> NamedTable | None
 
 def type_text(column: StructField) -> str:
     """The type of a column as Spark shows it."""
-    char_type = column.metadata.get("__CHAR_VARCHAR_TYPE_STRING")
-    return str(char_type) if char_type else str(to_spark_type(column.type).simpleString())
+    return text_type(column) or str(to_spark_type(column.type).simpleString())
 
 
 def _row(column: StructField) -> tuple[str, str, str | None]:

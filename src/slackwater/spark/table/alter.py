@@ -16,7 +16,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, InvariantViolationException
 from slackwater.predicate.predicate import Constant
-from slackwater.protocol.changes.column import change_type, set_comment, set_default, set_nullability
+from slackwater.protocol.changes.column import retype, set_comment, set_default, set_nullability
 from slackwater.protocol.changes.columns import (
     ColumnPosition,
     NewColumn,
@@ -230,7 +230,7 @@ class TableAlterations:
         """
         (wanted,) = _columns([spark_types.StructField("x", parsed_type(dataType))])
         path = path_argument(col)
-        self._change_column(path, lambda s: change_type(s.configuration, path, wanted.type))
+        self._change_column(path, lambda s: retype(s.configuration, path, wanted))
 
     def replaceColumns(self, cols: spark_types.StructType | list[spark_types.StructField]) -> None:
         """Make `cols` the table's columns: others are dropped, new ones added, order and comments taken over.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-from slackwater.protocol.changes.column import change_type, set_comment, set_default, set_nullability
+from slackwater.protocol.changes.column import retype, set_comment, set_default, set_nullability
 from slackwater.protocol.changes.columns import ColumnPosition, move_column
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.schema.column_paths import format_column_path, resolve_field
@@ -57,7 +57,7 @@ def _changed(
     path, changed = change.path, before
     if change.type is not None:
         wanted = spark_types.StructType([spark_types.StructField("x", parsed_type(change.type))])
-        changed = change_type(changed, path, from_spark_schema(wanted).fields[0].type)
+        changed = retype(changed, path, from_spark_schema(wanted).fields[0])
     if change.default is not None:
         changed = set_default(changed, path, change.default or None)
         if change.default:

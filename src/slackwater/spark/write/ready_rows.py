@@ -28,6 +28,7 @@ from slackwater.spark.write.row_checks import (
     not_null_check,
     sql_check,
 )
+from slackwater.spark.write.text_lengths import length_checks
 from slackwater.sql.tokens import quoted
 
 
@@ -141,7 +142,7 @@ def _generated(column: GeneratedColumn, rules: RowRules) -> Column:
 
 
 def _rule_checks(rules: RowRules, schema: StructType, generated_given: Sequence[GeneratedColumn]) -> list[RowCheck]:
-    checks = [not_null_check(path, schema) for path in rules.not_null]
+    checks = [*length_checks(schema), *(not_null_check(path, schema) for path in rules.not_null)]
     checks += [sql_check(f"CHECK constraint {c.name}", c.sql, _shown(c.sql, schema), rules.timed) for c in rules.checks]
     for invariant in rules.invariants:
         says = f"invariant of column {'.'.join(invariant.column)}"

@@ -39,6 +39,7 @@ from slackwater.predicate.predicate import (
 from slackwater.predicate.sql_text import asks_the_clock, conjuncts, equality_of, parsed
 from slackwater.protocol.features.sql_columns import columns_in_sql, read_columns
 from slackwater.protocol.schema.schema import ColumnPath, DataType, DecimalType, StructType
+from slackwater.protocol.schema.text_lengths import TEXT_TYPE
 from slackwater.protocol.sql import column_path
 from slackwater.spark.change.assignments import validate_expression
 from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
@@ -55,7 +56,6 @@ _MAX_ESTIMATED = 2 * _MAX_LISTED
 _MAX_DIGITS = 38
 _EXACT_TYPES = ("string", "date", "timestamp", "timestamp_ntz", "boolean")
 _EQUALITIES = {"=": False, "==": False, "<=>": True, "equal_null": True}
-_CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ def _names_in(tree: ConditionTree) -> list[tuple[str, ...]] | None:
 
 def _compares_as_stored(target: DataType, source: spark_types.StructField) -> bool:
     """Whether Spark compares the two by an order in which the stored values of the target stand."""
-    if str(source.metadata.get(_CHAR, "")).lower().startswith("char"):
+    if str(source.metadata.get(TEXT_TYPE, "")).lower().startswith("char"):
         return False
     if isinstance(target, DecimalType):
         given = source.dataType
