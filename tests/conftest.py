@@ -131,6 +131,15 @@ class _Choice:
         return is_first and (not self._through_connect or number % _TESTS == 0)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def repeated_migrations() -> Iterator[None]:
+    """Hundreds of tests have a database of their own: Alembic makes the first one of each process."""
+    from tests.owner.database import migrating
+
+    with migrating.repeated_migrations():
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session in UTC with two shuffle partitions; it ends with the run."""

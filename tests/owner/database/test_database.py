@@ -23,6 +23,7 @@ from slackwater.owner.database.database import HEAD, Database
 from slackwater.owner.database.schema import metadata, owner, tables
 from tests.contract.owners import DATABASES, OwnedLake, at_once, created, eventually, landed, new_lake
 from tests.contract.postgres import PostgresServer, shared_server
+from tests.owner.database.migrating import repeated_migrations
 
 
 @pytest.fixture(params=DATABASES)
@@ -80,6 +81,27 @@ def test_migrations_make_what_the_queries_name(url: str, database: Database, tmp
     declared.write(make)
     assert declared.read(shape) == migrated
     declared.close()
+
+
+def test_what_is_done_again_for_a_new_database_is_all_that_alembic_did(url: str, tmp_path: Path) -> None:
+    kind = "postgres" if "postgresql" in url else "sqlite"
+    with repeated_migrations() as known:
+        Database(url).close()
+        ((_, statements),) = known.items()
+        assert sum("CREATE TABLE" in statement for statement, _ in statements) > len(metadata.tables)
+        found = [Database(each) for each in (url, new_url(kind, tmp_path / "second.db"))]
+        first, second = (each.read(lambda c: (shape(c), _revisions(c))) for each in found)
+        assert first == second
+        assert second[1] == [HEAD]
+        statements.clear()
+        third = Database(new_url(kind, tmp_path / "third.db"))
+        assert third.read(shape) == {}, "it was made by these statements, and by nothing else"
+    for each in (*found, third):
+        each.close()
+
+
+def _revisions(connection: sa.Connection) -> list[str]:
+    return list(connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalars())
 
 
 def test_a_name_and_a_place_are_free_again_when_a_table_is_released(database: Database) -> None:
