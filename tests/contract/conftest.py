@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.owners import COMBINATIONS, OwnedLake, new_lake
+from tests.contract.owners import COMBINATIONS, SHORT_COMBINATIONS, OwnedLake, new_lake
 from tests.contract.postgres import PostgresServer, shared_server
 from tests.contract.s3_server import s3_server
 from tests.stores.servers import PLACES, Place
@@ -36,7 +36,10 @@ def postgres() -> PostgresServer:
     return shared_server()
 
 
-@pytest.fixture(scope="module", params=COMBINATIONS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(c, marks=() if c in SHORT_COMBINATIONS else pytest.mark.long) for c in COMBINATIONS],
+)
 def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnedLake]:
     """A lake whose owner the tests of a module share, each with tables of its own."""
     found = new_lake(tmp_path_factory.mktemp("owner"), request.param)

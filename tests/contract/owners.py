@@ -34,6 +34,8 @@ from tests.owner.served.serving import served
 
 DATABASES = ("sqlite", "postgres")
 COMBINATIONS = tuple(f"{database}-{access}" for database in DATABASES for access in ("embedded", "http"))
+# Each database and each access once: which of the two is below tells nothing to the other.
+SHORT_COMBINATIONS = ("sqlite-http", "postgres-embedded")
 START_MS = 1_700_000_000_000
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 PATIENCE_S = 30.0
