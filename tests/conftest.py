@@ -49,6 +49,21 @@ if "TMPDIR" not in os.environ and "--long" not in sys.argv and _has_room(_MEMORY
 # tests of a file too.
 _VARIATIONS, _TESTS = 20, 3
 
+# Tests run each plan once: compiling it well costs more than it saves. All that is compiled has room: where that of the
+# first level alone is full, the JVM throws code away and compiles it again.
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+
+# No test looks at the pages of Spark: it describes plans for them in few words, and keeps few.
+_UNSEEN = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "20",
+}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run the Spark tests in a Connect session")
@@ -152,8 +167,7 @@ def _session(
 ) -> Iterator[SparkSession]:
     sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Tests run each plan once: compiling it well costs more than it saves.
-    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA_OPTIONS)
     builder = sql.SparkSession.builder
     if config.getoption("--connect"):
         # A server tells its clients no secrets: those of a store are in the environment of both.
@@ -173,8 +187,8 @@ def _session(
     if config.getoption("--connect"):
         builder = builder.remote(master)
     else:
-        builder = builder.master(master).config("spark.ui.enabled", "false")
-        builder = builder.config("spark.ui.showConsoleProgress", "false")
+        settings |= _UNSEEN
+        builder = builder.master(master)
         # With one process there is nothing to wait for, and in local mode nobody looks again once the wait is over: a
         # task that prefers the host of HDFS would wait for ever beside others that are local.
         builder = builder.config("spark.locality.wait", "0")
