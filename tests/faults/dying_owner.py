@@ -29,7 +29,15 @@ from slackwater.transaction.without_spark import Transaction
 # Children of a process that has loaded everything: they begin at once.
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(
-    ["pytest", "pandas", "psycopg", "tests.faults.owner_processes", "tests.faults.restless_tables"]
+    [
+        "pytest",
+        "pandas",
+        "psycopg",
+        "tests.faults.owner_processes",
+        "tests.faults.restless_tables",
+        "tests.faults.dying_service",
+        "tests.faults.killed",
+    ]
 )
 
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'

@@ -1,9 +1,8 @@
-"""A program that looks after a table and is killed on the way: `python dying_service.py TABLE POINT`."""
+"""Services that look after a table, and where a process that does one is killed."""
 
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 from slackwater.log.table import Table
@@ -67,7 +66,8 @@ def serve(path: str, service: str) -> None:
         truncate_history(table)
 
 
-if __name__ == "__main__":
-    service, point = POINTS[sys.argv[2]]
-    die_at(*point)
-    serve(sys.argv[1], service)
+def serve_until(path: str, point: str) -> None:
+    """Do the service of a point to the table at `path`; this process is killed there."""
+    service, where = POINTS[point]
+    die_at(*where)
+    serve(path, service)

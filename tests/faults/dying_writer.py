@@ -1,13 +1,12 @@
-"""A program that loads one batch into a table and is killed on the way: `python dying_writer.py TABLE BATCH POINT`.
+"""A writer that loads one batch into a table and is killed on the way, at a point of POINTS.
 
-Without a POINT it lives. Loading is idempotent: a batch that the table has already is left alone.
+Without a point it lives. Loading is idempotent: a batch that the table has already is left alone.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -80,7 +79,3 @@ def _texts(arguments: tuple[Any, ...]) -> list[str]:
         elif isinstance(argument, list):
             found += _texts(tuple(argument))
     return found
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

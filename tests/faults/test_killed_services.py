@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.scan.snapshot import Snapshot
-from tests.faults import dying_service
-from tests.faults.dying_service import CLONE, CONVERT, GENERATE, POINTS, RESTORE, TRUNCATE, VACUUM, serve
+from tests.faults.dying_service import CLONE, CONVERT, GENERATE, POINTS, RESTORE, TRUNCATE, VACUUM, serve, serve_until
+from tests.faults.killed import killed
 from tests.maintenance.aged import AgedTable
 from tests.transaction.tables import add, append, delete, live, table
 
@@ -38,13 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def _killed(path: Path, point: str) -> None:
-    done = subprocess.run(
-        [sys.executable, dying_service.__file__, str(path), point],
-        capture_output=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGKILL, b"", b"")
+    killed(serve_until, str(path), point)
 
 
 def _of(service: str) -> list[str]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from slackwater.log.files.version_totals import checksum_of
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.post_commit import PostCommit
 from tests.faults import dying_writer
+from tests.faults.killed import killed
 from tests.transaction.tables import add, begin, table
 
 DAY_S = 86_400
@@ -46,10 +44,7 @@ def _grown(path: Path) -> Snapshot:
 
 
 def _killed(path: Path, batch: int, point: str) -> None:
-    done = subprocess.run(
-        [sys.executable, dying_writer.__file__, str(path), str(batch), point], capture_output=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGKILL, b"", b"")
+    killed(dying_writer.main, str(path), batch, point)
 
 
 def _staged_files(path: Path) -> list[str]:
