@@ -59,7 +59,8 @@ def main(address: str, directory: str) -> None:
 
 def _outcome(step: Callable[[], Any]) -> Any:
     try:
-        return step()
+        found = step()
+        return found if isinstance(found, int) else repr(found)
     except Exception as error:  # noqa: BLE001  (it is what is looked at)
         return [type(error).__name__, str(error)]
 
