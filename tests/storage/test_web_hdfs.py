@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -11,7 +12,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from slackwater.errors import StorageError
-from slackwater.storage import open_store
+from slackwater.storage import open_store, web_hdfs
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.store import ObjectStore
 from slackwater.storage.web_hdfs import WebHdfs
@@ -145,7 +146,7 @@ def test_nothing_is_changed_by_it(client: Client) -> None:
 
 
 def test_a_file_that_breaks_off_ends_the_connection(
-    client: Client, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+    client: Client, store: ObjectStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     read_range = store.read_range
 
@@ -157,6 +158,41 @@ def test_a_file_that_breaks_off_ends_the_connection(
     monkeypatch.setattr(store, "read_range", broken)
     with pytest.raises(http.client.IncompleteRead):
         client.ask("large", "OPEN")
+    assert "the store is gone" in caplog.text
+
+
+def test_a_reader_may_wait_for_longer_than_a_connection_is_idle(
+    served: WebHdfs, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_hdfs._Requests, "timeout", 0.2)
+    store.put("huge", _LARGE * 4)
+    client = Client(served, store)
+    client.connection.request(
+        "GET", f"/webhdfs/v1{client.root}/huge?op=OPEN&direct=true", headers={client.header: '""'}
+    )
+    answer = client.connection.getresponse()
+    first = answer.read(1000)
+    time.sleep(1)
+    assert first + answer.read() == _LARGE * 4
+    client.connection.close()
+
+
+def test_an_object_that_is_put_anew_is_told_of_anew_unless_it_will_not_change(
+    served: WebHdfs, client: Client, store: ObjectStore
+) -> None:
+    def seen(path: str) -> tuple[int, bytes]:
+        size = client.told(path, "GETFILESTATUS")["FileStatus"]["length"]
+        return size, client.ask(path, "OPEN", offset=1)[1]
+
+    store.put("checkpoint", b"abc")
+    assert seen("checkpoint") == (3, b"bc")
+    store.put("checkpoint", b"uvwxyz")
+    assert seen("checkpoint") == (6, b"vwxyz")
+    meta = store.head("checkpoint")
+    assert meta is not None
+    served.know(store, meta)
+    store.delete(["checkpoint"])
+    assert client.told("checkpoint", "GETFILESTATUS")["FileStatus"]["length"] == 6
 
 
 def test_an_error_of_the_store_is_told(client: Client, store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ store is a directory of it. Source: Apache Hadoop, "WebHDFS REST API" (GETFILEST
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 import pickle
 import re
 import secrets
@@ -32,7 +32,9 @@ _MOST_HEADS = 100_000
 # A reader of Parquet asks twice for the end, and then for what is before it, which may be in it.
 _END_BYTES, _MOST_ENDS = 64 << 10, 256
 _IDLE_S = 300
+K = TypeVar("K")
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 
 
 class WebHdfs:
@@ -46,7 +48,8 @@ class WebHdfs:
         self._numbers: dict[bytes | int, int] = {}
         self._stores: list[ObjectStore] = []
         self._heads: OrderedDict[str, ObjectMeta] = OrderedDict()
-        self._ends: OrderedDict[str, bytes] = OrderedDict()
+        self._asked: OrderedDict[str, ObjectMeta] = OrderedDict()
+        self._ends: OrderedDict[tuple[str, ObjectMeta], bytes] = OrderedDict()
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Requests)
         self._server.served = self
@@ -94,34 +97,42 @@ class WebHdfs:
         return opened_place(store, f"{scheme}://{rest}") if outside else (store, rest)
 
     def head(self, path: str) -> ObjectMeta | None:
-        """What is known of the object at `path`; data files do not change, so that each is asked for once."""
+        """What the store says now of the object at `path`, unless it was told before that it will not change."""
         found = self._known(self._heads, path)
         if found is None:
             store, rest = self.place(path)
             found = store.head(rest) if rest else None
             if found is not None:
-                self._keep(self._heads, path, found, _MOST_HEADS)
+                self._keep(self._asked, path, found, _MOST_HEADS)
         return found
 
-    def read(self, path: str, size: int, start: int, length: int) -> bytes:
-        """A range of the object at `path`, which has `size` bytes. Raises ObjectNotFound, StorageError."""
+    def opened(self, path: str) -> ObjectMeta:
+        """The object at `path` as it was when its reader was told of it. Raises ObjectNotFound."""
+        found = self._known(self._heads, path) or self._known(self._asked, path) or self.head(path)
+        if found is None:
+            store, rest = self.place(path)
+            raise ObjectNotFound(f"{store.root_url}/{rest} does not exist")
+        return found
+
+    def read(self, path: str, meta: ObjectMeta, start: int, length: int) -> bytes:
+        """A range of the object at `path`, of which `meta` is told. Raises ObjectNotFound, StorageError."""
         store, rest = self.place(path)
-        before_end = max(0, size - _END_BYTES)
+        before_end = max(0, meta.size_bytes - _END_BYTES)
         if start < before_end or not length:
             return store.read_range(rest, start, length)
-        end = self._known(self._ends, path)
+        end = self._known(self._ends, (path, meta))
         if end is None:
-            end = store.read_range(rest, before_end, size - before_end)
-            self._keep(self._ends, path, end, _MOST_ENDS)
+            end = store.read_range(rest, before_end, meta.size_bytes - before_end)
+            self._keep(self._ends, (path, meta), end, _MOST_ENDS)
         return end[start - before_end :][:length]
 
-    def _known(self, kept: OrderedDict[str, T], path: str) -> T | None:
+    def _known(self, kept: OrderedDict[K, T], key: K) -> T | None:
         with self._lock:
-            return kept.get(path)
+            return kept.get(key)
 
-    def _keep(self, kept: OrderedDict[str, T], path: str, value: T, most: int) -> None:
+    def _keep(self, kept: OrderedDict[K, T], key: K, value: T, most: int) -> None:
         with self._lock:
-            kept[path] = value
+            kept[key] = value
             while len(kept) > most:
                 kept.popitem(last=False)
 
@@ -186,23 +197,27 @@ class _Requests(BaseHTTPRequestHandler):
         if "direct" not in asked:
             return self._redirect()
         served = self.server.served
-        meta = served.head(path)
-        if meta is None:
-            store, rest = served.place(path)
-            raise ObjectNotFound(f"{store.root_url}/{rest} does not exist")
+        meta = served.opened(path)
         start = min(int(asked.get("offset", 0)), meta.size_bytes)
         left = min(int(asked.get("length", meta.size_bytes)), meta.size_bytes - start)
         size = _FIRST_BYTES
-        part = served.read(path, meta.size_bytes, start, min(left, size))
+        part = served.read(path, meta, start, min(left, size))
         self._begin(HTTPStatus.OK, left)
         # What goes wrong from here on ends the connection, and the reader sees that bytes are missing.
         self.close_connection = True
-        with contextlib.suppress(SlackwaterError, OSError):
+        # A reader may work on rows for as long as it likes before it takes more.
+        self.connection.settimeout(None)
+        try:
             while part:
                 self.wfile.write(part)
                 start, left, size = start + len(part), left - len(part), min(2 * size, _MOST_BYTES)
-                part = served.read(path, meta.size_bytes, start, min(left, size)) if left else b""
+                part = served.read(path, meta, start, min(left, size)) if left else b""
             self.close_connection = left > 0
+        except SlackwaterError as error:
+            _LOG.warning("a file that Spark reads breaks off: %s", error)
+        except OSError:
+            pass  # It has what it wants.
+        self.connection.settimeout(self.timeout)
         return None
 
     def _redirect(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import threading
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -25,6 +26,7 @@ _LOG = logging.getLogger(__name__)
 _TRIED = "_slackwater_web_hdfs"
 _HEADER = "dfs.webhdfs.rest-csrf"
 _EXPECTED = "slackwater"
+_LOCK = threading.Lock()
 
 
 def served_stores(spark: SparkSession, store: ObjectStore) -> WebHdfs | None:
@@ -34,8 +36,9 @@ def served_stores(spark: SparkSession, store: ObjectStore) -> WebHdfs | None:
     """
     if store.local_root is not None or isinstance(store, HadoopStore) or not is_one_process(spark):
         return None
-    if _TRIED not in spark.__dict__:
-        spark.__dict__[_TRIED] = _tried(spark)
+    with _LOCK:
+        if _TRIED not in spark.__dict__:
+            spark.__dict__[_TRIED] = _tried(spark)
     found: WebHdfs | None = spark.__dict__[_TRIED]
     return found
 
