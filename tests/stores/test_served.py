@@ -78,6 +78,15 @@ def test_a_clone_reads_files_of_another_place(spark: SparkSession, s3: Place, ta
     assert spark.read.format("delta").load(table).count() == 10
 
 
+def test_spark_replays_a_log(spark: SparkSession, table: str) -> None:
+    changed = DeltaTable.forPath(spark, table)
+    changed.delete("id = 3")
+    changed.checkpoint()
+    changed.update("id = 4", {"id": "id + 100"})
+    rows = spark.read.format("delta").option("replay", "spark").load(table).collect()
+    assert sorted(row.id for row in rows) == [0, 1, 2, 5, 6, 7, 8, 9, 104]
+
+
 def test_files_are_called_by_their_paths_below_the_root(spark: SparkSession, s3: Place, table: str) -> None:
     rows = spark.read.format("delta").load(table).select("p", F.col("_metadata.file_path").alias("file")).collect()
     served = served_to_spark(spark, open_store(table, s3.options))

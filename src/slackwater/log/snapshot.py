@@ -288,7 +288,7 @@ class LogSnapshot:
     def _read_live(self, columns: Sequence[str]) -> pa.Table:
         def read() -> pa.Table:
             files = self._live.read(columns)
-            self._compare_with_checksum(files)
+            self.compare_with_checksum(files)
             return files
 
         return self.despite_damage(read)
@@ -344,8 +344,11 @@ class LogSnapshot:
         self._live = LiveFiles(self._base, self._state.newest)
         self._is_checked = not self._segment.has_checksum
 
-    def _compare_with_checksum(self, files: pa.Table) -> None:
-        """Raise where the version's checksum says otherwise than the log: a commit that was cut at a line's end."""
+    def compare_with_checksum(self, files: pa.Table) -> None:
+        """Raise where the version's checksum contradicts `files`, all that are live: a commit was cut at a line's end.
+
+        Raises CorruptCheckpoint, or CorruptLog where no checkpoint may be at fault.
+        """
         has_sizes = "size" in files.column_names and not files["size"].null_count
         if self._is_checked:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from slackwater.errors import CheckpointFallbackWarning, CorruptCheckpoint, InvalidArgument
+import slackwater
+from slackwater import DeltaTable
+from slackwater.errors import CheckpointFallbackWarning, CorruptCheckpoint, CorruptLog, InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import And, Comparison, In, Not
 from slackwater.protocol.actions.file_names import checkpoint_name
@@ -397,3 +400,30 @@ def test_the_choice_goes_by_option_or_by_size(log: TableLog) -> None:
 
 def _lines(log: TableLog, path: str) -> list[Action]:
     return [json.loads(line) for line in log.store.read(path).splitlines()]
+
+
+def test_a_checksum_counts_all_files_and_not_those_of_a_part(spark: SparkSession, path: str) -> None:
+    slackwater.enable(spark)
+    for first in (0, 2, 4):
+        spark.range(first, first + 2, 1, 2).write.format("delta").mode("append").save(path)
+        if first == 2:
+            DeltaTable.forPath(spark, path).checkpoint()
+    version = Snapshot.load(path).version
+    assert (Path(path) / "_delta_log" / f"{version:020}.crc").exists()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CheckpointFallbackWarning)
+        planned = plan_distributed(spark, Snapshot.load(path), bucket_files=1)
+        few = plan_distributed(spark, Snapshot.load(path), "id >= 3", bucket_files=1)
+    assert rows(planned) == rows(Snapshot.load(path).files())
+    assert rows(few) == rows(Snapshot.load(path).files("id >= 3"))
+    found = spark.read.format("delta").option("replay", "spark").load(path).collect()
+    assert sorted(row.id for row in found) == list(range(6))
+
+
+def test_a_commit_that_lost_its_end_is_found_by_the_checksum_there_too(spark: SparkSession, path: str) -> None:
+    slackwater.enable(spark)
+    spark.range(0, 4, 1, 2).write.format("delta").save(path)
+    commit = Path(path) / "_delta_log" / f"{0:020}.json"
+    commit.write_text("".join(line for line in commit.read_text().splitlines(True)[:-1]))
+    with pytest.raises(CorruptLog, match="contradicts the log"):
+        plan_distributed(spark, Snapshot.load(path))
