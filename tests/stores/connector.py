@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import urllib.request
 
 import pytest
@@ -12,7 +13,10 @@ from tests.stores.proxy import FaultProxy
 
 needs_connector = pytest.mark.skipif("SLACKWATER_CONNECTOR" not in os.environ, reason="Spark has no connector for S3")
 
-without_connector = pytest.mark.skipif("SLACKWATER_CONNECTOR" in os.environ, reason="Spark has a connector for S3")
+served = pytest.mark.skipif(
+    "SLACKWATER_CONNECTOR" in os.environ or "--cluster" in sys.argv,
+    reason="Spark has a connector for S3, or is several processes",
+)
 
 
 def bucket_of_connector(spark: SparkSession, proxy: FaultProxy, name: str) -> str:

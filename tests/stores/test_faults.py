@@ -23,7 +23,7 @@ from slackwater.lake.lake import LogLake
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from slackwater.storage.open import open_store
 from tests.contract.s3_server import BUCKET, s3_server
-from tests.stores.connector import bucket_of_connector, needs_connector, without_connector
+from tests.stores.connector import bucket_of_connector, needs_connector, served
 from tests.stores.proxy import Fault, FaultProxy, Request, fault_proxy
 
 SCHEMA = StructType((StructField("id", LONG),))
@@ -212,7 +212,7 @@ def test_rows_by_arrow_are_neither_lost_nor_doubled(spark: SparkSession, proxy: 
     require_rows_once(spark, proxy, f"s3a://{BUCKET}/rows-{seed}", seed)
 
 
-@without_connector
+@served
 @pytest.mark.spark
 @pytest.mark.classic
 @pytest.mark.parametrize("seed", [1, *LONG_SEEDS[:4]])

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import slackwater
 from slackwater import AddFile, Snapshot, Transaction
 from tests.contract.s3_server import BUCKET, s3_server
-from tests.stores.connector import bucket_of_connector, needs_connector, without_connector
+from tests.stores.connector import bucket_of_connector, needs_connector, served
 from tests.stores.proxy import FaultProxy, fault_proxy
 
 ROWS = pa.table({"id": pa.array(range(10), pa.int64())})
@@ -140,7 +140,7 @@ def test_ten_rows_are_appended_by_one_file_and_one_commit(spark: SparkSession, p
 
 @pytest.mark.spark
 @pytest.mark.classic
-@without_connector
+@served
 def test_spark_that_is_served_reads_a_file_by_its_size_and_one_range(spark: SparkSession, proxy: FaultProxy) -> None:
     slackwater.enable(spark)
     path = f"s3://{BUCKET}/served"

@@ -15,10 +15,10 @@ from slackwater import DeltaTable
 from slackwater.spark.hadoop import web_hdfs
 from slackwater.spark.session.row_way import served_to_spark
 from slackwater.storage import open_store
-from tests.stores.connector import without_connector
+from tests.stores.connector import served as is_served
 from tests.stores.servers import Place
 
-pytestmark = [pytest.mark.spark, pytest.mark.classic, without_connector]
+pytestmark = [pytest.mark.spark, pytest.mark.classic, is_served]
 _OUTSIDE = "spark.slackwater.allowPathsOutsideRoot"
 _CSRF = "dfs.webhdfs.rest-csrf"
 
