@@ -190,7 +190,7 @@ def test_an_object_that_is_put_anew_is_told_of_anew_unless_it_will_not_change(
     assert seen("checkpoint") == (6, b"vwxyz")
     meta = store.head("checkpoint")
     assert meta is not None
-    served.know(store, meta)
+    served.know(served.root(store), meta)
     store.delete(["checkpoint"])
     assert client.told("checkpoint", "GETFILESTATUS")["FileStatus"]["length"] == 6
 
@@ -220,7 +220,7 @@ def test_an_object_outside_of_the_root_is_read_with_its_credentials(
     other = open_store("memory://u")
     other.put("clone of/x", b"abc")
     monkeypatch.setattr(store, "at", lambda url: (other, {"s3a://bucket/clone%20of/x": "clone of/x"}[url]))
-    place = urlsplit(served.outside(store, "s3a://bucket/clone of/x")).path
+    place = urlsplit(served.outside(served.root(store), "s3a://bucket/clone of/x")).path
     client = Client(served, store)
     client.root = place.rpartition("/")[0].replace(" ", "%20")
     assert client.ask("x", "OPEN") == (200, b"abc")

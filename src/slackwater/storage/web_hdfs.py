@@ -69,15 +69,15 @@ class WebHdfs:
                 self._stores.append(store)
             return f"{self.url}/{self._numbers[key]}"
 
-    def know(self, store: ObjectStore, meta: ObjectMeta) -> None:
-        """Take this for what `store` says of the object, which it need not be asked for again."""
-        number = self.root(store).rpartition("/")[2]
-        self._keep(self._heads, f"{number}/{meta.path}", meta, _MOST_HEADS)
+    def know(self, root: str, meta: ObjectMeta) -> None:
+        """Take this for what the store at the URL `root` says of the object, which it need not be asked for again."""
+        self._keep(self._heads, f"{root.rpartition('/')[2]}/{meta.path}", meta, _MOST_HEADS)
 
-    def outside(self, store: ObjectStore, url: str) -> str:
-        """The URL of an object outside the root of `store` that its credentials reach; `url` is literal."""
+    @staticmethod
+    def outside(root: str, url: str) -> str:
+        """The URL of an object outside of the store at the URL `root`, by its credentials; `url` is literal."""
         scheme, _, rest = url.partition("://")
-        return f"{self.root(store)}{_OUTSIDE}{scheme}/{rest}"
+        return f"{root}{_OUTSIDE}{scheme}/{rest}"
 
     def close(self) -> None:
         """Serve nothing any more."""

@@ -52,7 +52,7 @@ class DataLocations:
     def know(self, meta: ObjectMeta) -> None:
         """Tell who serves the files what the store says of one of them."""
         if self._served is not None:
-            self._served.know(self.store, meta)
+            self._served.know(self.root, meta)
 
     def relative(self, path: str) -> str:
         """The decoded path of a file action, relative to the root, or absolute outside it. Raises PathNotAllowed."""
@@ -95,7 +95,7 @@ class DataLocations:
         if not is_absolute(relative):
             return f"{self.root}/{relative}"
         if self._served is not None and scheme_of(relative) in BUCKET_SCHEMES:
-            return self._served.outside(self.store, relative)
+            return self._served.outside(self.root, relative)
         return as_hadoop_names(relative)
 
     @staticmethod

@@ -62,6 +62,12 @@ def workers_have_this_python(spark: SparkSession) -> bool:
     return told is not None and Path(told).parent == Path(sys.executable).parent
 
 
+def told_in_python(error: PySparkException) -> str:
+    """What the exception says that a Python of Spark's ended with, in one line; else its own first line."""
+    lines = str(error).strip().splitlines()
+    return next((line for line in reversed(lines) if "Error: " in line), lines[0])
+
+
 def default_parallelism(spark: SparkSession) -> int:
     """In how many tasks Spark runs what is given to it; of a Connect server that says nothing, a guess."""
     told = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)

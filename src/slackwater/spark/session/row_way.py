@@ -17,7 +17,13 @@ from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.hadoop.web_hdfs import served_stores
 from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.modes import default_parallelism, is_one_process, knows_scheme, workers_have_this_python
+from slackwater.spark.session.modes import (
+    default_parallelism,
+    is_one_process,
+    knows_scheme,
+    told_in_python,
+    workers_have_this_python,
+)
 from slackwater.spark.session.sessions import asked_once
 from slackwater.storage.location import GCS_SCHEMES, S3_SCHEMES
 from slackwater.storage.store import ObjectStore
@@ -163,8 +169,7 @@ def _lacking(spark: SparkSession) -> str | None:
         looked = spark.range(0, tasks, 1, tasks).mapInArrow(_told_version, "version string")
         found = {row[0] for row in looked.collect()}
     except PySparkException as error:
-        lines = str(error).strip().splitlines()
-        return next((line for line in reversed(lines) if "Error: " in line), lines[0])
+        return told_in_python(error)
     if found != {_version()}:
         return f"found version {', '.join(sorted(found))}, here it is {_version()}"
     spark.__dict__[_WORKERS] = True

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.spark.catalog.provider import register
+from slackwater.spark.session.modes import told_in_python
 
 _ASKED, _NAME, _NONE = "_slackwater_server_python", "delta_server_python", "none"
 
@@ -39,8 +40,7 @@ def _lacking(spark: SparkSession, version: str) -> str | None:
         register(spark, _data_source(_NAME, _NONE))
         (found,) = spark.read.format(_NAME).load().columns
     except PySparkException as error:
-        lines = str(error).strip().splitlines()
-        return next((line for line in reversed(lines) if "Error: " in line), lines[0])
+        return told_in_python(error)
     if found == _NONE:
         return "it has none"
     return None if found == version else f"it has version {found}"
