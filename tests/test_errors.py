@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slackwater import errors
-from slackwater.error_classes import SQLSTATES
+from slackwater.error_classes import SQLSTATES, StatementPlace
 from tests.error_names import named_in_sources
 
 GUIDE = (Path(__file__).parents[1] / "docs" / "errors.md").read_text(encoding="utf-8")
@@ -54,10 +54,12 @@ def test_who_raises_an_error_may_give_it_another_error_class() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_an_error_is_the_same_after_a_pickle_and_a_copy(kind: type[errors.SlackwaterError]) -> None:
-    error = kind("text", 2, error_class="DELTA_X", sqlstate="0A000")
+    place = StatementPlace("a b", 2, 2)
+    error = kind("text", 2, error_class="DELTA_X", sqlstate="0A000", place=place)
     for again in (_sent(error), copy.copy(error), copy.deepcopy(error)):
         assert type(again) is kind
         assert (again.args, again.error_class, again.sqlstate) == (("text", 2), "DELTA_X", "0A000")
+        assert again.getQueryContext() == [place]
     assert str(_sent(kind("text"))) == "text"
 
 

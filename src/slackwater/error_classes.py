@@ -7,7 +7,63 @@ Source: delta-spark 4.4.0, `delta-error-classes.json`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True)
+class StatementPlace:
+    """Where in the text of a statement an error is, told by the methods of PySpark's `QueryContext`.
+
+    text: the whole statement. start, stop: indices of the first and of the last character of what is wrong, from 0;
+    both are the length of the text where its end is. `contextType` is there once `pyspark.errors` is imported.
+    """
+
+    text: str
+    start: int
+    stop: int
+
+    def objectType(self) -> str:  # noqa: N802  (the name PySpark has)
+        """As PySpark's: empty, as the place is in the statement itself and in no view."""
+        return ""
+
+    def objectName(self) -> str:  # noqa: N802  (the name PySpark has)
+        """As PySpark's: empty, as the place is in the statement itself and in no view."""
+        return ""
+
+    def startIndex(self) -> int:  # noqa: N802  (the name PySpark has)
+        """As PySpark's: the index of the first character."""
+        return self.start
+
+    def stopIndex(self) -> int:  # noqa: N802  (the name PySpark has)
+        """As PySpark's: the index of the last character."""
+        return self.stop
+
+    def fragment(self) -> str:
+        """As PySpark's: what is wrong, as it was written."""
+        return self.text[self.start : self.stop + 1]
+
+    def callSite(self) -> str:  # noqa: N802  (the name PySpark has)
+        """As PySpark's: empty, as a text has none."""
+        return ""
+
+    def summary(self) -> str:
+        """As PySpark's: the line of the statement with what is wrong in it marked."""
+        before = self.text.rfind("\n", 0, self.start) + 1
+        end = self.text.find("\n", self.start)
+        whole = self.text[before:] if end < 0 else self.text[before:end]
+        marks = "^" * max(1, min(self.stop + 1 - self.start, len(whole) - (self.start - before)))
+        return f"== SQL (line {self.line}, position {self.column}) ==\n{whole}\n{' ' * (self.start - before)}{marks}\n"
+
+    @property
+    def line(self) -> int:
+        """The number of the line, from 1."""
+        return self.text.count("\n", 0, self.start) + 1
+
+    @property
+    def column(self) -> int:
+        """The number of the character in its line, from 1."""
+        return self.start - self.text.rfind("\n", 0, self.start)
 
 
 class ClassifiedError(Exception):
@@ -15,17 +71,27 @@ class ClassifiedError(Exception):
 
     `error_class`: a name of the catalogue, as "DELTA_TABLE_NOT_FOUND", or of Spark's; None where they have none for
     this. That of the Python class, where the one who raises it gives no other. `sqlstate`: needed for names that are
-    not in `SQLSTATES`. The text of the error is the message alone.
+    not in `SQLSTATES`. `place`: where in the text of a statement it is, where that is known. The text of the error is
+    the message alone.
     """
 
     error_class: str | None = None
     _sqlstate: str | None = None
+    place: StatementPlace | None = None
 
-    def __init__(self, *args: object, error_class: str | None = None, sqlstate: str | None = None) -> None:
+    def __init__(
+        self,
+        *args: object,
+        error_class: str | None = None,
+        sqlstate: str | None = None,
+        place: StatementPlace | None = None,
+    ) -> None:
         # By name, not by super(): classes of PySpark may come next, and make another message of the arguments.
         Exception.__init__(self, *args)
         if error_class is not None:
             self.error_class, self._sqlstate = error_class, sqlstate
+        if place is not None:
+            self.place = place
 
     def __str__(self) -> str:
         return Exception.__str__(self)
@@ -57,8 +123,8 @@ class ClassifiedError(Exception):
         return {}
 
     def getQueryContext(self) -> list[Any]:  # noqa: N802  (the name PySpark has)
-        """As PySpark's; empty, since no place of a query is known."""
-        return []
+        """As PySpark's: the place in the statement; empty where none is known."""
+        return [] if self.place is None else [self.place]
 
     def getBreakingChangeInfo(self) -> None:  # noqa: N802  (the name PySpark has)
         """As PySpark's; none."""

@@ -86,3 +86,14 @@ def test_what_is_no_expression_is_refused_with_its_place(text: str, where: str) 
         parse_sql(text, "rule")
     assert repr(text) in str(error.value)
     assert "SQL rule" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment", "start"),
+    [("a = 1 and\n and b = 2", "and", 11), ("a = )", ")", 4), ("(a = 1", "1", 5)],
+)
+def test_what_is_no_sql_has_the_place_of_what_was_not_expected(text: str, fragment: str, start: int) -> None:
+    with pytest.raises(SqlSyntaxError) as raised:
+        parse_sql(text)
+    (place,) = raised.value.getQueryContext()
+    assert (place.fragment(), place.startIndex()) == (fragment, start)

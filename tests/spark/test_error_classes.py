@@ -53,6 +53,16 @@ def test_the_guide_says_as_what_each_error_is_caught() -> None:
             )
 
 
+def test_a_statement_that_is_not_understood_has_a_query_context_of_pysparks_kind(spark: SparkSession) -> None:
+    text = "OPTIMIZE delta.`/t` BY x"
+    with pytest.raises(of_pyspark.ParseException) as caught:
+        spark.sql(text)
+    (context,) = caught.value.getQueryContext()
+    assert isinstance(context, of_pyspark.QueryContext)
+    assert context.contextType() == of_pyspark.QueryContextType.SQL
+    assert (context.startIndex(), context.stopIndex(), context.fragment()) == (20, 21, "BY")
+
+
 def test_a_commit_that_lost_is_caught_by_delta_sparks_names(
     spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,6 +203,24 @@ def test_an_error_says_where_what_was_expected_and_what_was_found(text: str, pla
     assert place in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "fragment", "summary"),
+    [
+        ("a 'x y'\nb", "a", "== SQL (line 1, position 1) ==\na 'x y'\n^\n"),
+        ("\n\n 'x y' b\nc", "'x y'", "== SQL (line 3, position 2) ==\n 'x y' b\n ^^^^^\n"),
+        ("'x\ny'", "'x\ny'", "== SQL (line 1, position 1) ==\n'x\n^^\n"),
+        ("", "", "== SQL (line 1, position 1) ==\n\n^\n"),
+    ],
+)
+def test_an_error_has_the_place_in_the_statement(text: str, fragment: str, summary: str) -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        cursor(text).expect("FROM")
+    (place,) = raised.value.getQueryContext()
+    assert (place.fragment(), place.summary()) == (fragment, summary)
+    assert text[place.startIndex() : place.stopIndex() + 1] == fragment
+    assert (place.objectType(), place.objectName(), place.callSite()) == ("", "", "")
+
+
 def test_an_error_shows_the_begin_of_the_statement() -> None:
     with pytest.raises(InvalidArgument) as raised:
         cursor(f" a {'b' * 300}").expect("FROM")

@@ -6,6 +6,7 @@ import re
 from importlib import import_module
 from typing import Any, TypeAlias
 
+from slackwater.error_classes import StatementPlace
 from slackwater.errors import SqlSyntaxError
 
 # The root of sqlglot's tree classes, and the module of its tokens, vary between the versions that we allow.
@@ -45,13 +46,23 @@ def parse_sql(text: str, what: str = "expression") -> SqlNode:
         where = f"line {first.get('line', '?')}, column {first.get('col', '?')}"
         # What is missing for which of the parser's classes is not for people.
         says = str(first.get("description", error)).partition(" for <class ")[0]
-        raise SqlSyntaxError(f"not an SQL {what}: {text!r}, at {where}: {says}") from error
+        raise SqlSyntaxError(f"not an SQL {what}: {text!r}, at {where}: {says}", place=_place(text, first)) from error
     except (SqlglotError, RecursionError) as error:
         raise SqlSyntaxError(f"not an SQL {what}: {text!r}: {error.__cause__ or error}") from error
     if len(trees) != 1 or trees[0] is None:
         found = sum(tree is not None for tree in trees)
         raise SqlSyntaxError(f"expected one SQL {what}, found {found}: {text!r}")
     return trees[0]
+
+
+def _place(text: str, said: dict[str, Any]) -> StatementPlace | None:
+    """Where the parser stopped; it names the line and the last character of the token in it."""
+    marked = said.get("highlight")
+    lines = text.split("\n")
+    if not marked or not 0 < said.get("line", 0) <= len(lines):
+        return None
+    stop = sum(len(line) + 1 for line in lines[: said["line"] - 1]) + said["col"] - 1
+    return StatementPlace(text, stop + 1 - len(marked), stop)
 
 
 def sql_tokens(text: str, what: str = "expression") -> list[SqlToken]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from slackwater import errors
+from slackwater.error_classes import StatementPlace
 from slackwater.spark.imported import when_imported
 
 # delta-spark refuses with any of the three, by what it was that it refused.
@@ -41,6 +42,7 @@ _OF_DELTA_SPARK = (
 def watch() -> None:
     """Give the errors their bases as soon as the modules of these are imported."""
     when_imported("pyspark.errors", _add_classes_of_pyspark)
+    when_imported("pyspark.errors", _tell_places)
     when_imported("delta.exceptions", _add_classes_of_delta_spark)
 
 
@@ -48,6 +50,13 @@ def _add_classes_of_pyspark(module: ModuleType) -> None:
     for ours, names in _OF_PYSPARK.items():
         for name in names:
             _add_base(ours, getattr(module, name))
+
+
+def _tell_places(module: ModuleType) -> None:
+    """Places in statements are PySpark's contexts of a query, of the kind that it has for SQL."""
+    module.QueryContext.register(StatementPlace)
+    kind = module.QueryContextType.SQL
+    setattr(StatementPlace, "contextType", lambda _: kind)  # noqa: B010  (the kernel cannot name the type)
 
 
 def _add_classes_of_delta_spark(module: ModuleType) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from slackwater.error_classes import StatementPlace
 from slackwater.errors import SqlSyntaxError
 
 WORD, NAME, TEXT, SIGN = "word", "name", "text", "sign"
@@ -336,14 +337,14 @@ class Cursor:
     def unexpected(self, expected: str) -> SqlSyntaxError:
         """The error of a statement that has something else than `expected` here."""
         if self.is_done:
-            found, place = "its end", len(self.text)
+            found, place = "its end", StatementPlace(self.text, len(self.text), len(self.text))
         else:
-            found, place = repr(self.tokens[self.at].raw), self.tokens[self.at].start
-        line = self.text.count("\n", 0, place) + 1
-        column = place - (self.text.rfind("\n", 0, place) + 1) + 1
+            token = self.tokens[self.at]
+            found, place = repr(token.raw), StatementPlace(self.text, token.start, token.end - 1)
         return SqlSyntaxError(
-            f"the statement is not understood at line {line}, column {column}: expected {expected}, found {found}, in: "
-            f"{self.text.strip()[:200]}"
+            f"the statement is not understood at line {place.line}, column {place.column}: expected {expected}, found "
+            f"{found}, in: {self.text.strip()[:200]}",
+            place=place,
         )
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slackwater.error_classes import StatementPlace
 from slackwater.errors import SqlSyntaxError
 from slackwater.sql.tokens import TEXT, WORD, Token, closing, is_behind_dot, name_at
 
@@ -51,7 +52,8 @@ def travel_at(text: str, tokens: Sequence[Token], at: int) -> tuple[Travel, int]
     joint = "TO" if after[0] == "FROM" else "AND"
     if stop >= len(tokens) or tokens[stop].upper != joint:
         said = _text(text, tokens, start, stop)
-        raise SqlSyntaxError(f"{said}: expected {joint} and a second time behind it")
+        place = StatementPlace(text, tokens[start].start, tokens[stop - 1].end - 1)
+        raise SqlSyntaxError(f"{said}: expected {joint} and a second time behind it", place=place)
     end = _expression_end(tokens, stop + 1)
     pair = (_text(text, tokens, at + 2, stop), _text(text, tokens, stop + 1, end))
     return Travel(FROM_TO if joint == "TO" else BETWEEN, pair), end
@@ -69,7 +71,9 @@ def at_suffix(tokens: Sequence[Token], at: int) -> tuple[Travel, int] | None:
 
 def _text(text: str, tokens: Sequence[Token], start: int, stop: int) -> str:
     if stop <= start:
-        raise SqlSyntaxError(f"a time or a version is missing in the time travel of: {text.strip()[:200]}")
+        said = f"a time or a version is missing in the time travel of: {text.strip()[:200]}"
+        at = tokens[start].start if start < len(tokens) else len(text)
+        raise SqlSyntaxError(said, place=StatementPlace(text, at, at))
     return text[tokens[start].start : tokens[stop - 1].end]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame
@@ -174,7 +175,7 @@ def said_by_spark(error: PySparkException) -> str:
     return _STATE.sub("", _CLASS.sub("", line)).rstrip(".")
 
 
-def class_of(error: PySparkException) -> dict[str, str | None]:
+def class_of(error: PySparkException) -> dict[str, Any]:
     """The error class and the SQLSTATE of Spark's error, for one of ours that stands for it."""
     return {"error_class": condition_of(error), "sqlstate": error.getSqlState()}
 
