@@ -132,7 +132,7 @@ def _public(kind: type) -> set[str]:
 
 def test_the_public_methods_of_a_lake_are_these() -> None:
     names = "activity adopt as_of attach backfill clone close connect create_table detach history location open"
-    changed = "begin_create drop_table release rename_table repair restore run"
+    changed = "begin_clone begin_create drop_table release rename_table repair restore run"
     of_the_log = "create_log owner recover_state snapshot table_at table_of"
     assert _public(slackwater.Lake) == {*f"{names} {changed} table tables transaction {of_the_log}".split()}
 

@@ -23,7 +23,7 @@ from slackwater.lake.several_owners import resolve
 from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.table import Table
-from slackwater.maintenance.clone import cloned_table, commit_clone, require_empty
+from slackwater.maintenance.clone import commit_clone, require_empty
 from slackwater.markup.elements import Markup
 from slackwater.markup.pieces import card_or_reason
 from slackwater.owner.api.activity import Activity
@@ -345,9 +345,8 @@ class LogLake(LakeMembership):
             require_empty(self._place(name, None))
         made: list[TableCloned] = []
         for name, source in sources.items():
-            defined = cloned_table(source, {}, self.clock)
             try:
-                transaction = self._taking(self._place(name, None), None, self._newly_owned(), name, defined)
+                transaction = self.begin_clone(name, source)
                 result = commit_clone(transaction, source, None, user_metadata, user_name)
                 made.append(TableCloned(name, source.version, result))
             except SlackwaterError as error:

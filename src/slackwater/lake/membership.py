@@ -22,6 +22,7 @@ from slackwater.errors import (
 from slackwater.lake.tables import LakeTables
 from slackwater.log.segment import list_log
 from slackwater.log.table import Table
+from slackwater.maintenance.clone import cloned_table, require_empty
 from slackwater.maintenance.drop import delete_all
 from slackwater.owner.api.owners import OwnedTable
 from slackwater.protocol.features.managed_commits import own_conf, ownership, with_owner, without_owner
@@ -85,14 +86,41 @@ class LakeMembership(LakeTables):
         >>> lake.begin_create("days", days).commit("CREATE TABLE").version
         0
         """
+        table = self._new_place(name, location)
+        defined = define_table(definition, self.clock.now_ms(), self.clock.new_id)
+        return self._taking(table, None, self._newly_owned(), name, defined)
+
+    def begin_clone(
+        self,
+        name: str,
+        source: Snapshot,
+        properties: Mapping[str, str] | None = None,
+        location: str | os.PathLike[str] | None = None,
+    ) -> TableTransaction:
+        """The transaction by which `maintenance.clone.commit_clone` makes the table `name` a shallow clone of `source`.
+
+        `properties` go before those of the source; `location` as in `begin_create`. Raises as that, and InvalidArgument
+        for a place that has other files.
+
+        >>> from slackwater.maintenance.clone import commit_clone
+        >>> source = lake.snapshot("stock")
+        >>> commit_clone(lake.begin_clone("trial", source), source).source_num_of_files
+        1
+        """
+        table = self._new_place(name, location)
+        require_empty(table)
+        defined = cloned_table(source, properties or {}, self.clock)
+        return self._taking(table, None, self._newly_owned(), name, defined)
+
+    def _new_place(self, name: str, location: str | os.PathLike[str] | None) -> Table:
+        """Where a table is to be made. Raises TableAlreadyExists for a name or a place that is taken."""
         table = self._place(name, location)
         self._require_free(name)
         if list_log(table.store).latest_version is not None:
             raise TableAlreadyExists(
                 f"{table.root_url} is a Delta table already: bring it in with adopt, or choose another place"
             )
-        defined = define_table(definition, self.clock.now_ms(), self.clock.new_id)
-        return self._taking(table, None, self._newly_owned(), name, defined)
+        return table
 
     def adopt(self, name: str, location: str | os.PathLike[str]) -> None:
         """Take over the table at `location` as `name`; all go on to read it as before, writers must come here then.

@@ -177,15 +177,50 @@ def test_a_query_of_a_transaction_reads_no_more_than_it_must(
         ("CREATE TABLE lake.stock (id INT)", TableAlreadyExists, "stock"),
         ("CREATE TABLE lake.stock AS SELECT 1 AS id", TableAlreadyExists, "REPLACE it"),
         ("CREATE OR REPLACE TABLE lake.stock (id INT) LOCATION '/elsewhere'", InvalidArgument, "where it is"),
-        ("CREATE TABLE lake.copy SHALLOW CLONE lake.stock", UnsupportedFeature, "lake.clone"),
+        ("CREATE TABLE lake.stock SHALLOW CLONE lake.orders", TableAlreadyExists, "stock|already"),
+        ("REPLACE TABLE lake.missing SHALLOW CLONE lake.stock", TableNotFound, "missing"),
+        ("CREATE OR REPLACE TABLE lake.stock SHALLOW CLONE lake.stock", InvalidArgument, "onto itself"),
+        ("CREATE TABLE lake.copy SHALLOW CLONE lake.stock LOCATION '{place}'", InvalidArgument, "not empty"),
         ("BEGIN TRANSACTION ON nowhere", InvalidArgument, "attached as nowhere"),
     ],
 )
 def test_what_a_lake_does_not_do_by_sql(
-    spark: SparkSession, lake: slackwater.Lake, text: str, error: type[Exception], says: str
+    spark: SparkSession, lake: slackwater.Lake, tmp_path: Path, text: str, error: type[Exception], says: str
 ) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    before = [(table.name, lake.snapshot(table.name).version) for table in lake.tables()]
     with pytest.raises(error, match=says):
-        spark.sql(text)
+        spark.sql(text.replace("{place}", str(tmp_path / "taken")))
+    assert [(table.name, lake.snapshot(table.name).version) for table in lake.tables()] == before
+
+
+def test_a_table_of_a_lake_is_a_clone_of_any_table(
+    spark: SparkSession, rows: Rows, lake: slackwater.Lake, conf: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/plain` USING delta AS SELECT id FROM range(3)")
+    spark.sql(f"DELETE FROM delta.`{tmp_path}/plain` WHERE id = 0")
+    text = f"CREATE TABLE lake.was SHALLOW CLONE delta.`{tmp_path}/plain` VERSION AS OF 0 TBLPROPERTIES ('k' = 'v')"
+    (told,) = spark.sql(text).collect()
+    assert (told.source_num_of_files, told.num_copied_files) == (len(lake.snapshot("was").files()), 0)
+    spark.sql(f"CREATE TABLE IF NOT EXISTS lake.was SHALLOW CLONE delta.`{tmp_path}/plain`")
+    spark.sql("INSERT INTO lake.stock (sku, qty) VALUES ('a', 1), ('b', 2)")
+    spark.sql(f"CREATE TABLE lake.copy SHALLOW CLONE lake.stock LOCATION '{tmp_path}/elsewhere'")
+    conf("spark.slackwater.allowPathsOutsideRoot", "true")
+    assert rows("SELECT * FROM lake.was") == [(0,), (1,), (2,)]
+    assert rows("SELECT * FROM lake.copy") == rows("SELECT * FROM lake.stock")
+    assert lake.table("was").detail().first().properties["k"] == "v"
+    assert lake.snapshot("copy").store.root_url.endswith("/elsewhere")
+    spark.sql("BEGIN TRANSACTION ON lake")
+    spark.sql("DELETE FROM lake.was WHERE id = 1")
+    spark.sql("DELETE FROM lake.copy WHERE true")
+    spark.sql("COMMIT")
+    assert (rows("SELECT * FROM lake.was"), rows("SELECT * FROM lake.copy")) == ([(0,), (2,)], [])
+    assert rows("SELECT sku FROM lake.stock") == [("a",), ("b",)]
+    spark.sql(f"CREATE OR REPLACE TABLE lake.was SHALLOW CLONE delta.`{tmp_path}/plain`")
+    assert rows("SELECT * FROM lake.was") == [(1,), (2,)]
+    assert lake.table("was").history(1).first().operation == "CLONE"
+    assert rows(f"SELECT * FROM delta.`{tmp_path}/plain`") == [(1,), (2,)]
 
 
 def test_a_table_of_a_lake_is_created_with_its_rows_in_one_commit(

@@ -11,20 +11,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
+from slackwater.maintenance.clone import CloneResult, commit_clone
 from slackwater.maintenance.parquet_files import require_no_plain_files
 from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.registration import put_down, take_out
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import entry_of, plain_sql
 from slackwater.spark.services.clone import CLONE_RESULT
+from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.options import Options
+from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.sessions import is_delta_by_default
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import to_spark_schema
 from slackwater.spark.sql.query import names_delta_tables
 from slackwater.spark.sql.statement import Statement, nothing
-from slackwater.spark.sql.tables import CloneTo, NamedTable, clone_source, named_table, required_table
+from slackwater.spark.sql.tables import CloneSource, NamedTable, clone_source, named_table, required_table
 from slackwater.spark.sql.views import keep
 from slackwater.spark.table.builder import (
     CREATE,
@@ -183,8 +186,8 @@ class _Creation:
         return self._statement.query(self._given.query or "")
 
     @cached_property
-    def _source(self) -> tuple[CloneTo, spark_types.StructType]:
-        """What is cloned, as it was when the statement began, and its columns."""
+    def _source(self) -> CloneSource:
+        """What is cloned, as it was when the statement began."""
         source = self._given.clones
         if source is None:
             raise InvalidArgument(f"{self._given.table.text} clones nothing")
@@ -196,7 +199,7 @@ class _Creation:
         if given.query is not None:
             return self._rows.schema
         if given.clones is not None:
-            return self._source[1]
+            return to_spark_schema(self._source.snapshot.schema)
         return to_spark_schema(self._builder()._schema)
 
     def _builder(self) -> DeltaTableBuilder[DeltaTable]:
@@ -253,30 +256,35 @@ class _Creation:
         given = self._given
         if given.mode == parsed.CREATE_IF_NOT_EXISTS and DeltaTable.isDeltaTable(self._spark, location):
             return nothing(self._spark)
-        clone, _ = self._source
-        result = clone(location, given.mode in _REPLACING, given.properties)
+        return self._told(self._source.clone(location, given.mode in _REPLACING, given.properties))
+
+    def _told(self, result: CloneResult) -> DataFrame:
         return answer(self._spark, [tuple(result.to_dict().values())], CLONE_RESULT, "CLONE")
 
     def _in_a_lake(self, name: LakeName) -> DataFrame:
         given = self._given
         name.require_no_transaction()
-        if given.clones is not None:
-            raise UnsupportedFeature(
-                f"{given.table.text}: tables of a lake are cloned by lake.clone(as_of, to, tables), which makes them "
-                "tables of another lake"
-            )
-        if given.query is None:
+        if given.query is None and given.clones is None:
             self._builder()._in(given.table.parts, given.location).execute()
             return nothing(self._spark)
         if name.is_there or given.mode == parsed.REPLACE:
             location = name.lake.location(name.name)
             require_place(name.name, location, given.location)
-            self._written(self._rows, location)
-            return nothing(self._spark)
-        self._require_no_columns()
+            return self._filled(location)
         lake: Any = name.lake
+        if given.clones is not None:
+            return self._cloned_into(lake, name.name)
+        self._require_no_columns()
         self._saved(self._rows, partial(lake.begin_create, name.name, location=given.location))
         return nothing(self._spark)
+
+    def _cloned_into(self, lake: Any, name: str) -> DataFrame:
+        """A new table of a lake, which has the files of another table."""
+        source, settings = self._source.snapshot, SessionSettings.of(self._spark)
+        begun = lake.begin_clone(name, source, self._given.properties, self._given.location)
+        with Progress.during(self._spark, "CLONE", "listing files", settings.progress):
+            result = commit_clone(begun, source, None, settings.user_metadata, settings.user_name)
+        return self._told(result)
 
 
 def add_column(builder: DeltaTableBuilder[Any], column: ColumnDefinition) -> None:

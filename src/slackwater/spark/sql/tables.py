@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.log.history import to_ms
 from slackwater.maintenance.clone import CloneResult
+from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.resolve import LakeName, NamedPlace, path_in_parts, require, resolve
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, plain_sql
 from slackwater.spark.history.system_time import SystemTime
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.options import split_path
 from slackwater.spark.session.stores import table_at
-from slackwater.spark.session.types import to_spark_schema
 from slackwater.spark.table.table import DeltaTable
 from slackwater.sql.travel import AT, BETWEEN, FROM_TO, SYSTEM_TIME, VERSION, Travel
 
@@ -130,14 +129,21 @@ def _utc(spark: SparkSession, expression: str, said: str = "") -> str:
 
 _OTHER_FORMATS = ("parquet", "iceberg")
 
-CloneTo: TypeAlias = Callable[[str, bool, Mapping[str, str]], CloneResult]
-"""Makes a shallow clone: its place, whether it replaces a table there, and its own properties."""
+
+@dataclass(frozen=True)
+class CloneSource:
+    """What SHALLOW CLONE makes a table of: `snapshot`, of the table `table`."""
+
+    table: DeltaTable
+    snapshot: Snapshot
+
+    def clone(self, place: str, replace: bool, properties: Mapping[str, str]) -> CloneResult:
+        """Make the clone at `place`, with `properties` of its own; `replace`: also where a table is there."""
+        return self.table._cloned(self.snapshot, place, True, replace, properties)[1]
 
 
-def clone_source(
-    spark: SparkSession, parts: Sequence[str], travel: Travel | None
-) -> tuple[CloneTo, spark_types.StructType]:
-    """What clones the table that the name stands for, as of `travel`, and its columns.
+def clone_source(spark: SparkSession, parts: Sequence[str], travel: Travel | None) -> CloneSource:
+    """The table that the name stands for, as of `travel`.
 
     Raises TableNotFound, and UnsupportedFeature for a directory of another format.
     """
@@ -153,8 +159,4 @@ def clone_source(
         version=None if "versionAsOf" not in options else int(options["versionAsOf"]),
         timestamp=None if "timestampAsOf" not in options else to_ms(options["timestampAsOf"]),
     )
-
-    def clone_to(target: str, replace: bool, properties: Mapping[str, str]) -> CloneResult:
-        return source._cloned(snapshot, target, True, replace, properties)[1]
-
-    return clone_to, to_spark_schema(snapshot.schema)
+    return CloneSource(source, snapshot)
