@@ -22,6 +22,8 @@ def _no_views(spark: SparkSession) -> Iterator[None]:
     yield
     for name in ("v", "w", "a", "b", "inner_v", "outer_v"):
         spark.catalog.dropTempView(name)
+    for name in ("gv", "gw"):
+        spark.catalog.dropGlobalTempView(name)
 
 
 @pytest.fixture
@@ -95,6 +97,41 @@ def test_frames_and_parameters_stay_in_a_view(spark: SparkSession, rows: Rows, t
     )
     add(spark, 2, 3)
     assert rows("SELECT * FROM v") == [(1, 1), (2, 2)]
+
+
+def another_session(spark: SparkSession) -> SparkSession:
+    """A session of the same Spark with settings and views of its own."""
+    other: SparkSession = spark.newSession()
+    slackwater.enable(other)
+    return other
+
+
+def test_a_global_view_sees_the_newest_version_in_every_session(
+    spark: SparkSession, rows: Rows, table: str, db: str
+) -> None:
+    spark.sql("CREATE OR REPLACE GLOBAL TEMP VIEW gv (number) AS SELECT id FROM t")
+    spark.sql("CREATE OR REPLACE GLOBAL TEMP VIEW gw AS SELECT id FROM t VERSION AS OF 1")
+    add(spark, 2)
+    assert rows("SELECT * FROM global_temp.gv") == [(1,), (2,)]
+    assert rows("SELECT * FROM global_temp.gw") == [(1,)]
+    assert sorted(spark.table("global_temp.gv").collect()) == [(1,), (2,)]
+    other = another_session(spark)
+    add(spark, 3)
+    assert sorted(other.sql("SELECT number FROM GLOBAL_TEMP.gv WHERE number > 1").collect()) == [(2,), (3,)]
+    other.sql("CREATE OR REPLACE GLOBAL TEMP VIEW gv AS SELECT 7 AS seven")
+    assert rows("SELECT * FROM global_temp.gv") == [(7,)]
+    spark.sql("DROP VIEW global_temp.gv")
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("SELECT * FROM global_temp.gv")
+
+
+def test_a_global_view_over_what_one_session_has_stays_what_it_was(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql("CREATE TEMP VIEW v AS SELECT id FROM t")
+    spark.sql("CREATE OR REPLACE GLOBAL TEMP VIEW gv AS SELECT * FROM v")
+    add(spark, 2)
+    other = another_session(spark)
+    other.sql("CREATE TEMP VIEW v AS SELECT 99 AS id")
+    assert other.sql("SELECT * FROM global_temp.gv").collect() == rows("SELECT * FROM global_temp.gv") == [(1,)]
 
 
 def test_views_that_read_each_other_are_an_error(spark: SparkSession, rows: Rows, table: str) -> None:

@@ -20,7 +20,7 @@ from slackwater.sql.tokens import quoted
 SPARK_CATALOG = "spark_catalog"
 _LINE = re.compile(r"(?m)^(Provider|Location|Type): ?(.*)$")
 _MISSING = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "NO_SUCH_DATABASE")
-_GLOBAL = "global_temp"
+GLOBAL_TEMP = "global_temp"
 _CATALOG, _PUBLIC, _IDENTIFIERS = "_slackwater_catalog", "_slackwater_public_catalog", "_slackwater_identifiers"
 _MOST_IDENTIFIERS = 256
 # What stands in no comment of a table.
@@ -62,7 +62,7 @@ def entry_of(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
         given = given[1:]
     elif not _is_current_catalog(spark):
         return None
-    if len(given) > 2 or (len(given) == 2 and given[0].lower() == _GLOBAL):
+    if len(given) > 2 or (len(given) == 2 and given[0].lower() == GLOBAL_TEMP):
         return None
     return _by_statement(spark, given) if is_connect(spark) else _by_catalog(spark, given)
 

@@ -373,8 +373,7 @@ def create_view(statement: Statement) -> DataFrame | None:
     query = cursor.rest()
     frame = statement.on_delta().query(query)
     frame = frame.toDF(*names) if names else frame
-    if not is_global:
-        frame = keep(statement.spark, name, query, tuple(names), statement.views or {}, frame)
+    frame = keep(statement.spark, name, query, tuple(names), statement.views or {}, frame, is_global)
     method = {
         (False, False): frame.createTempView,
         (False, True): frame.createOrReplaceTempView,
