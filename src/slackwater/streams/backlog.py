@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -65,15 +65,16 @@ def _left(snapshot: Snapshot, offset: SourceOffset) -> Iterator[tuple[int, Versi
     """Each version from `offset` on, its files, None where they are gone, and the index up to which they are read."""
     version, index = offset.version, offset.index
     if offset.is_initial:
-        yield version, _initial(snapshot, version), index
+        yield version, _initial(snapshot, offset), index
         version, index = version + 1, BASE_INDEX
     for each, found in _commits(snapshot, version):
         yield each, found, index if each == version else BASE_INDEX
 
 
-def _initial(snapshot: Snapshot, version: int) -> VersionFiles | None:
+def _initial(snapshot: Snapshot, offset: SourceOffset) -> VersionFiles | None:
+    asked = replace(_ALL, event_time=offset.ordered_by)
     try:
-        return snapshot_files(Snapshot.open(snapshot.table, version), _ALL, ["size"])
+        return snapshot_files(Snapshot.open(snapshot.table, offset.version), asked, ["size"])
     except VersionNotFound:
         return None
 

@@ -20,6 +20,9 @@ SCHEMA_CHANGES = (SCHEMA_CHANGE, BEHIND_SCHEMA_CHANGE)
 _BASE_INDEX_3 = -100
 _WITHOUT_SCHEMA_CHANGES, _WITH_SCHEMA_CHANGES = 1, 3
 _STARTED = "startingVersion"
+# An index in an order that delta-spark does not know: it refuses what is of a later version than its own.
+_IN_EVENT_ORDER = 1000
+_ORDERED_BY = "eventTimeColumn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,8 @@ class SourceOffset:
 
     `is_initial`: `version` is the snapshot that the stream began with, whose files are in the order of their times.
     `started`: the version that the stream began with, in the offset that ends the first micro-batch of one that was to
-    begin with the newest: what that was cannot be found out again.
+    begin with the newest: what that was cannot be found out again. `ordered_by`: the column of times in whose order the
+    files of the snapshot are, where that is not the order of their times of writing.
     """
 
     table_id: str
@@ -36,6 +40,7 @@ class SourceOffset:
     index: int = BASE_INDEX
     is_initial: bool = False
     started: int | None = None
+    ordered_by: str | None = None
 
     @property
     def is_amid_schema_change(self) -> bool:
@@ -51,6 +56,8 @@ class SourceOffset:
             "index": self.index,
             "isStartingVersion": self.is_initial,
         }
+        if self.is_initial and self.ordered_by is not None:
+            node |= {"sourceVersion": _IN_EVENT_ORDER, _ORDERED_BY: self.ordered_by}
         return node if self.started is None else {**node, _STARTED: self.started}
 
     @classmethod
@@ -62,7 +69,8 @@ class SourceOffset:
         kind = node.get("sourceVersion")
         if not isinstance(kind, int):
             raise _malformed(node)
-        if kind > _WITH_SCHEMA_CHANGES:
+        ordered_by = node.get(_ORDERED_BY) if kind == _IN_EVENT_ORDER else None
+        if kind > _WITH_SCHEMA_CHANGES and not isinstance(ordered_by, str):
             raise UnsupportedFeature(
                 f"the checkpoint's source offset has version {kind}, this package knows those up to "
                 f"{_WITH_SCHEMA_CHANGES}: {dict(node)}",
@@ -73,7 +81,8 @@ class SourceOffset:
         if not (isinstance(table_id, str) and _is_whole(version) and _is_whole(index) and isinstance(initial, bool)):
             raise _malformed(node)
         index = BASE_INDEX if index == _BASE_INDEX_3 else index
-        return cls(table_id, version, index, initial, started if _is_whole(started) else None)  # type: ignore[arg-type]
+        started = started if _is_whole(started) else None
+        return cls(table_id, version, index, initial, started, ordered_by)  # type: ignore[arg-type]
 
 
 def _is_whole(value: object) -> bool:

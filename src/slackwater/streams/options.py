@@ -21,7 +21,8 @@ class StreamOptions:
 
     `starting_version`: a version, or `latest` for what is committed from now on; `starting_ms` a time since the epoch;
     neither for the newest version, whole, and what follows. `max_files`, `max_bytes`: of one micro-batch, the latter
-    reached by its last file. `ignore_*` and `skip_change_commits` as `require_appended` has them.
+    reached by its last file. `ignore_*` and `skip_change_commits` as `require_appended` has them. `event_time`: the
+    column of times in whose order the files are read that a stream begins with; None: in that of their writing.
     """
 
     starting_version: int | str | None = None
@@ -34,6 +35,7 @@ class StreamOptions:
     change_feed: bool = False
     exclude: str | None = None
     fail_on_data_loss: bool = True
+    event_time: str | None = None
 
     def __post_init__(self) -> None:
         """Raise InvalidArgument for options that are none, or contradict each other."""

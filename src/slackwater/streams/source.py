@@ -98,7 +98,8 @@ class TableSource:
     def first(self) -> SourceOffset:
         """Where a stream without a checkpoint begins. Raises VersionNotFound, TimestampOutOfRange."""
         if self._first is None:
-            self._first = self._begin()
+            begun = self._begin()
+            self._first = replace(begun, ordered_by=self._options.event_time) if begun.is_initial else begun
         self._track(self._first)
         return self._first
 
@@ -117,6 +118,7 @@ class TableSource:
         stream's options do not let pass, and every error of reading.
         """
         self._require_same_table(start)
+        self._require_same_order(start)
         self._track(start)
         self._require_start(start)
         budget = _Budget(max_files, max_bytes)
@@ -144,6 +146,7 @@ class TableSource:
         """The files after `start` up to `end`, by their versions. Raises as `latest`."""
         self._require_same_table(start)
         self._require_same_table(end)
+        self._require_same_order(end)
         self._track(start)
         self._require_start(start)
         start = self._as_logged(start, end)
@@ -176,6 +179,16 @@ class TableSource:
         if self._schema_log is None or not end.is_amid_schema_change or end.version <= self._version:
             return
         self._evolve(end.version)
+
+    def _require_same_order(self, offset: SourceOffset) -> None:
+        """Raise OperationNotAllowed amid files that were in another order when they were read up to `offset`."""
+        if not offset.is_initial or offset.index <= BASE_INDEX or offset.ordered_by == self._options.event_time:
+            return
+        said = "the order of their writing" if offset.ordered_by is None else f"the order of {offset.ordered_by}"
+        raise OperationNotAllowed(
+            f"{self._table.root_url}: the query is amid the files that it began with, which it reads in {said}: give "
+            "withEventTimeOrder and eventTimeColumn as before until these are read, or begin with a new checkpoint"
+        )
 
     def _track(self, start: SourceOffset) -> None:
         """Write down what a stream without an entry in its schema log reads with, which must be what it began with."""
@@ -460,15 +473,14 @@ class _Budget:
         if (self.files is not None and self.files <= 0) or (self.size_bytes is not None and self.size_bytes <= 0):
             # Files that are passed over cost nothing, up to the first that counts.
             free = int(np.argmax(counts)) if counts.any() else len(counts)
-            return after + free
+            return after + free if found.ends is None else after
         taken = len(counts)
         numbers, totals = np.cumsum(counts), np.cumsum(np.where(counts, sizes, 0))
         if self.files is not None:
             taken = min(taken, int(np.searchsorted(numbers, self.files, "right")))
         if self.size_bytes is not None:
             taken = min(taken, int(np.searchsorted(totals, self.size_bytes, "left")) + 1)
-        if found.whole:
-            taken = len(counts)
+        taken = found.end_from(after + taken) - after
         if self.files is not None:
             self.files -= int(numbers[taken - 1])
         if self.size_bytes is not None:

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.log.file_actions import ADD_SCHEMA, file_actions
-from slackwater.log.snapshot import LogSnapshot
 from slackwater.scan.file_changes import FileChange, data_changes, derived_changes, recorded_changes
+from slackwater.scan.snapshot import Snapshot
+from slackwater.streams.event_times import NEEDED, in_event_order
 from slackwater.streams.options import StreamOptions
 
 
@@ -27,7 +28,8 @@ class VersionFiles:
     """Files by their indexes: rows of `files`, with columns of ADD_SCHEMA, or `changes` of a change feed.
 
     `sizes` in bytes, one a file; `counts` says which are read at all. `whole`: they go together, or not at all.
-    `order`: the rows of `files` by index, where that is not their own order.
+    `order`: the rows of `files` by index, where that is not their own order. `ends`: which may be the last of a
+    micro-batch, where not all may.
     """
 
     version: int
@@ -37,6 +39,7 @@ class VersionFiles:
     changes: Sequence[FileChange] = ()
     whole: bool = False
     order: npt.NDArray[np.int64] | None = None
+    ends: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -46,16 +49,26 @@ class VersionFiles:
         files = ADD_SCHEMA.empty_table() if self.files is None else self.files
         return files.take(pa.array(indexes if self.order is None else self.order[indexes], pa.int64()))
 
+    def end_from(self, index: int) -> int:
+        """The first index from `index` on that may be the last of a micro-batch."""
+        if self.whole or self.ends is None:
+            return len(self) - 1 if self.whole else index
+        return index + int(np.argmax(self.ends[index:]))
 
-def snapshot_files(snapshot: LogSnapshot, options: StreamOptions, columns: Sequence[str]) -> VersionFiles:
+
+def snapshot_files(snapshot: Snapshot, options: StreamOptions, columns: Sequence[str]) -> VersionFiles:
     """All files of a version, the oldest first: what a stream begins with. O(live files) in memory.
 
-    They have `columns` of ADD_SCHEMA, and those that order them.
+    They have `columns` of ADD_SCHEMA, and those that order them. With `event_time` they are in the order of that.
+    Raises InvalidArgument where it is no column of times.
     """
-    files = snapshot.live_files(list(dict.fromkeys([*columns, "path", "size", "modificationTime"])))
-    order = _oldest_first(files)
+    timed = NEEDED if options.event_time is not None else ()
+    files = snapshot.live_files(list(dict.fromkeys([*columns, "path", "size", "modificationTime", *timed])))
+    order, ends = _oldest_first(files), None
+    if options.event_time is not None:
+        order, ends = in_event_order(snapshot, files, options.event_time, order)
     found = _of_files(snapshot.version, files, options)
-    return replace(found, sizes=found.sizes[order], counts=found.counts[order], order=order)
+    return replace(found, sizes=found.sizes[order], counts=found.counts[order], order=order, ends=ends)
 
 
 def _oldest_first(files: pa.Table) -> npt.NDArray[np.int64]:
@@ -101,7 +114,7 @@ def sizes_of_files(
 
 
 def changed_files(
-    snapshot: LogSnapshot,
+    snapshot: Snapshot,
     actions: Sequence[Mapping[str, Any]],
     version: int,
     where: str,

@@ -17,6 +17,7 @@ from slackwater.log.table import Table
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.features.table_features import validate_readable
 from slackwater.protocol.properties.sizes import size_in_bytes
+from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.scan.file_changes import require_feed
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.resolve import known_parts
@@ -39,6 +40,7 @@ from slackwater.spark.session.stores import table_at
 from slackwater.spark.sql.tables import named_table
 from slackwater.spark.streams.driver_source import DrivenScan, can_be_driven
 from slackwater.spark.streams.scan import StreamScan
+from slackwater.streams.event_times import event_time_path
 from slackwater.streams.options import LATEST, StreamOptions
 from slackwater.streams.schema_changes import Unblocked, require_unblocked
 from slackwater.streams.schema_log import SchemaLog
@@ -99,11 +101,11 @@ def stream_of(
     Options (any case, names and defaults of delta-spark): `startingVersion` (a version, or `latest`) or
     `startingTimestamp`, inclusive, for a stream without a checkpoint; `maxFilesPerTrigger` (1000),
     `maxBytesPerTrigger` (`10g`); `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`; `readChangeFeed`;
-    `excludeRegex`; `failOnDataLoss`; `schemaTrackingLocation`, with `streamingSourceTrackingId`,
-    `allowSourceColumnRename`, `allowSourceColumnDrop`, `allowSourceColumnTypeChange`; and `rowTracking`,
-    `allowPathsOutsideRoot` of this package. Raises TableNotFound, InvalidArgument, VersionNotFound for a version to
-    come, TimestampOutOfRange for such a time, ChangeFeedNotEnabled, UnsupportedFeature, OperationNotAllowed behind a
-    change of schema that has to be judged.
+    `excludeRegex`; `withEventTimeOrder` with `eventTimeColumn`; `failOnDataLoss`; `schemaTrackingLocation`, with
+    `streamingSourceTrackingId`, `allowSourceColumnRename`, `allowSourceColumnDrop`, `allowSourceColumnTypeChange`; and
+    `rowTracking`, `allowPathsOutsideRoot` of this package. Raises TableNotFound, InvalidArgument, VersionNotFound for a
+    version to come, TimestampOutOfRange for such a time, ChangeFeedNotEnabled, UnsupportedFeature, OperationNotAllowed
+    behind a change of schema that has to be judged.
     """
     given = Options(options or {})
     if table.branch is not None:
@@ -113,6 +115,7 @@ def stream_of(
     _require_supported(given, table)
     stream = _stream_options(spark, given)
     snapshot = Snapshot.open(table)
+    stream = replace(stream, event_time=_event_time(given, snapshot))
     if isinstance(stream.starting_version, int):
         require_not_after(snapshot, stream.starting_version)
     if stream.starting_ms is not None:
@@ -184,10 +187,26 @@ def _require_supported(given: Options, table: Table) -> None:
             "leave it out; startingVersion and startingTimestamp say where to begin",
             error_class="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
         )
-    if given.get("withEventTimeOrder") is not None:
-        raise UnsupportedFeature(
-            f"{table.location}: streams do not know the option withEventTimeOrder, nor does delta-spark: leave it out"
+
+
+def _event_time(given: Options, snapshot: Snapshot) -> str | None:
+    """The column in whose order a stream reads what it begins with. Raises InvalidArgument."""
+    column, where = given.get("eventTimeColumn"), snapshot.table.location
+    if not given.flag("withEventTimeOrder"):
+        if column is not None:
+            raise InvalidArgument(
+                f"{where}: eventTimeColumn is said of a stream with withEventTimeOrder = true: give that too, or leave "
+                "it out",
+                error_class="DELTA_ILLEGAL_OPTION",
+            )
+        return None
+    if column is None:
+        raise InvalidArgument(
+            f"{where}: withEventTimeOrder needs the option eventTimeColumn, the column that the query gives "
+            "withWatermark: Spark does not tell a source",
+            error_class="DELTA_ILLEGAL_OPTION",
         )
+    return format_column_path(event_time_path(snapshot.schema, column, where))
 
 
 def _stream_options(spark: SparkSession, given: Options) -> StreamOptions:
