@@ -182,6 +182,8 @@ def _session(
         if config.getoption("--connect"):
             # No child of this process, as one would be that PySpark starts.
             master = stack.enter_context(standalone.connect_server(root, master))
+            # As a client of a server has it, and PySpark sets it for a server that it starts.
+            os.environ["SPARK_REMOTE"] = master
         else:
             settings |= standalone.SETTINGS
     if config.getoption("--connect"):
