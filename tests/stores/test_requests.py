@@ -153,6 +153,27 @@ def test_spark_that_is_served_reads_a_file_by_its_size_and_one_range(spark: Spar
 
 @pytest.mark.spark
 @pytest.mark.classic
+@served
+def test_files_that_spark_wrote_on_this_machine_are_put_and_not_asked_for_again(
+    spark: SparkSession, proxy: FaultProxy
+) -> None:
+    slackwater.enable(spark)
+    path = f"s3://{BUCKET}/put"
+    options = {key.lower(): value for key, value in proxy.options.items()}
+    frame = spark.range(0, 10, 1, 1).selectExpr("id", "id % 4 AS k")
+    writer = frame.write.format("delta").mode("append").partitionBy("k").options(**options)
+    writer.save(path)
+    # The list finds what tasks that failed have left.
+    assert asked_for_rows(proxy, lambda: writer.save(path)) == {"put": 4, "list": 1}
+    newest = Snapshot.load(path, storage_options=proxy.options)
+    files = newest.files()
+    there = {meta.path: meta.size_bytes for meta in newest.store.list_from("", recursive=True)}
+    assert [there[path] for path in files["path"].to_pylist()] == files["size"].to_pylist()
+    assert newest.to_arrow().num_rows == 20
+
+
+@pytest.mark.spark
+@pytest.mark.classic
 @needs_connector
 def test_sparks_connector_is_told_of_files_that_are_asked_for_once(spark: SparkSession, proxy: FaultProxy) -> None:
     slackwater.enable(spark)

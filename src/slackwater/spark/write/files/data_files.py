@@ -132,7 +132,9 @@ def write_data_files(
                         by_tasks = [file for file in by_tasks if store.head(file.path) is not None]
                     files, left_anything = _told(by_tasks, layout), bool(by_tasks)
                 else:
-                    files, left_anything = _write_by_spark(counted.frame, store, staging, directories, options or {})
+                    files, left_anything = _write_by_spark(
+                        counted.frame, store, staging, layout, directories, options or {}
+                    )
             if require is not None:
                 require()
             if partition is not None:
@@ -180,24 +182,26 @@ def _write_by_spark(
     frame: DataFrame,
     store: ObjectStore,
     staging: Staging,
+    layout: FileLayout,
     directories: Sequence[str],
     options: Mapping[str, Any],
 ) -> tuple[Iterable[_Staged], bool]:
     """The files that Spark's own writer left, and whether it left anything at all."""
     with with_settings(frame.sparkSession, WRITE_SETTINGS):
         if served_to_spark(frame.sparkSession, store) is not None:
-            write_local_files(frame, store, staging.rows, directories, options)
-        else:
-            writer = frame.write.options(**dict(options)).partitionBy(*directories)
-            writer.parquet(f"{DataLocations(store).root}/{staging.rows}")
+            local = write_local_files(frame, store, staging.rows, directories, options)
+            is_final = layout.finish is None
+            return (_staged(meta, staging, footer if is_final else None) for meta, footer in local), bool(local)
+        writer = frame.write.options(**dict(options)).partitionBy(*directories)
+        writer.parquet(f"{DataLocations(store).root}/{staging.rows}")
     left = store.list_from(staging.rows, recursive=True)
     return (_staged(meta, staging) for meta in left if meta.path.endswith(".parquet")), bool(left)
 
 
-def _staged(meta: ObjectMeta, staging: Staging) -> _Staged:
+def _staged(meta: ObjectMeta, staging: Staging, footer: ParquetFooter | None = None) -> _Staged:
     *parts, _ = meta.path.removeprefix(f"{staging.rows}/").split("/")
     texts = [hive_unescape(part.partition("=")[2]) for part in parts]
-    return _Staged(meta, [None if text == HIVE_DEFAULT_PARTITION else text for text in texts])
+    return _Staged(meta, [None if text == HIVE_DEFAULT_PARTITION else text for text in texts], footer)
 
 
 def _told(files: Iterable[FileWritten], layout: FileLayout) -> Iterator[_Staged]:

@@ -9,12 +9,15 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.storage.store import ObjectStore
+from slackwater.storage.parquet_footer import ParquetFooter, read_footer
+from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _SENDERS = 8
 _DIRECTORIES = "SPARK_LOCAL_DIRS"
@@ -22,19 +25,26 @@ _DIRECTORIES = "SPARK_LOCAL_DIRS"
 
 def write_local_files(
     frame: DataFrame, store: ObjectStore, directory: str, directories: Sequence[str], options: Mapping[str, Any]
-) -> None:
+) -> list[tuple[ObjectMeta, ParquetFooter]]:
     """Have Spark's files of the rows of `frame`, in directories named after `directories`, below `directory`.
 
-    They pass through the first of Spark's own directories for what it does not hold in memory. Raises StorageError.
+    They pass through the first of Spark's own directories for what it does not hold in memory, and are told with their
+    footers. Raises StorageError.
     """
     with tempfile.TemporaryDirectory(prefix="slackwater-rows-", dir=_scratch(frame.sparkSession)) as scratch:
         written = Path(scratch, "rows")
         frame.write.options(**dict(options)).partitionBy(*directories).parquet(written.as_uri())
         files = sorted(written.rglob("*.parquet"))
         with ThreadPoolExecutor(_SENDERS) as senders:
-            places = (f"{directory}/{file.relative_to(written).as_posix()}" for file in files)
-            for _ in senders.map(store.put_file, places, files):
-                pass
+            return list(senders.map(partial(_put, store, directory, written), files))
+
+
+def _put(store: ObjectStore, directory: str, written: Path, file: Path) -> tuple[ObjectMeta, ParquetFooter]:
+    place, found = f"{directory}/{file.relative_to(written).as_posix()}", file.stat()
+    with pa.OSFile(str(file)) as source:
+        footer = read_footer(source)
+    store.put_file(place, file)
+    return ObjectMeta(place, found.st_size, found.st_mtime_ns // 1_000_000), footer
 
 
 def _scratch(spark: SparkSession) -> str | None:
