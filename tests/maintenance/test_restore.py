@@ -141,6 +141,20 @@ def test_identity_columns_go_on_from_where_they_are() -> None:
     assert identity_columns(_restored(second, 0).schema)[0].high_water_mark == 41
 
 
+def test_an_identity_column_that_was_renamed_goes_on_from_where_it_is() -> None:
+    identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
+    first = table(schema({"id": "long", "n": "long"}, id=identity), properties={"delta.columnMapping.mode": "name"})
+    renamed = first.metadata.schema_string.replace('"name":"id"', '"name":"key"').replace(
+        '"delta.identity.start"', '"delta.identity.highWaterMark":41,"delta.identity.start"'
+    )
+    transaction = begin(first)
+    transaction.set_metadata(replace(first.metadata, schema_string=renamed))
+    second = transaction.commit("WRITE").snapshot
+    assert [(each.name, each.high_water_mark) for each in identity_columns(second.schema)] == [("key", 41)]
+    third = _restored(second, 0)
+    assert [(each.name, each.high_water_mark) for each in identity_columns(third.schema)] == [("id", 41)]
+
+
 def test_row_ids_come_back_with_their_rows_and_are_not_given_out_again() -> None:
     first = append(table(properties=TRACKED), add("a")).snapshot
     _put(first.store, "a", "b")

@@ -21,7 +21,12 @@ from slackwater.maintenance.present_files import require_present
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import row_tracking
-from slackwater.protocol.features.identity_columns import identity_columns, with_high_water_marks
+from slackwater.protocol.features.column_mapping import physical_name
+from slackwater.protocol.features.identity_columns import (
+    identity_column,
+    identity_columns,
+    with_high_water_marks,
+)
 from slackwater.protocol.features.managed_commits import kept_properties, without_owner
 from slackwater.protocol.features.support import with_features, with_versions
 from slackwater.protocol.properties.properties import (
@@ -197,14 +202,22 @@ def _restored_metadata(now: TableConfiguration, past: TableConfiguration) -> Met
 
 
 def _with_marks(metadata: Metadata, now: TableConfiguration, past: TableConfiguration) -> Metadata:
-    """Identity columns go on from where they are: a value that was given out is not given out again."""
-    generated = {identity.name for identity in identity_columns(past.schema)}
+    """Identity columns go on from where they are: a value that was given out is not given out again.
+
+    A column that was renamed since is known by what it is called in files.
+    """
     marks = {
-        identity.name: identity.high_water_mark
-        for identity in identity_columns(now.schema)
-        if identity.name in generated and identity.high_water_mark is not None
+        physical_name(column, now.column_mapping_mode): identity.high_water_mark
+        for column in now.schema
+        if (identity := identity_column(column)) is not None and identity.high_water_mark is not None
     }
-    schema = with_high_water_marks(past.schema, marks)
+    generated = {column.name: physical_name(column, past.column_mapping_mode) for column in past.schema}
+    kept = {
+        identity.name: marks[generated[identity.name]]
+        for identity in identity_columns(past.schema)
+        if generated[identity.name] in marks
+    }
+    schema = with_high_water_marks(past.schema, kept)
     return metadata if schema == past.schema else replace(metadata, schema_string=schema_to_json(schema))
 
 
