@@ -26,7 +26,7 @@ from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.options import StreamOptions
 from slackwater.streams.source import TableSource
 from slackwater.transaction.log_upkeep import checkpoint
-from tests.transaction.tables import START_MS, FakeTime, add, change_metadata, schema, table
+from tests.transaction.tables import START_MS, FakeTime, add, append, begin, change_metadata, removes, schema, table
 
 NO_LIMITS = (None, None)
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -385,6 +385,23 @@ def test_a_feed_has_inserts_deletes_and_change_files_and_needs_to_be_enabled() -
     plain.commit(["a"])
     with pytest.raises(ChangeFeedNotEnabled, match="not enabled in version 0"):
         plain.source(change_feed=True, starting_version=0).first()
+
+
+@pytest.mark.parametrize("partition_by", [("p",), ()])
+def test_a_feed_does_not_read_files_by_other_partitions_than_they_were_written_in(partition_by: Sequence[str]) -> None:
+    before = table({"id": "long", "p": "string", "q": "string"}, partition_by, FEED)
+    before = append(before, add("a", partition=dict.fromkeys(partition_by, "x"))).snapshot
+    transaction = begin(before)
+    transaction.set_metadata(replace(before.metadata, partition_columns=("q",)))
+    transaction.remove(removes(before, "a"))
+    transaction.add([add("b", partition={"q": "y"})])
+    log = Log()
+    log.snapshot = append(transaction.commit("WRITE").snapshot, add("c", partition={"q": "z"})).snapshot
+    source = log.source(change_feed=True, starting_version=2)
+    with pytest.raises(UnsupportedFeature, match=r"version 2 partitioned the table by .* \(startingVersion = 3\)"):
+        source.latest(source.first(), *NO_LIMITS)
+    source = log.source(change_feed=True, starting_version=3)
+    assert [c.path for b in source.files(source.first(), source.newest()) for c in b.changes] == ["c"]
 
 
 def test_a_type_that_was_widened_before_is_read_and_one_that_is_widened_now_stops_the_stream() -> None:

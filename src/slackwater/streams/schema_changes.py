@@ -5,15 +5,16 @@ Source: delta-spark's SchemaUtils.isReadCompatible and DeltaSourceBase.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from slackwater.errors import OperationNotAllowed, UnsupportedFeature
 from slackwater.protocol.configuration import TableConfiguration
-from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME
+from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME, physical_name
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
 from slackwater.protocol.schema.type_widening import can_change_in_place, is_type_widening
+from slackwater.scan.file_changes import FileChange
 
 _ADVICE = (
     "start the query again, which then reads with the new schema; where that does not help, the change is one that "
@@ -46,6 +47,25 @@ def require_readable(
             f"the stream's: {read.schema}\nthe version's: {changed.schema}",
             error_class="DELTA_SCHEMA_CHANGED_WITH_VERSION",
         )
+
+
+def require_partitions(read: TableConfiguration, changes: Iterable[FileChange], version: int, where: str) -> None:
+    """Let pass changed files that are partitioned as the table is by `read`.
+
+    Raises UnsupportedFeature for others, which the commit that partitioned the table anew took away: what they have
+    in their files, and what in the log, is not where a stream looks for it.
+    """
+    mode = read.column_mapping_mode
+    physical = {column.name: physical_name(column, mode) for column in read.schema}
+    columns, wanted = set(physical.values()), {physical[name] for name in read.metadata.partition_columns}
+    for change in changes:
+        if columns & {name for name, _ in change.partition_values} != wanted:
+            raise UnsupportedFeature(
+                f"{where}: version {version} partitioned the table by other columns, and a stream cannot read rows "
+                f"that it took away: begin with a new checkpoint behind it (startingVersion = {version + 1}), or read "
+                "the change feed of that version as a batch",
+                error_class="DELTA_SCHEMA_CHANGED_WITH_VERSION",
+            )
 
 
 def differs(read: TableConfiguration, changed: TableConfiguration) -> bool:

@@ -29,7 +29,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.offsets import BASE_INDEX, BEHIND_SCHEMA_CHANGE, SCHEMA_CHANGE, SourceOffset
 from slackwater.streams.options import LATEST, StreamOptions
 from slackwater.streams.outstanding import CommitsAhead, Outstanding
-from slackwater.streams.schema_changes import differs, require_readable
+from slackwater.streams.schema_changes import differs, require_partitions, require_readable
 from slackwater.streams.schema_log import SchemaLog
 from slackwater.streams.version_files import (
     VersionFiles,
@@ -405,7 +405,9 @@ class TableSource:
             self._newest_seen = self._newest_seen.update()
             history = self._newest_seen.history()
             self._times = {each: history.timestamp_ms(each) for each in history.versions if each >= version}
-        return changed_files(self._newest_seen, actions, version, where, self._options)
+        found = changed_files(self._newest_seen, actions, version, where, self._options)
+        require_partitions(self._configuration, found.changes, version, self._table.root_url)
+        return found
 
     @cached_property
     def _newest_seen(self) -> Snapshot:

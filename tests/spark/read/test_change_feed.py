@@ -189,3 +189,30 @@ def test_rows_from_before_a_rename_and_a_wider_type_are_read(spark: SparkSession
     spark.sql(f"ALTER TABLE {table} ALTER COLUMN id TYPE DECIMAL(12, 2)")
     (row,) = feed(spark, tmp_path / "t", 0).collect()
     assert (row.id, row.c, row["_change_type"]) == (1, "old", "insert")
+
+
+@pytest.mark.usefixtures("enabled")
+def test_files_are_read_by_the_partitions_that_they_were_written_in(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write = spark.sql("SELECT 1 AS id, 'a' AS p, 'b' AS q").write.format("delta").partitionBy("p")
+    write.option("delta.enableChangeDataFeed", "true").save(str(path))
+    spark.sql(f"UPDATE delta.`{path}` SET id = 2")
+    for columns in (["q"], []):
+        over = spark.sql(f"SELECT * FROM delta.`{path}`").write.format("delta").mode("overwrite")
+        over.option("overwriteSchema", "true").partitionBy(*columns).save(str(path))
+    spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 2")
+    rows = sorted((r["_commit_version"], r["_change_type"], r.id) for r in feed(spark, path, 0).collect())
+    assert rows == [
+        (0, "insert", 1),
+        (1, "update_postimage", 2),
+        (1, "update_preimage", 1),
+        (2, "delete", 2),
+        (2, "insert", 2),
+        (3, "delete", 2),
+        (3, "insert", 2),
+        (4, "delete", 2),
+        (4, "insert", 2),
+    ]
+    for start, end in [(0, 4), *((version, version) for version in range(5))]:
+        found = feed(spark, path, start, end).select("p", "q").distinct().collect()
+        assert [tuple(row) for row in found] == [("a", "b")], f"versions {start} to {end}"

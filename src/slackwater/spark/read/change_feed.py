@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +23,7 @@ from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.file_names import commit_name
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.configuration import TableConfiguration
-from slackwater.protocol.features.column_mapping import NONE, physical_schema
+from slackwater.protocol.features.column_mapping import NONE, physical_name, physical_schema
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
 from slackwater.scan.file_changes import (
     CHANGE_TYPE,
@@ -112,10 +113,11 @@ class ChangeFeed:
         options = replace(self.options, says_not_null=self.options.says_not_null and is_strict)
         scan = TableScan(self.spark, self.snapshot, options)
         kinds = ((derived, False), (recorded, True))
-        frames = [self._frame(scan, changes, kind) for changes, kind in kinds if changes]
-        if not frames:
+        parts = [(part, kind) for changes, kind in kinds for part in self._by_partition_columns(changes).items()]
+        if not parts:
             return empty_frame(self.spark, self._output_schema()).select("*")
-        return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+        frames = (self._frame(scan, columns, changes, kind) for (columns, changes), kind in parts)
+        return reduce(DataFrame.unionAll, frames)
 
     def _output_schema(self) -> spark_types.StructType:
         schema = TableScan(self.spark, self.snapshot, self.options).output_schema
@@ -168,7 +170,19 @@ class ChangeFeed:
                 error_class="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
             )
 
-    def _frame(self, scan: TableScan, changes: Sequence[FileChange], recorded: bool) -> DataFrame:
+    def _by_partition_columns(self, changes: Sequence[FileChange]) -> dict[tuple[str, ...], list[FileChange]]:
+        """The changes by the columns that their files are partitioned by: those of the table may have changed since."""
+        mode, now = self.snapshot.column_mapping_mode, tuple(self.snapshot.metadata.partition_columns)
+        names = {physical_name(column, mode): column.name for column in self.snapshot.schema}
+        found: dict[tuple[str, ...], list[FileChange]] = defaultdict(list)
+        for change in changes:
+            columns = tuple(names[key] for key, _ in change.partition_values if key in names)
+            found[now if set(columns) == set(now) else columns].append(change)
+        return found
+
+    def _frame(
+        self, scan: TableScan, partition_columns: Sequence[str], changes: Sequence[FileChange], recorded: bool
+    ) -> DataFrame:
         by_path: dict[str, list[tuple[int, FileChange]]] = defaultdict(list)
         for number, change in enumerate(changes):
             by_path[scan.locations.relative(change.path)].append((number, change))
@@ -179,7 +193,10 @@ class ChangeFeed:
                 "deletionVector": pa.nulls(len(by_path)),
             }
         )
-        raw = scan.raw_frame(list(by_path), files, [CHANGE_TYPE] if recorded else [], needs_row=True, needs_file=True)
+        hidden = [CHANGE_TYPE] if recorded else []
+        raw = scan.raw_frame(
+            list(by_path), files, hidden, needs_row=True, needs_file=True, partition_columns=partition_columns
+        )
         frame = raw.frame
         frame = frame.join(F.broadcast(self._events(scan, by_path)), F.xxhash64(FILE) == F.col(_EVENT_KEY), "inner")
         frame = frame.where(same_text(FILE, _EVENT_FILE))

@@ -334,16 +334,19 @@ class TableScan:
         tracking: tuple[str, str] = (ROW_ID, ROW_COMMIT_VERSION),
         needs_file: bool = False,
         test: RowGroupTest | None = None,
+        partition_columns: Sequence[str] | None = None,
     ) -> RawFrame:
         """All rows of the files, deleted ones too; but those that executors read in Python are without these.
 
         `hidden`: further text columns to read from the files. The frame has FILE and ROW where a deletion vector or
         row tracking needs them, and with `needs_row`; read in Python, FILE with `needs_file` alone. `ordinals`: numbers
         for the files that are not made of their URLs; `tracking`: what to call the columns of row tracking.
-        Read in Python, row groups that `test` rules out are missing.
+        Read in Python, row groups that `test` rules out are missing. `partition_columns`: by what the files are
+        partitioned, where that is not what the snapshot is.
         """
         mode = self.snapshot.column_mapping_mode
-        partition_columns = self.snapshot.metadata.partition_columns
+        if partition_columns is None:
+            partition_columns = self.snapshot.metadata.partition_columns
         data = tuple(c for c in self.columns if c.name not in partition_columns and self._is_read(c))
         partitions = [c for name in partition_columns if self._is_read(c := self._partition_field(name))]
         schema, constants = self._read_schema(data, hidden), self._tracking_constants(files)
