@@ -21,6 +21,7 @@ from slackwater.errors import (
     VersionNotFound,
 )
 from slackwater.protocol.actions.file_names import commit_path
+from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.options import StreamOptions
@@ -402,6 +403,20 @@ def test_a_feed_does_not_read_files_by_other_partitions_than_they_were_written_i
         source.latest(source.first(), *NO_LIMITS)
     source = log.source(change_feed=True, starting_version=3)
     assert [c.path for b in source.files(source.first(), source.newest()) for c in b.changes] == ["c"]
+
+
+def test_a_feed_does_not_read_deleted_rows_by_columns_that_took_the_place_of_theirs() -> None:
+    log = Log({**FEED, "delta.columnMapping.mode": "name"})
+    log.commit(["a"])
+    before = log.snapshot
+    other = before.metadata.schema_string.replace(physical_name(before.schema.fields[0], "name"), "col-other")
+    transaction = begin(before)
+    transaction.set_metadata(replace(before.metadata, schema_string=other))
+    transaction.remove(removes(before, "a"))
+    log.snapshot = transaction.commit("RESTORE").snapshot
+    source = log.source(change_feed=True, starting_version=2)
+    with pytest.raises(UnsupportedFeature, match=r"another column in the place of id, .* \(startingVersion = 3\)"):
+        source.latest(source.first(), *NO_LIMITS)
 
 
 def test_a_type_that_was_widened_before_is_read_and_one_that_is_widened_now_stops_the_stream() -> None:

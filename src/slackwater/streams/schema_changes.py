@@ -11,7 +11,7 @@ from typing import Any
 
 from slackwater.errors import OperationNotAllowed, UnsupportedFeature
 from slackwater.protocol.configuration import TableConfiguration
-from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME, physical_name
+from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME, physical_name, replaced_column
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
 from slackwater.protocol.schema.type_widening import can_change_in_place, is_type_widening
 from slackwater.scan.file_changes import FileChange
@@ -66,6 +66,20 @@ def require_partitions(read: TableConfiguration, changes: Iterable[FileChange], 
                 "the change feed of that version as a batch",
                 error_class="DELTA_SCHEMA_CHANGED_WITH_VERSION",
             )
+
+
+def require_same_columns(read: TableConfiguration, then: TableConfiguration, version: int, where: str) -> None:
+    """Let pass rows of the table as it was `then`, before `version`, which took them away.
+
+    Raises UnsupportedFeature where another column has the place of one of theirs.
+    """
+    name = replaced_column(then.schema, then.column_mapping_mode, read.schema, read.column_mapping_mode)
+    if name is not None:
+        raise UnsupportedFeature(
+            f"{where}: version {version} put another column in the place of {name}, and a stream cannot read rows that "
+            f"it took away: begin with a new checkpoint behind it (startingVersion = {version + 1})",
+            error_class="DELTA_SCHEMA_CHANGED_WITH_VERSION",
+        )
 
 
 def differs(read: TableConfiguration, changed: TableConfiguration) -> bool:

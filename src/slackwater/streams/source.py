@@ -24,12 +24,17 @@ from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata, Protocol, parse_commit
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_readable
-from slackwater.scan.file_changes import FileChange, require_feed
+from slackwater.scan.file_changes import INSERT, FileChange, require_feed
 from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.offsets import BASE_INDEX, BEHIND_SCHEMA_CHANGE, SCHEMA_CHANGE, SourceOffset
 from slackwater.streams.options import LATEST, StreamOptions
 from slackwater.streams.outstanding import CommitsAhead, Outstanding
-from slackwater.streams.schema_changes import differs, require_partitions, require_readable
+from slackwater.streams.schema_changes import (
+    differs,
+    require_partitions,
+    require_readable,
+    require_same_columns,
+)
 from slackwater.streams.schema_log import SchemaLog
 from slackwater.streams.version_files import (
     VersionFiles,
@@ -407,6 +412,10 @@ class TableSource:
             self._times = {each: history.timestamp_ms(each) for each in history.versions if each >= version}
         found = changed_files(self._newest_seen, actions, version, where, self._options)
         require_partitions(self._configuration, found.changes, version, self._table.root_url)
+        is_new = version > 0 and any(action.get("metaData") is not None for action in actions)
+        if is_new and any(change.kind != INSERT for change in found.changes):
+            then = Snapshot.open(self._table, version - 1).configuration
+            require_same_columns(self._configuration, then, version, self._table.root_url)
         return found
 
     @cached_property

@@ -216,3 +216,24 @@ def test_files_are_read_by_the_partitions_that_they_were_written_in(spark: Spark
     for start, end in [(0, 4), *((version, version) for version in range(5))]:
         found = feed(spark, path, start, end).select("p", "q").distinct().collect()
         assert [tuple(row) for row in found] == [("a", "b")], f"versions {start} to {end}"
+
+
+@pytest.mark.usefixtures("enabled")
+def test_what_was_in_a_column_that_the_first_version_replaces_is_not_left_out_in_silence(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = f"delta.`{tmp_path / 't'}`"
+    properties = f"{MAPPED}, 'delta.enableChangeDataFeed' = 'true'"
+    spark.sql(f"CREATE TABLE {table} (id INT, b STRING) USING delta TBLPROPERTIES ({properties})")
+    spark.sql(f"ALTER TABLE {table} DROP COLUMN b")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN b STRING")
+    spark.sql(f"INSERT INTO {table} VALUES (2, 'new')")
+    spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 0")
+    with pytest.raises(errors.InvalidArgument, match=r"version 4 deletes rows .* column 'b' was another one"):
+        feed(spark, tmp_path / "t", 4)
+    assert "new" in str(feed(spark, tmp_path / "t", 3, 3).collect())
+    spark.sql(f"ALTER TABLE {table} RENAME COLUMN b TO c")
+    spark.sql(f"INSERT INTO {table} VALUES (3, 'kept')")
+    spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 0")
+    (row,) = feed(spark, tmp_path / "t", 7).collect()
+    assert (row.id, row.b, row["_change_type"]) == (3, "kept", "delete")

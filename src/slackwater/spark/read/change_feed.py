@@ -23,12 +23,13 @@ from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.file_names import commit_name
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.configuration import TableConfiguration
-from slackwater.protocol.features.column_mapping import NONE, physical_name, physical_schema
+from slackwater.protocol.features.column_mapping import NONE, physical_name, physical_schema, replaced_column
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
 from slackwater.scan.file_changes import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
     COMMIT_VERSION,
+    INSERT,
     FileChange,
     derived_changes,
     recorded_changes,
@@ -156,7 +157,24 @@ class ChangeFeed:
             else:
                 outside = self.options.follows_outside(self.snapshot)
                 derived += derived_changes(self.snapshot, actions, version, where, outside)
+        if tables[1:2] == [None] and any(c.version == self.start and c.kind != INSERT for c in (*derived, *recorded)):
+            self._check_replaced()
         return derived, recorded, tables
+
+    def _check_replaced(self) -> None:
+        """Rows that the first version takes away are of the table before it."""
+        now = self.snapshot
+        if now.column_mapping_mode == NONE:
+            return
+        then = Snapshot.open(now.table, self.start - 1)
+        name = replaced_column(then.schema, then.column_mapping_mode, now.schema, now.column_mapping_mode)
+        if name is not None:
+            raise InvalidArgument(
+                f"{now.store.root_url}: version {self.start} deletes rows of the version before, in which column "
+                f"{name!r} was another one: what was in it would be missing; read the changes up to version "
+                f"{self.start - 1}, and those after {self.start}, each by themselves",
+                error_class="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
+            )
 
     def _check_schema(self, table: TableConfiguration, version: int) -> None:
         now = physical_schema(self.snapshot.schema, self.snapshot.column_mapping_mode)
