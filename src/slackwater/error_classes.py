@@ -49,11 +49,9 @@ class StatementPlace:
 
     def summary(self) -> str:
         """As PySpark's: the line of the statement with what is wrong in it marked."""
-        before = self.text.rfind("\n", 0, self.start) + 1
-        end = self.text.find("\n", self.start)
-        whole = self.text[before:] if end < 0 else self.text[before:end]
-        marks = "^" * max(1, min(self.stop + 1 - self.start, len(whole) - (self.start - before)))
-        return f"== SQL (line {self.line}, position {self.column}) ==\n{whole}\n{' ' * (self.start - before)}{marks}\n"
+        whole, before = self.text.split("\n")[self.line - 1], self.column - 1
+        marks = "^" * max(1, min(self.stop + 1 - self.start, len(whole) - before))
+        return f"== SQL (line {self.line}, position {self.column}) ==\n{whole}\n{' ' * before}{marks}\n"
 
     @property
     def line(self) -> int:

@@ -340,13 +340,15 @@ class LogLake(LakeMembership):
     def _take_clones(
         self, sources: Mapping[str, Snapshot], user_metadata: str | None, user_name: str | None
     ) -> list[TableCloned]:
+        places: dict[str, Table] = {}
         for name in sources:
             self._require_free(name)
-            require_empty(self._place(name, None))
+            places[name] = self._place(name, None)
+            require_empty(places[name])
         made: list[TableCloned] = []
         for name, source in sources.items():
             try:
-                transaction = self.begin_clone(name, source)
+                transaction = self._taking_clone(name, places[name], source, {})
                 result = commit_clone(transaction, source, None, user_metadata, user_name)
                 made.append(TableCloned(name, source.version, result))
             except SlackwaterError as error:

@@ -109,7 +109,13 @@ class LakeMembership(LakeTables):
         """
         table = self._new_place(name, location)
         require_empty(table)
-        defined = cloned_table(source, properties or {}, self.clock)
+        return self._taking_clone(name, table, source, properties or {})
+
+    def _taking_clone(
+        self, name: str, table: Table, source: Snapshot, properties: Mapping[str, str]
+    ) -> TableTransaction:
+        """The transaction of `begin_clone` at the empty place of `table`."""
+        defined = cloned_table(source, properties, self.clock)
         return self._taking(table, None, self._newly_owned(), name, defined)
 
     def _new_place(self, name: str, location: str | os.PathLike[str] | None) -> Table:

@@ -51,9 +51,9 @@ class VersionFiles:
 
     def end_from(self, index: int) -> int:
         """The first index from `index` on that may be the last of a micro-batch."""
-        if self.whole or self.ends is None:
-            return len(self) - 1 if self.whole else index
-        return index + int(np.argmax(self.ends[index:]))
+        if self.whole:
+            return len(self) - 1
+        return index if self.ends is None else index + int(np.argmax(self.ends[index:]))
 
 
 def snapshot_files(snapshot: Snapshot, options: StreamOptions, columns: Sequence[str]) -> VersionFiles:

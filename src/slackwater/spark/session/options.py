@@ -27,8 +27,7 @@ _NAMES = (
     "overwriteSchema replaceWhere replaceUsing replaceOn targetAlias partitionOverwriteMode txnAppId txnVersion "
     "userMetadata userName dataChange optimizeWrite maxRecordsPerFile compression path checkpointLocation "
     "queryName maxFilesPerTrigger maxBytesPerTrigger ignoreDeletes ignoreChanges ignoreFileDeletion skipChangeCommits "
-    "excludeRegex failOnDataLoss schemaTrackingLocation schemaLocation withEventTimeOrder "
-    "eventTimeColumn"
+    "excludeRegex failOnDataLoss schemaTrackingLocation schemaLocation withEventTimeOrder eventTimeColumn"
 ).split()
 _KNOWN = {name.lower(): name for name in _NAMES}
 # What looks more like another.
