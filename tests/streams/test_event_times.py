@@ -42,14 +42,14 @@ def stats(found: Range, nulls: int = 0) -> str:
 
 
 def written(ranges: Sequence[Range], nulls: Sequence[int] = ()) -> Snapshot:
-    """A table with a file for each range, named by its number, each written after the one before."""
+    """A table with a file for each range, named by its number, each written after the one before, and larger."""
     time = FakeTime()
     snapshot = table({"id": "long", "ts": "timestamp", "name": "string"}, time=time)
     transaction = slackwater.Transaction(snapshot, clock=time.clock())
     adds = []
     for number, found in enumerate(ranges):
         told = stats(found, nulls[number] if nulls else 0)
-        adds.append(replace(add(str(number)), stats=told, size=100, modification_time=number))
+        adds.append(replace(add(str(number)), stats=told, size=100 * (number + 1), modification_time=number))
     transaction.add(*adds)
     return transaction.commit("WRITE").snapshot
 
@@ -161,7 +161,7 @@ def test_what_is_left_of_them_is_counted_in_their_order() -> None:
     snapshot = written([(200, 300), (0, 99), (100, 199)])
     stream = source(snapshot)
     left = backlog(snapshot, stream.latest(stream.first(), 1, None))
-    assert (left.files, left.size_bytes) == (2, 200)
+    assert (left.files, left.size_bytes) == (2, 300 + 100)
 
 
 @pytest.mark.parametrize(("column", "says"), [("name", "column of times"), ("missing", "missing")])
