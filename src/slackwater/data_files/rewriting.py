@@ -184,7 +184,8 @@ class _SmallFiles:
     def _opened(self, split: Split, content: bytes) -> _Opened:
         where = f"{self._store.root_url}: {split.place}"
         try:
-            file = pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us")
+            # What is in memory need not be fetched by other threads ahead of its use.
+            file = pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us", pre_buffer=False)
             layout = self._layout(file, where)
             columns = None if len(layout.names) == len(layout.schema) else layout.names
             is_old = any(key in (file.metadata.metadata or {}) for key in OLD_CALENDAR)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -23,8 +24,8 @@ from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.storage.store import ObjectStore
 
-# In memory as Arrow; what is in a file is a fraction of it.
-_GROUP_BYTES = 128 * 1024**2
+# In memory as Arrow, twice: what is in a file is a fraction of it.
+_GROUP_BYTES = 64 * 1024**2
 _FOOTER_TAIL = 8
 _NO_LIMIT = 2**31
 _CODECS = {
@@ -105,24 +106,25 @@ def write_rows(
     Where it raises, files may be left. Raises StorageError.
     """
     current: _OpenFile | None = None
-    try:
-        for batch in batches:
-            for texts, rows in _runs(batch, form.directories):
-                rest = rows
-                while rest.num_rows:
-                    if current is not None and (current.texts != texts or not current.room):
-                        yield current.put()
-                        current = None
-                    current = current or _OpenFile(store, directory, form, texts)
-                    part = rest.slice(0, current.room)
-                    current.add(part)
-                    rest = rest.slice(part.num_rows)
-        if current is not None:
-            yield current.put()
-            current = None
-    finally:
-        if current is not None:
-            current.discard()
+    with ThreadPoolExecutor(1) as beside:
+        try:
+            for batch in batches:
+                for texts, rows in _runs(batch, form.directories):
+                    rest = rows
+                    while rest.num_rows:
+                        if current is not None and (current.texts != texts or not current.room):
+                            yield current.put()
+                            current = None
+                        current = current or _OpenFile(store, directory, form, texts, beside)
+                        part = rest.slice(0, current.room)
+                        current.add(part)
+                        rest = rest.slice(part.num_rows)
+            if current is not None:
+                yield current.put()
+                current = None
+        finally:
+            if current is not None:
+                current.discard()
 
 
 def _runs(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
@@ -144,16 +146,21 @@ def _runs(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[tuple[s
 
 @dataclass
 class _OpenFile:
-    """A file that grows on this machine's disk, until it is put in its place."""
+    """A file that grows on this machine's disk, until it is put in its place.
+
+    A full row group is encoded by the thread of `beside` while the rows of the next one come.
+    """
 
     store: ObjectStore
     directory: str
     form: FileFormat
     texts: tuple[str | None, ...]
+    beside: ThreadPoolExecutor
     num_rows: int = 0
     _held: list[pa.RecordBatch] = field(default_factory=list)
     _held_bytes: int = 0
     _columns: list[Matched] | None = None
+    _encoding: Future[None] | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -184,11 +191,17 @@ class _OpenFile:
         self._held_bytes += converted.nbytes
         self.num_rows += rows.num_rows
         if self._held_bytes >= _GROUP_BYTES:
-            self._write()
+            try:
+                self._wait()
+            except OSError as error:
+                raise self._failed(error) from error
+            self._encoding = self.beside.submit(self._encode, self._group())
 
     def put(self) -> FileWritten:
         try:
-            self._write()
+            self._wait()
+            if self._held:
+                self._encode(self._group())
             self._writer.close()
             size_bytes = self._local.stat().st_size
             partitions = list(zip(self.form.partitions, self.texts, strict=True))
@@ -197,20 +210,33 @@ class _OpenFile:
             self.store.put_file(path, self._local)
             footer = self._footer(size_bytes)
         except OSError as error:
-            raise StorageError(f"{self.store.root_url}: a data file cannot be written: {error}") from error
+            raise self._failed(error) from error
         finally:
             self.discard()
         return FileWritten(path, size_bytes, time.time_ns() // 1_000_000, self.num_rows, self.texts, footer)
 
     def discard(self) -> None:
+        if self._encoding is not None:
+            wait([self._encoding])
         self._writer.close()
         self._local.unlink(missing_ok=True)
 
-    def _write(self) -> None:
-        if self._held:
-            table = pa.Table.from_batches(self._held)
-            self._writer.write_table(table, row_group_size=table.num_rows)
+    def _group(self) -> pa.Table:
+        group = pa.Table.from_batches(self._held)
         self._held, self._held_bytes = [], 0
+        return group
+
+    def _encode(self, group: pa.Table) -> None:
+        self._writer.write_table(group, row_group_size=group.num_rows)
+
+    def _wait(self) -> None:
+        """Wait for the row group before this one."""
+        encoding, self._encoding = self._encoding, None
+        if encoding is not None:
+            encoding.result()
+
+    def _failed(self, error: OSError) -> StorageError:
+        return StorageError(f"{self.store.root_url}: a data file cannot be written: {error}")
 
     def _footer(self, size_bytes: int) -> bytes:
         with self._local.open("rb") as file:

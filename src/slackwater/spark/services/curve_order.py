@@ -50,7 +50,7 @@ def in_curve_order(
     placed = schema.add(_PART, "long").add(_PLACE, "long")
     numbers = _numbers(frame.sparkSession, parts)
     rows = frame.select("*", *values).mapInArrow(_placer(order, numbers, len(columns)), placed)
-    return rows.repartition(parts, _PART).sortWithinPartitions(_PART, _PLACE)
+    return rows.repartition(parts, _PART).sortWithinPartitions(_PLACE)
 
 
 def _placer(
