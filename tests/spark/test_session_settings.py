@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 
 import slackwater
 from slackwater import DeltaTable, Snapshot, errors
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.load import load
-from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.row_way import ROWS
 from slackwater.spark.session.sessions import take_back_catalog
 from slackwater.storage.open import open_store

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 
@@ -230,7 +230,7 @@ def _walk(directory: Path, prefix: str, start_after: str, recursive: bool) -> It
 def _opened(target: str | Path, buffering: int = -1) -> BinaryIO:
     """The regular file at `target`. Raises OSError, also for anything else: a pipe would be waited for without end."""
     # Whoever asks closes it.
-    file = cast("BinaryIO", open(target, "rb", buffering, opener=_open_without_waiting))  # noqa: SIM115, PTH123
+    file: BinaryIO = open(target, "rb", buffering, opener=_open_without_waiting)  # noqa: SIM115
     try:
         _require_regular(os.fstat(file.fileno()))
     except BaseException:

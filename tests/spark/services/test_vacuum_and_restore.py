@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slackwater import DeltaTable, Snapshot, errors
-from slackwater.spark.session.progress import Progress
+from slackwater.spark.progress.progress import Progress
 from tests.spark.written import read, rows, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]

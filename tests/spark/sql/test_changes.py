@@ -18,7 +18,7 @@ from slackwater.errors import (
 from slackwater.spark.change.row_change import RowChange
 from slackwater.spark.change.row_matches import Condition
 from slackwater.spark.change.update import _Update
-from slackwater.spark.session.progress import Progress
+from slackwater.spark.progress.progress import Progress
 
 pytestmark = [pytest.mark.spark]
 

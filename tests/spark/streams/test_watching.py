@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEv
 
 import slackwater
 from slackwater.errors import InvalidArgument
-from slackwater.spark.session.progress import Progress, ProgressLine
+from slackwater.spark.progress.progress import Progress, ProgressLine
 from slackwater.spark.streams.watching import StreamBatch, Watching
 
 COPY, FILES = "5d5d7a16-56bc-4ae3-a2a3-0f5f1d2f39a2", "9d2d7a16-56bc-4ae3-a2a3-0f5f1d2f39a2"

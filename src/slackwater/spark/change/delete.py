@@ -15,7 +15,7 @@ from slackwater.log.table import Table
 from slackwater.spark.change.metrics import file_metrics, known
 from slackwater.spark.change.row_change import DELETE, Changed, FileWork, RowChange
 from slackwater.spark.change.row_matches import Condition, RowMatches
-from slackwater.spark.session.progress import Progress
+from slackwater.spark.progress.progress import Progress
 
 
 def delete(spark: SparkSession, table: Table, condition: Column | str | None, alias: str | None = None) -> Changed:

@@ -20,9 +20,9 @@ from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.assignments import subqueries_resolve, validate_expression
 from slackwater.spark.change.row_change import RowChange, files_of, record_counts, rows_left, total
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.located_rows import LocatedRows
 from slackwater.spark.read.table_scan import TableScan
-from slackwater.spark.session.progress import Progress
 from slackwater.spark.write.overwrite import partitions_where
 from slackwater.transaction.conflicts.row_reads import RowsRead
 

@@ -26,8 +26,8 @@ from slackwater.spark.change.metrics import file_metrics, known
 from slackwater.spark.change.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE, Changed, FileWork, RowChange, total
 from slackwater.spark.change.row_matches import Condition, RowMatches
 from slackwater.spark.change.scalar_queries import has_scalar_queries, with_scalars
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
-from slackwater.spark.session.progress import Progress
 from slackwater.sql.tokens import quoted
 
 _CHANGED = "__slackwater_changed"

@@ -21,11 +21,11 @@ from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.catalog.attached import attach, detach, forget
 from slackwater.spark.lake.time_slice import TimeSlice, history_frame
 from slackwater.spark.lake.transaction import LakeTransaction
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.services.restore import RESTORE_RESULT, ignores_missing_files
 from slackwater.spark.session import stores
 from slackwater.spark.session.defaults import SessionSettings, session_instant_ms
 from slackwater.spark.session.given_rows import answer
-from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.sessions import is_stopped, require_running
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.table import DeltaTable

@@ -16,10 +16,10 @@ from slackwater.log.table import Table
 from slackwater.maintenance.clone import CloneResult, shallow_clone
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.names import path_in_text
 from slackwater.spark.session.options import Options
-from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.table.arguments import require_type
 

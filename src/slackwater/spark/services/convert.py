@@ -17,10 +17,10 @@ from slackwater.log.table import Table
 from slackwater.maintenance.convert import ConvertRequest, convert
 from slackwater.maintenance.described_files import DescribedFile, describe_files, described
 from slackwater.protocol.schema.schema import StructType
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.modes import default_parallelism, is_one_process
 from slackwater.spark.session.names import path_in_text
-from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.row_way import has_python_workers
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema

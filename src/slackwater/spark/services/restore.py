@@ -12,9 +12,9 @@ from slackwater.log.history import to_ms
 from slackwater.log.table import Table
 from slackwater.maintenance.restore import RestoreResult, restore
 from slackwater.protocol.actions.time_zones import time_zone
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.given_rows import answer
-from slackwater.spark.session.progress import Progress
 
 RESTORE_RESULT = spark_types.StructType(
     [spark_types.StructField(name, spark_types.LongType()) for name in RestoreResult.__dataclass_fields__]

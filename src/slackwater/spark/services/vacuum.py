@@ -16,10 +16,10 @@ from slackwater.errors import InvalidArgument
 from slackwater.log.table import Table
 from slackwater.maintenance.vacuum import VacuumRequest, VacuumResult, vacuum
 from slackwater.protocol.actions.paths import is_absolute
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.locations import DataLocations, as_hadoop_names
-from slackwater.spark.session.progress import Progress
 from slackwater.storage.store import ObjectMeta
 
 VACUUM_RESULT = spark_types.StructType().add("path", "string")

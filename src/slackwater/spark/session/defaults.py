@@ -18,8 +18,8 @@ from slackwater.errors import InvalidArgument, SettingIgnoredWarning
 from slackwater.lake.time_slice import Instant, instant_ms
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.progress.progress import CONF
 from slackwater.spark.session.modes import all_settings
-from slackwater.spark.session.progress import CONF
 from slackwater.spark.session.sessions import asked_once
 
 DELTA = "spark.databricks.delta."

@@ -17,11 +17,11 @@ from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.registration import put_down, take_out
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import entry_of, plain_sql
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.services.clone import CLONE_RESULT
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.options import Options
-from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.sessions import is_delta_by_default
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import to_spark_schema

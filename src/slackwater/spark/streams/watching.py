@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from slackwater.errors import InvalidArgument
 from slackwater.markup.figures import counted, short_bytes
-from slackwater.spark.session.progress import Progress
+from slackwater.spark.progress.progress import Progress
 from slackwater.streams.outstanding import Outstanding
 
 _log = logging.getLogger(__name__)

@@ -28,6 +28,7 @@ from slackwater.scan.card import LAST_COMMITS, snapshot_card
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.resolve import parts_of, require
 from slackwater.spark.history.system_time import SystemTime
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.load import load_table
 from slackwater.spark.services.clone import clone_table
 from slackwater.spark.services.convert import convert_to_table
@@ -35,7 +36,6 @@ from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.names import path_in_text
 from slackwater.spark.session.options import Options
-from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.sessions import require_running
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.table.alter import TableAlterations

@@ -27,9 +27,9 @@ from slackwater.protocol.features.identity_columns import same_but_identity
 from slackwater.protocol.schema.schema import as_nullable
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.merge.replacing import replace_matching
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.services.auto import with_auto_compaction
 from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.progress import Progress
 from slackwater.spark.session.row_way import goes_by_arrow
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema

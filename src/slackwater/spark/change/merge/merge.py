@@ -35,11 +35,11 @@ from slackwater.spark.change.merge.source import MergeSource
 from slackwater.spark.change.metrics import file_metrics
 from slackwater.spark.change.row_change import RowChange
 from slackwater.spark.change.row_matches import condition_text
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.located_rows import row_count
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.services.auto import with_auto_compaction
 from slackwater.spark.session.modes import alias_of
-from slackwater.spark.session.progress import Progress
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
 from slackwater.spark.write.schema_evolution import evolved_table
 from slackwater.transaction.conflicts.row_reads import RowsRead

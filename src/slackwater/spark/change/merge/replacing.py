@@ -16,8 +16,8 @@ from slackwater.spark.change.merge.matches import MergeMatches
 from slackwater.spark.change.merge.merge import Merge
 from slackwater.spark.change.merge.source import SOURCE_ID
 from slackwater.spark.change.row_change import INSERT, RowChange
+from slackwater.spark.progress.progress import Progress
 from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.progress import Progress
 from slackwater.spark.write.attempt import WriteAttempt, assigned_rows
 from slackwater.spark.write.described import described
 from slackwater.spark.write.options import Matching, WriteOptions

@@ -27,8 +27,9 @@ from pyspark.sql import SparkSession
 
 from slackwater.markup.figures import counted, span
 from slackwater.markup.switch import progress_switch
+from slackwater.spark.progress.notebook import Cell, NotebookLine, running_cell
+from slackwater.spark.progress.tasks import JobTasks, ServerTasks, Tasks, TasksSeen
 from slackwater.spark.session.modes import is_connect
-from slackwater.spark.session.notebook import Cell, NotebookLine, running_cell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 CONF = "spark.slackwater.progress"
 
 _SPARKS_OWN_BAR = "spark.ui.showConsoleProgress"
+_SHELLS_OWN_BAR = "SPARK_CONNECT_PROGRESS_BAR_ENABLED"
 _REFRESH_S = 0.25
 # Work that is done sooner needs no words: below, Spark shows nothing either.
 _LASTING_S = 0.5
@@ -115,14 +117,6 @@ class Progress:
         """What was done in all; said in one line at the end, where the work was long and did not fail."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tasks:
-    """How many tasks of the Spark stages that run now are finished, and how many there are."""
-
-    finished: int
-    total: int
-
-
 class ProgressLine(Progress):
     """Progress that is shown on `console`.
 
@@ -134,7 +128,7 @@ class ProgressLine(Progress):
         self,
         operation: str,
         console: Console,
-        tasks: JobTasks | None = None,
+        tasks: TasksSeen | None = None,
         beside_bar: bool = False,
         cell: Cell | None = None,
         *,
@@ -292,38 +286,6 @@ class ProgressLine(Progress):
 
 
 @dataclass(frozen=True, slots=True)
-class JobTasks:
-    """The tasks of the jobs that a classic session starts in one thread, found by a tag on them."""
-
-    context: Any
-    tag: str
-
-    @contextmanager
-    def tagged(self) -> Iterator[None]:
-        """Tags the jobs that this thread starts in the block."""
-        with suppress(Exception):
-            self.context.addJobTag(self.tag)
-        try:
-            yield
-        finally:
-            with suppress(Exception):
-                self.context.removeJobTag(self.tag)
-
-    def look(self) -> Tasks | None:
-        """The tasks now; None where Spark does not say."""
-        try:
-            tracker = self.context.statusTracker()
-            jobs = self.context._jsc.sc().statusTracker().getJobIdsForTag(self.tag)
-            infos = [info for job in sorted(jobs) if (info := tracker.getJobInfo(job)) is not None]
-            stages = {stage for info in infos if info.status == "RUNNING" for stage in info.stageIds}
-            found = [stage for number in stages if (stage := tracker.getStageInfo(number)) is not None]
-            running = [stage for stage in found if stage.numActiveTasks]
-            return Tasks(sum(s.numCompletedTasks for s in running), sum(s.numTasks for s in running))
-        except Exception:  # noqa: BLE001  internals of PySpark, and a session that may be stopped
-            return None
-
-
-@dataclass(frozen=True, slots=True)
 class _Stage:
     name: str
     files: int | None
@@ -382,16 +344,18 @@ def _stderr() -> Console:
     return Console(file=stream, force_terminal=True, force_jupyter=False)
 
 
-def _views(spark: SparkSession, in_notebook: bool = False) -> tuple[JobTasks | None, bool]:
+def _views(spark: SparkSession, in_notebook: bool = False) -> tuple[TasksSeen | None, bool]:
     """What the tasks are known by, and whether Spark draws a bar of its own on this terminal."""
     own_bar = spark.conf.get(_SPARKS_OWN_BAR, "false") == "true"
     if is_connect(spark):
         # A server elsewhere draws on its own terminal; one that this process has started shares ours.
-        return None, own_bar and "SPARK_LOCAL_REMOTE" in os.environ and not in_notebook
-    if in_notebook:
-        # What is displayed below a cell and Spark's bar, where the kernel shows that at all, do not erase each other.
-        own_bar = False
-    return None if own_bar else JobTasks(spark.sparkContext, f"slackwater-{uuid.uuid4()}"), own_bar
+        own_bar = (own_bar and "SPARK_LOCAL_REMOTE" in os.environ) or os.environ.get(_SHELLS_OWN_BAR) == "1"
+        seen: TasksSeen = ServerTasks(spark)
+    else:
+        seen = JobTasks(spark.sparkContext, f"slackwater-{uuid.uuid4()}")
+    # What is displayed below a cell and Spark's bar, where the kernel shows that at all, do not erase each other.
+    own_bar = own_bar and not in_notebook
+    return None if own_bar else seen, own_bar
 
 
 def _bar(share: float, utf8: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +19,10 @@ from slackwater import DeltaTable, Lake
 from slackwater.markup.switch import VARIABLE
 from slackwater.spark.change import delete, update
 from slackwater.spark.change.merge import merge
+from slackwater.spark.progress.notebook import running_cell
+from slackwater.spark.progress.progress import CONF, Progress, ProgressLine
+from slackwater.spark.progress.tasks import JobTasks, ServerTasks, Tasks
 from slackwater.spark.session.modes import is_connect
-from slackwater.spark.session.notebook import running_cell
-from slackwater.spark.session.progress import CONF, JobTasks, Progress, ProgressLine, Tasks
 from tests.markup.well_formed import attributes, words
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
@@ -322,10 +324,7 @@ def test_a_narrow_terminal_gets_one_row() -> None:
 @pytest.mark.spark
 def test_the_tasks_are_those_of_the_jobs_of_this_thread(spark: SparkSession) -> None:
     if is_connect(spark):
-        # A server elsewhere is not asked.
-        with Progress.of(spark, "MERGE", Terminal().console) as progress, progress.stage("counting"):
-            assert spark.range(10).count() == 10
-        return
+        pytest.skip("the server tells: the test below")
     tasks = JobTasks(spark.sparkContext, "slackwater-test")
     with tasks.tagged():
         assert list(spark.sparkContext.getJobTags()) == ["slackwater-test"]
@@ -336,6 +335,52 @@ def test_the_tasks_are_those_of_the_jobs_of_this_thread(spark: SparkSession) -> 
     assert tasks.look() == Tasks(0, 0)
     assert list(spark.sparkContext.getJobTags()) == []
     assert JobTasks(object(), "tag").look() is None
+
+
+@pytest.mark.spark
+def test_through_connect_the_server_tells_of_the_tasks(spark: SparkSession) -> None:
+    if not is_connect(spark):
+        pytest.skip("a classic session is asked: the test above")
+
+    def slowly(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            time.sleep(1.5)
+            yield batch
+
+    tasks, seen = ServerTasks(spark), set[Tasks | None]()
+    # The server tells every two seconds.
+    slow = spark.range(0, 4, 1, 4).mapInArrow(slowly, "id long")
+    with tasks.tagged():
+        work = threading.Thread(target=slow.collect)
+        work.start()
+        while work.is_alive():
+            seen.add(tasks.look())
+            work.join(0.05)
+        assert tasks.look() == Tasks(0, 0)
+    assert any(told is not None and told.total == 4 for told in seen), seen
+    before = len(seen)
+    spark.range(3).count()
+    assert tasks.look() == Tasks(0, 0)
+    assert len(seen) == before
+
+
+def test_of_a_servers_tasks_those_of_running_stages_count() -> None:
+    handlers: list[Callable[..., None]] = []
+    session = SimpleNamespace(registerProgressHandler=handlers.append, removeProgressHandler=handlers.remove)
+    tasks = ServerTasks(session)
+    with tasks.tagged():
+        (tell,) = handlers
+        tell(stages=[stage(4, 4, True), stage(10, 3)], inflight_tasks=2, operation_id="a", done=False)
+        tell(stages=[stage(2, 1)], inflight_tasks=1, operation_id="b", done=False)
+        assert tasks.look() == Tasks(4, 12)
+        tell(stages=[], inflight_tasks=0, operation_id="a", done=True)
+        assert tasks.look() == Tasks(1, 2)
+    assert handlers == []
+    assert tasks.look() == Tasks(0, 0)
+
+
+def stage(total: int, completed: int, done: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(num_tasks=total, num_completed_tasks=completed, done=done)
 
 
 @pytest.mark.spark
