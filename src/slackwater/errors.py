@@ -25,6 +25,7 @@
     │   ├── CommitOwnerRequired       a commit owner manages the table: write to it through its lake
     │   └── NotAuthorized             the token is missing, wrong, or not for this: use another one
     ├── InvariantViolationException   a row breaks a constraint of the table: fix the row
+    ├── ValueDoesNotFit               a value is none that its column can hold: correct it, or cast it
     ├── CommitOwnerUnavailable        the commit owner, or its database, does not answer: nothing was changed, try again
     ├── StorageError                  the object store refused or failed
     │   ├── ObjectNotFound            nothing is stored under that path
@@ -174,6 +175,10 @@ class NotAuthorized(OperationNotAllowed):
 
 class InvariantViolationException(SlackwaterError):
     """A row to be written breaks NOT NULL, a CHECK constraint, an invariant, or a generated or identity column."""
+
+
+class ValueDoesNotFit(SlackwaterError):
+    """A value to be written is none that its column can hold: a number too large, a text that is no date."""
 
 
 class CommitOwnerUnavailable(SlackwaterError):

@@ -26,6 +26,7 @@ _OF_PYSPARK: dict[type[errors.SlackwaterError], tuple[str, ...]] = {
     errors.SqlSyntaxError: ("ParseException",),
     errors.OperationNotAllowed: _REFUSALS,
     errors.InvariantViolationException: ("AnalysisException", "SparkRuntimeException"),
+    errors.ValueDoesNotFit: ("ArithmeticException", "NumberFormatException", "DateTimeException"),
 }
 _OF_DELTA_SPARK = (
     errors.DeltaConcurrentModificationException,

@@ -147,7 +147,7 @@ def violations_named(token: str, where: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        message = _raised(error)
+        message = raised_text(error)
         if message is None or token not in message:
             raise
         raise _violated(where, message.partition(token)[2]) from error
@@ -180,7 +180,7 @@ def class_of(error: PySparkException) -> dict[str, Any]:
     return {"error_class": condition_of(error), "sqlstate": error.getSqlState()}
 
 
-def _raised(error: PySparkException) -> str | None:
+def raised_text(error: PySparkException) -> str | None:
     """The text given to `raise_error`, None where the error is another."""
     if condition_of(error) != _RAISED:
         return None

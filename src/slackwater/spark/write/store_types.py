@@ -6,15 +6,18 @@ ANSI casts, STRICT those that lose nothing, LEGACY all that Spark knows, as it d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, ValueDoesNotFit
+from slackwater.spark.write.row_checks import raised_text
 from slackwater.sql.tokens import quoted
 
 _INTEGRAL_DIGITS: dict[type[spark_types.DataType], int] = {
@@ -33,6 +36,8 @@ _INTERVALS = (spark_types.DayTimeIntervalType, spark_types.YearMonthIntervalType
 _BY_WIDTH = (*_INTEGRAL_DIGITS, *_FRACTIONAL)
 _EXACT = (*_INTEGRAL_DIGITS, spark_types.DecimalType)
 _ANSI, _STRICT, _LEGACY = "ANSI", "STRICT", "LEGACY"
+_MISFIT = "slackwater-misfit:"
+_OVERFLOW, _MALFORMED = "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE", "CAST_INVALID_INPUT"
 
 
 class StoreAssignment:
@@ -45,12 +50,6 @@ class StoreAssignment:
     def policy(self) -> str:
         """`ANSI`, `STRICT` or `LEGACY`."""
         return str(self._session.conf.get("spark.sql.storeAssignmentPolicy", _ANSI)).upper()
-
-    @cached_property
-    def is_ansi(self) -> bool:
-        """Whether Spark's casts fail where a value does not fit."""
-        # Without a fallback of ours, the answer is Spark's own default where nobody has set it.
-        return str(self._session.conf.get("spark.sql.ansi.enabled")).lower() == "true"
 
     def knows_cast(self, given: spark_types.DataType, wanted: spark_types.DataType) -> bool:
         """Whether the session's own cast takes such values at all."""
@@ -67,22 +66,26 @@ def stored(
     wanted: spark_types.DataType,
     column: str,
     assignment: StoreAssignment,
+    is_column: bool = False,
 ) -> Column:
     """`value`, which has the type `given`, in the type `wanted`: its fields in that order and spelling, all nullable.
 
     `column` names the column in messages. A value that does not fit (a number too large, a text that is no date) fails
-    the job: by Spark's own cast where the session's casts are ANSI, else by an error that names the column. Fractions
-    are cut off, or rounded, as Spark does it. Raises InvalidArgument where `assignment` does not allow to store such a
+    the job by an error that names the column, see `misfits_named`; under the policy LEGACY it becomes what
+    the session's cast makes of it. Fractions are cut off, or rounded, as Spark does it. `is_column`: `value` is a
+    column itself, and may be evaluated again. Raises InvalidArgument where `assignment` does not allow to store such a
     value in such a column.
     """
     source, target = _plain(given), _plain(wanted)
     _Storable(assignment).require(source, target, column)
     if source == target:
         return value
-    guarded = _may_fail(source, target) and assignment.policy != _LEGACY and not assignment.is_ansi
+    guarded = _may_fail(source, target) and assignment.policy != _LEGACY
     if _casts_by_position(source, target) and not guarded:
         return value.cast(target)
     conversion = _Conversion(column, guarded)
+    if is_column:
+        return conversion.of(value, source, target)
     # Inside of a lambda the value is evaluated once, however often it is named.
     return F.transform(F.array(value), lambda one: conversion.of(one, source, target)).getItem(0)
 
@@ -103,7 +106,9 @@ def stored_columns(frame: DataFrame, table: spark_types.StructType) -> DataFrame
             continue
         given, wanted = _plain(column.dataType), _retyped(_plain(column.dataType), _plain(target.dataType))
         if given != wanted:
-            changed[column.name] = stored(F.col(quoted(column.name)), given, wanted, target.name, assignment)
+            changed[column.name] = stored(
+                F.col(quoted(column.name)), given, wanted, target.name, assignment, is_column=True
+            )
     return frame.withColumns(changed) if changed else frame
 
 
@@ -119,6 +124,25 @@ def _retyped(given: spark_types.DataType, table: spark_types.DataType) -> spark_
     return spark_types.StructType(
         [spark_types.StructField(f.name, _retyped(f.dataType, t.dataType) if t else f.dataType) for f, t in targets]
     )
+
+
+@contextmanager
+def misfits_named(where: str) -> Iterator[None]:
+    """Within the block, a job that failed by a value which its column cannot hold raises ValueDoesNotFit.
+
+    `where` names the table; other errors pass.
+    """
+    try:
+        yield
+    except PySparkException as error:
+        _, mark, told = (raised_text(error) or "").partition(_MISFIT)
+        if not mark:
+            raise
+        error_class, _, says = told.partition(":")
+        raise ValueDoesNotFit(
+            f"{where}: {says}; nothing was written: correct the value, or use try_cast for NULL in its place",
+            error_class=error_class,
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -305,7 +329,8 @@ class _Conversion:
     def _fitting(self, value: Column, given: spark_types.DataType, wanted: spark_types.DataType) -> Column:
         says = f"column {self.column} is of type {wanted.simpleString()}, and a value of type {given.simpleString()} "
         text = F.concat(F.lit(f"{says}does not fit into it: "), value.cast("string"))
-        fitting = F.coalesce(value.try_cast(wanted), F.raise_error(text).cast(wanted))
+        mark = F.lit(f"{_MISFIT}{_MALFORMED if isinstance(given, spark_types.StringType) else _OVERFLOW}:")
+        fitting = F.coalesce(value.try_cast(wanted), F.raise_error(F.concat(mark, text)).cast(wanted))
         return F.when(value.isNull(), F.lit(None)).otherwise(fitting)
 
 

@@ -37,6 +37,7 @@ from slackwater.spark.write.files.data_files import FileLayout, WrittenFiles, wr
 from slackwater.spark.write.identity_values import generated_extremes
 from slackwater.spark.write.ready_rows import ReadyRows, changed_rows, ready_rows
 from slackwater.spark.write.row_checks import BrokenRowsUnknown, RowCheck, violations_named
+from slackwater.spark.write.store_types import misfits_named
 from slackwater.stats.footers import stats_leaves
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.table.nested_field_ids import with_nested_field_ids
@@ -188,7 +189,7 @@ class TableRows:
     def _write_checked(self, ready: ReadyRows, write: Callable[..., RowsWritten]) -> RowsWritten:
         """What `write` makes of rows and of what is required of them when they are written."""
         where = self.table.root_url
-        with violations_named(ready.token, where):
+        with misfits_named(where), violations_named(ready.token, where):
             try:
                 return write(ready.checked.frame, partial(ready.checked.require, where))
             except BrokenRowsUnknown:
