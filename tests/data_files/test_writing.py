@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import pickle
+import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slackwater.data_files import writing
 from slackwater.data_files.writing import (
     FileFormat,
     FileWritten,
@@ -20,7 +24,7 @@ from slackwater.data_files.writing import (
     options_of,
     write_rows,
 )
-from slackwater.errors import InvalidArgument, StorageRefused
+from slackwater.errors import InvalidArgument, StorageError, StorageRefused
 from slackwater.storage import open_store
 from slackwater.storage.parquet_footer import FIELD_ID_KEY, read_footer
 
@@ -117,6 +121,48 @@ def test_nothing_is_left_on_the_machine_that_writes(tmp_path: Path, monkeypatch:
         list(write_rows(broken(), open_store(tmp_path), "new", FileFormat(COLUMNS)))
     list(write_rows([batch((1,))], open_store(tmp_path), "new", FileFormat(COLUMNS)))
     assert list(scratch.iterdir()) == []
+
+
+def test_row_groups_are_encoded_in_their_order_beside_what_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_GROUP_BYTES", 80)
+    batches = [batch(*((row,) for row in range(start, start + 10))) for start in range(0, 1000, 10)]
+    threads = set()
+    encode = pq.ParquetWriter.write_table
+
+    def encoded(writer: pq.ParquetWriter, group: pa.Table, **options: Any) -> None:
+        threads.add(threading.current_thread())
+        encode(writer, group, **options)
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", encoded)
+    ((_, found),) = write(tmp_path, [*batches, batch((1000,))], FileFormat(COLUMNS))
+    assert found == list(range(1001))
+    assert threads > {threading.main_thread()}
+    (file,) = (tmp_path / "new").iterdir()
+    assert pq.ParquetFile(file).num_row_groups == 101
+
+
+@pytest.mark.parametrize("broken", [1, 3, 5])
+def test_a_row_group_that_cannot_be_written_fails_all_of_it_and_leaves_nothing(
+    broken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_GROUP_BYTES", 80)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "local"))
+    (tmp_path / "local").mkdir()
+    encode, calls = pq.ParquetWriter.write_table, itertools.count(1)
+
+    def encoded(writer: pq.ParquetWriter, group: pa.Table, **options: Any) -> None:
+        if next(calls) == broken:
+            raise OSError("the disk is full")
+        encode(writer, group, **options)
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", encoded)
+    batches = [batch(*((row,) for row in range(10))) for _ in range(4)]
+    with pytest.raises(StorageError, match=r"a data file cannot be written: the disk is full"):
+        list(write_rows([*batches, batch((1,))], open_store(tmp_path), "new", FileFormat(COLUMNS)))
+    assert list((tmp_path / "local").iterdir()) == []
+    assert not (tmp_path / "new").exists()
 
 
 def test_options_are_those_of_sparks_writer() -> None:
