@@ -5,13 +5,14 @@ Source: delta-spark's SchemaUtils.isReadCompatible and DeltaSourceBase.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from slackwater.errors import OperationNotAllowed, UnsupportedFeature
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME, physical_name, replaced_column
+from slackwater.protocol.schema.nested_columns import Key, paired_columns
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
 from slackwater.protocol.schema.type_widening import can_change_in_place, is_type_widening
 from slackwater.scan.file_changes import FileChange
@@ -34,7 +35,7 @@ def require_readable(
         return
     older, newer = (changed, read) if version < read_version else (read, changed)
     is_mapped = {older.column_mapping_mode, newer.column_mapping_mode} != {NONE}
-    if is_mapped and (lost := _lost(older.schema, _key(older), newer.schema, _key(newer))):
+    if is_mapped and (lost := _lost(older, newer)):
         raise UnsupportedFeature(
             f"{where}: version {version} of the table has columns that were renamed or dropped ({', '.join(lost)}), "
             "which a stream that reads it follows only with the option schemaTrackingLocation, a directory in its "
@@ -169,33 +170,18 @@ def _same_partitions(left: TableConfiguration, right: TableConfiguration) -> boo
     return left.metadata.partition_columns == right.metadata.partition_columns
 
 
-_Key = Callable[[StructField], Any]
-
-
-def _key(table: TableConfiguration) -> _Key:
+def _key(table: TableConfiguration) -> Key:
     """How data files know a column: a table that columns are mapped in later keeps the names that they had."""
     is_mapped = table.column_mapping_mode != NONE
     return lambda column: column.metadata.get(PHYSICAL_NAME) if is_mapped else column.name
 
 
-def _lost(older: DataType, key: _Key, newer: DataType, newer_key: _Key, path: str = "") -> list[str]:
+def _lost(older: TableConfiguration, newer: TableConfiguration) -> list[str]:
     """The columns in `older` that `newer` knows by another name, in the table or in its files, or not at all."""
-    if isinstance(older, ArrayType) and isinstance(newer, ArrayType):
-        return _lost(older.element_type, key, newer.element_type, newer_key, f"{path}element.")
-    if isinstance(older, MapType) and isinstance(newer, MapType):
-        keys = _lost(older.key_type, key, newer.key_type, newer_key, f"{path}key.")
-        return keys + _lost(older.value_type, key, newer.value_type, newer_key, f"{path}value.")
-    if not (isinstance(older, StructType) and isinstance(newer, StructType)):
-        return []
-    now = {newer_key(column): column for column in newer}
-    found: list[str] = []
-    for column in older:
-        name, kept = f"{path}{column.name}", now.get(key(column))
-        if kept is None or kept.name != column.name:
-            found.append(name)
-        else:
-            found += _lost(column.type, key, kept.type, newer_key, f"{name}.")
-    return found
+    pairs = paired_columns(
+        older.schema, newer.schema, _key(older), _key(newer), lambda column, found: column.name == found.name
+    )
+    return [".".join(pair.path) for pair in pairs if pair.found is None]
 
 
 def _reads(files: StructType, read: StructType) -> bool:

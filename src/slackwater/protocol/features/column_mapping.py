@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slackwater.errors import InvalidSchema
+from slackwater.protocol.schema.nested_columns import paired_columns
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
 
 FIELD_ID = "delta.columnMapping.id"
@@ -81,23 +82,10 @@ def physical_path(schema: StructType, path: tuple[str, ...], mode: str) -> tuple
     return tuple(physical)
 
 
-def replaced_column(then: DataType, then_mode: str, now: DataType, now_mode: str, path: str = "") -> str | None:
+def replaced_column(then: StructType, then_mode: str, now: StructType, now_mode: str) -> str | None:
     """The first column of `then` that `now` has by its name, but not in files: another took its place.
 
     Files of then are read without what was in it. None where there is no such column; structs within others count too.
     """
-    if isinstance(then, ArrayType) and isinstance(now, ArrayType):
-        return replaced_column(then.element_type, then_mode, now.element_type, now_mode, f"{path}element.")
-    if isinstance(then, MapType) and isinstance(now, MapType):
-        key = replaced_column(then.key_type, then_mode, now.key_type, now_mode, f"{path}key.")
-        return key or replaced_column(then.value_type, then_mode, now.value_type, now_mode, f"{path}value.")
-    if not (isinstance(then, StructType) and isinstance(now, StructType)):
-        return None
-    in_files, names = {physical_name(column, now_mode): column for column in now}, {column.name for column in now}
-    for column in then:
-        kept, name = in_files.get(physical_name(column, then_mode)), f"{path}{column.name}"
-        if kept is None and column.name in names:
-            return name
-        if kept and (found := replaced_column(column.type, then_mode, kept.type, now_mode, f"{name}.")):
-            return found
-    return None
+    pairs = paired_columns(then, now, lambda c: physical_name(c, then_mode), lambda c: physical_name(c, now_mode))
+    return next((".".join(p.path) for p in pairs if p.found is None and p.column.name in p.beside.names), None)

@@ -5,7 +5,8 @@ Source: delta-protocol.md "Schema Serialization Format".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
 
@@ -30,3 +31,46 @@ def struct_columns(struct: StructType, path: ColumnPath = ()) -> Iterator[tuple[
         yield inner, column
         if isinstance(column.type, StructType):
             yield from struct_columns(column.type, inner)
+
+
+Key = Callable[[StructField], Any]
+"""What a column is known by among the columns of its struct."""
+
+
+class PairedColumn(NamedTuple):
+    """A column of one schema, by its path, and what stands for it in the struct `beside` of another schema."""
+
+    path: ColumnPath
+    column: StructField
+    found: StructField | None
+    beside: StructType
+
+
+def paired_columns(
+    data_type: DataType,
+    other: DataType,
+    key: Key,
+    other_key: Key,
+    is_same: Callable[[StructField, StructField], bool] = lambda column, found: True,  # noqa: ARG005
+    path: ColumnPath = (),
+) -> Iterator[PairedColumn]:
+    """Every column inside `data_type`, those within arrays and maps too, with the one of `other` that stands for it.
+
+    That is the one in its struct with the `other_key` that is the column's `key`, if it `is_same` too. A column comes
+    before its parts; those of a column without a counterpart do not come.
+    """
+    rules = key, other_key, is_same
+    if isinstance(data_type, StructType) and isinstance(other, StructType):
+        known = {other_key(column): column for column in other}
+        for column in data_type:
+            found, inner = known.get(key(column)), (*path, column.name)
+            if found is not None and not is_same(column, found):
+                found = None
+            yield PairedColumn(inner, column, found, other)
+            if found is not None:
+                yield from paired_columns(column.type, found.type, *rules, inner)
+    elif isinstance(data_type, ArrayType) and isinstance(other, ArrayType):
+        yield from paired_columns(data_type.element_type, other.element_type, *rules, (*path, "element"))
+    elif isinstance(data_type, MapType) and isinstance(other, MapType):
+        yield from paired_columns(data_type.key_type, other.key_type, *rules, (*path, "key"))
+        yield from paired_columns(data_type.value_type, other.value_type, *rules, (*path, "value"))

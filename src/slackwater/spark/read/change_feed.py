@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from operator import attrgetter
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +25,8 @@ from slackwater.protocol.actions.file_names import commit_name
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, physical_name, physical_schema, replaced_column
-from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructType
+from slackwater.protocol.schema.nested_columns import paired_columns
+from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
 from slackwater.scan.file_changes import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
@@ -254,22 +256,14 @@ def with_feed_columns(schema: spark_types.StructType) -> spark_types.StructType:
     return spark_types.StructType([*schema.fields, *(spark_types.StructField(*c) for c in FEED_COLUMNS.items())])
 
 
-def _lost(then: DataType, now: DataType, path: str = "") -> tuple[str, DataType] | None:
+def _lost(then: StructType, now: StructType) -> tuple[str, DataType] | None:
     """A column in `then`, and its type, that `now` does not have, or not with the same parts; None where it has all."""
-    if isinstance(then, StructType) and isinstance(now, StructType):
-        known = {column.name: column.type for column in now}
-        for column in then:
-            name, wanted = f"{path}{column.name}", known.get(column.name)
-            if wanted is None or any(isinstance(column.type, kind) != isinstance(wanted, kind) for kind in _NESTED):
-                return name, column.type
-            if (lost := _lost(column.type, wanted, f"{name}.")) is not None:
-                return lost
-    if isinstance(then, ArrayType) and isinstance(now, ArrayType):
-        return _lost(then.element_type, now.element_type, f"{path}element.")
-    if isinstance(then, MapType) and isinstance(now, MapType):
-        key = _lost(then.key_type, now.key_type, f"{path}key.")
-        return _lost(then.value_type, now.value_type, f"{path}value.") if key is None else key
-    return None
+
+    def alike(one: StructField, other: StructField) -> bool:
+        return all(isinstance(one.type, kind) == isinstance(other.type, kind) for kind in _NESTED)
+
+    pairs = paired_columns(then, now, attrgetter("name"), attrgetter("name"), alike)
+    return next(((".".join(pair.path), pair.column.type) for pair in pairs if pair.found is None), None)
 
 
 def _is_never_null(now: DataType, then: DataType | None) -> bool:
