@@ -16,8 +16,8 @@ from slackwater import DeltaTable, errors
 from slackwater.error_classes import SQLSTATES
 from slackwater.spark import caught_as
 from tests.spark import error_cases, error_cases_of_tables
+from tests.spark.change.test_concurrent_dml import meanwhile
 from tests.spark.error_cases import Refusal
-from tests.spark.test_concurrent_dml import meanwhile
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]
 

@@ -235,7 +235,7 @@ def test_a_delete_behind_an_optimize_of_its_file_is_told_so(
     spark: SparkSession, path: str, vectors: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = made(spark, path, 2, "select id from numbers", **{VECTORS: vectors})
-    from tests.spark.test_concurrent_dml import meanwhile as while_changing
+    from tests.spark.change.test_concurrent_dml import meanwhile as while_changing
 
     while_changing(monkeypatch, lambda: table.optimize().executeCompaction())
     with pytest.raises(errors.DeltaConcurrentModificationException):

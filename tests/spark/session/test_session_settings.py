@@ -29,7 +29,7 @@ from tests.spark.written import actions, read, rows, save
 pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.usefixtures("enabled")]
 
 DELTA = "spark.databricks.delta."
-DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "settings.md"
 CUBE = f"{DELTA}optimize.clustering.mergeStrategy.minCubeSize"
 _ROW = re.compile(r"\| `([^`]+)` \| ([a-z ]+) \|")
 CATALOG = "spark.sql.catalog.spark_catalog"

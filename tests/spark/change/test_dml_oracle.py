@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, Snapshot, errors
-from tests.spark.changed import FEED, VECTORS, WRITTEN_ALIKE, ids
-from tests.spark.dml_oracle import (
+from tests.spark.change.dml_oracle import (
     COLUMNS,
     Delete,
     Merge,
@@ -31,6 +30,7 @@ from tests.spark.dml_oracle import (
     random_rows,
     random_update,
 )
+from tests.spark.changed import FEED, VECTORS, WRITTEN_ALIKE, ids
 from tests.spark.written import actions, changes, read
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
