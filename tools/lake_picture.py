@@ -6,6 +6,8 @@ import json
 import tempfile
 from dataclasses import replace
 
+from tools.gallery import Gallery
+
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.owner.embedded import EmbeddedOwner
@@ -102,3 +104,6 @@ def _commit(lake: LogLake, transaction: LogTransaction, name: str, operation: st
 
 def _file(path: str, rows: int) -> AddFile:
     return AddFile(path, {}, rows * 120, 0, True, json.dumps({"numRecords": rows}))
+
+
+GALLERY = Gallery("guides/look.md", "images", {"lake.svg": lake_svg, "rows.svg": rows_svg})

@@ -1,6 +1,4 @@
-"""The pictures of docs/understand/time.md and docs/guides/look.md; `--check` names those that are out of date.
-
-They are drawn anew by `python -m tools.time_pictures`.
+"""The pictures of docs/understand/time.md.
 
 What they show is asked of the package: a lake on a clock that stands still but for the script, whose transactions run
 the schedule of Figure 1, and the owner's own range and read timestamp table. Only the first picture, of what must not
@@ -10,14 +8,12 @@ Source: Jensen & Lomet, VLDB 2001, §1 (Figure 1), §3, §4.1.
 
 from __future__ import annotations
 
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
-from tools.lake_picture import lake_svg, rows_svg
+from tools.gallery import Gallery
 from tools.time_drawing import RangeBar, Schedule, Slot, Step, ranges_svg, schedule_svg, slots_svg
 
 from slackwater.errors import TimestampConflict
@@ -31,7 +27,6 @@ from slackwater.owner.state.read_timestamps import ReadTimestampTable, slot_of
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.schema.schema import PrimitiveType, StructField, StructType
 
-PICTURES = Path(__file__).parents[1] / "docs" / "images" / "time"
 START_MS = 1_795_428_000_000
 """2026-11-23 10:00:00 UTC is 0 in the pictures; a second is 1."""
 
@@ -262,39 +257,16 @@ def _shown_answer(instant_ms: float, precision: str) -> str:
     return "today" if precision == "day" else _shown(time_of(instant_ms))
 
 
-DRAWN: Mapping[str, Callable[[], str]] = {
-    "early-choice.svg": lambda: schedule_svg(early_choice()),
-    "late-choice.svg": lambda: schedule_svg(late_choice()),
-    "asked-early.svg": lambda: schedule_svg(asked_early()),
-    "of-the-beginning.svg": lambda: schedule_svg(of_the_beginning()),
-    "asked-coarsely.svg": lambda: schedule_svg(asked_coarsely()),
-    "../lake.svg": lake_svg,
-    "../rows.svg": rows_svg,
-    "ranges.svg": lambda: ranges_svg(ranges()),
-    "read-timestamps.svg": lambda: slots_svg(*read_timestamps()),
-}
-
-
-def shapes(drawn: str) -> str:
-    """A picture without its style sheet: another look is no other fact."""
-    before, _, rest = drawn.partition("<style>")
-    return before + rest.partition("</style>")[2]
-
-
-def main(arguments: list[str]) -> int:
-    """Draw all pictures; with `--check` name those that are not as they would be drawn."""
-    stale = []
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    for name, draw in DRAWN.items():
-        path, drawn = PICTURES / name, draw()
-        if not path.is_file() or shapes(path.read_text(encoding="utf-8")) != shapes(drawn):
-            stale.append(name)
-            if "--check" not in arguments:
-                path.write_text(drawn, encoding="utf-8")
-    for name in stale:
-        print(name)
-    return 1 if stale and "--check" in arguments else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+GALLERY = Gallery(
+    "understand/time.md",
+    "images/time",
+    {
+        "early-choice.svg": lambda: schedule_svg(early_choice()),
+        "late-choice.svg": lambda: schedule_svg(late_choice()),
+        "asked-early.svg": lambda: schedule_svg(asked_early()),
+        "of-the-beginning.svg": lambda: schedule_svg(of_the_beginning()),
+        "asked-coarsely.svg": lambda: schedule_svg(asked_coarsely()),
+        "ranges.svg": lambda: ranges_svg(ranges()),
+        "read-timestamps.svg": lambda: slots_svg(*read_timestamps()),
+    },
+)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 from tools import time_pictures
+from tools.draw_pictures import GALLERIES
+from tools.gallery import Gallery
 from tools.time_drawing import Schedule
 
-TIME = Path(__file__).parents[2] / "docs" / "understand" / "time.md"
+BY_PAGE = {gallery.page: gallery for gallery in GALLERIES}
+EACH = [(gallery, name) for gallery in GALLERIES for name in gallery.drawn]
 
 
-@pytest.mark.parametrize("name", sorted(time_pictures.DRAWN))
-def test_a_picture_is_as_it_would_be_drawn_now(name: str) -> None:
-    """Where this fails: `python -m tools.time_pictures`, and look whether the text beside it still holds."""
-    kept = (time_pictures.PICTURES / name).read_text(encoding="utf-8")
-    assert time_pictures.shapes(kept) == time_pictures.shapes(time_pictures.DRAWN[name]())
+@pytest.mark.parametrize(("gallery", "name"), EACH, ids=[f"{gallery.directory}/{name}" for gallery, name in EACH])
+def test_a_picture_is_as_it_would_be_drawn_now(gallery: Gallery, name: str) -> None:
+    """Where this fails: `python -m tools.draw_pictures`, and look whether the text beside it still holds."""
+    assert not gallery.is_stale(name)
 
 
-def test_every_picture_of_time_is_in_the_page() -> None:
-    page = TIME.read_text(encoding="utf-8")
-    assert [name for name in time_pictures.DRAWN if "/" not in name and f"time/{name})" not in page] == []
+@pytest.mark.parametrize("page", BY_PAGE)
+def test_a_page_shows_all_its_pictures_and_each_of_them_is_drawn(page: str) -> None:
+    assert (BY_PAGE[page].unshown(), BY_PAGE[page].unknown()) == ([], [])
 
 
 def answers(schedule: Schedule) -> Sequence[str]:

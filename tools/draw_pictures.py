@@ -1,0 +1,26 @@
+"""Draw the pictures of the documents anew: `python -m tools.draw_pictures`; `--check` names those that are out of date.
+
+Each is made of what the package answers as it is drawn, without Spark.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tools import lake_picture, time_pictures
+
+GALLERIES = (lake_picture.GALLERY, time_pictures.GALLERY)
+
+
+def main(arguments: list[str]) -> int:
+    """Draw all pictures; with `--check` name those that are not as they would be drawn."""
+    stale = [(gallery, name) for gallery in GALLERIES for name in gallery.drawn if gallery.is_stale(name)]
+    for gallery, name in stale:
+        print(f"{gallery.directory}/{name}")
+        if "--check" not in arguments:
+            gallery.draw(name)
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
