@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
-from tools import time_pictures
+from tools import log_pictures, time_pictures
 from tools.draw_pictures import GALLERIES
 from tools.gallery import Gallery
 from tools.time_drawing import Schedule
@@ -64,3 +65,41 @@ def test_items_of_one_slot_share_what_a_writer_must_exceed() -> None:
     by_item = {slot.item: slot for slot in slots}
     assert by_item["orders"].slot == by_item["suppliers"].slot
     assert (by_item["orders"].bound, by_item["suppliers"].bound, by_item["customers"].bound) == (5, 5, None)
+
+
+def test_what_a_commit_removed_is_not_in_the_table_and_still_lies_there() -> None:
+    commits, present = log_pictures.commits()
+    for before, commit in itertools.pairwise(commits):
+        assert commit.files == sorted({*before.files, *commit.added} - set(commit.removed))
+    assert {letter for commit in commits for letter in commit.removed} == {"a", "b"} <= set(present)
+
+
+def test_a_reader_reads_the_newest_checkpoint_that_is_no_newer_and_the_commits_after_it() -> None:
+    rows, readers = log_pictures.segments()
+    assert [[version for _, version in reader.read] for reader in readers] == [[0, 1, 2], [4, 5], [4, 5, 6, 7]]
+    assert [[name for name, _ in reader.read].count(rows[0].name) for reader in readers] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(("own", "landed"), [("", ["2.json", "3.json"]), ("a", ["2.json"])])
+def test_who_comes_second_goes_behind_or_is_told(own: str, landed: Sequence[str]) -> None:
+    steps = log_pictures.race("a", own)
+    assert [step.file for step in steps if step.lands] == landed
+    last = steps[-1].words
+    assert last[-1] == "lands" if own == "" else "".join(last[1:]) == "ConcurrentDeleteDeleteException"
+
+
+def test_rows_that_are_marked_stay_in_the_file_until_it_is_purged() -> None:
+    written, once, twice, purged = log_pictures.marked_rows()
+    read = [
+        [id_ for rows in shown.rows.values() for id_, is_live in rows if is_live] for shown in (once, twice, purged)
+    ]
+    assert read == [[1, 3, 4, 6], [1, 4, 6], [1, 4, 6]]
+    assert [len(shown.rows["a"]) for shown in (written, once, twice)] == [6, 6, 6]
+    assert dict(purged.present) == {"a": False, "b": True, "vector 1": False, "vector 2": False}
+
+
+def test_vacuum_keeps_what_a_retained_version_needs_and_what_is_new() -> None:
+    files, versions, retention_days = log_pictures.vacuumed()
+    assert [file.letter for file in files if file.is_deleted] == ["a", "w"]
+    assert [version.version for version in versions if not version.is_readable] == [1]
+    assert retention_days == 7
