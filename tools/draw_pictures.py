@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from tools import lake_picture, log_pictures, time_pictures
+from tools import lake_picture, log_pictures, owner_pictures, time_pictures
 
-GALLERIES = (lake_picture.GALLERY, log_pictures.GALLERY, time_pictures.GALLERY)
+GALLERIES = (lake_picture.GALLERY, log_pictures.GALLERY, owner_pictures.GALLERY, time_pictures.GALLERY)
 
 
 def main(arguments: list[str]) -> int:

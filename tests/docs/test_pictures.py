@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
-from tools import log_pictures, time_pictures
+from tools import log_pictures, owner_pictures, time_pictures
 from tools.draw_pictures import GALLERIES
 from tools.gallery import Gallery
 from tools.time_drawing import Schedule
@@ -103,3 +103,38 @@ def test_vacuum_keeps_what_a_retained_version_needs_and_what_is_new() -> None:
     assert [file.letter for file in files if file.is_deleted] == ["a", "w"]
     assert [version.version for version in versions if not version.is_readable] == [1]
     assert retention_days == 7
+
+
+def test_a_commit_counts_once_it_is_ratified_and_is_in_the_log_later() -> None:
+    seen = {moment: tables["orders"] for moment, tables in owner_pictures.moments("orders")}
+    assert list(seen) == ["before", "staged", "ratified", "backfilled"]
+    assert [table.ratified for table in seen.values()] == [table.by_owner for table in seen.values()] == [1, 1, 2, 2]
+    assert [table.by_log for table in seen.values()] == [1, 1, 1, 2]
+    assert [2 in table.staged for table in seen.values()] == [False, True, True, True]
+
+
+def test_who_asks_the_owner_sees_two_tables_change_at_once_and_the_logs_do_not() -> None:
+    moments = [tables for _, tables in owner_pictures.moments("orders", "stock")]
+    by_owner = [{table.by_owner for table in tables.values()} for tables in moments]
+    by_log = [{table.by_log for table in tables.values()} for tables in moments]
+    assert {1, 2} not in by_owner
+    assert {1, 2} in by_log
+
+
+def test_who_asks_the_owner_reads_what_is_ratified_and_nothing_else() -> None:
+    _, (asks, alone) = owner_pictures.readers()
+    assert [version for _, version in asks.read] == [0, 1, 2, 3, 4]
+    assert [version for _, version in alone.read] == [0, 1, 2]
+
+
+def test_a_killed_transaction_counts_in_both_tables_or_in_none() -> None:
+    cases = list(owner_pictures.killed().values())
+    assert [{table.by_owner for table in case.left.values()} for case in cases] == [{1}, {1}, {2}, {2}]
+    assert [{table.by_log for table in case.mended.values()} for case in cases] == [{1}, {1}, {2}, {2}]
+    assert [case.next_version for case in cases] == [2, 2, 3, 3]
+
+
+def test_who_does_not_ask_the_owner_is_refused_or_found_out() -> None:
+    cases = owner_pictures.refused()
+    assert [case.told for case in cases[:2]] == ["version 2", "CommitOwnerRequired"]
+    assert [case.read for case in cases] == ["version 2", "version 1", "UnratifiedCommit"]
