@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
-from tools import log_pictures, owner_pictures, time_pictures
-from tools.draw_pictures import GALLERIES
-from tools.gallery import Gallery
-from tools.time_drawing import Schedule
+from tools.pictures import log_pictures, owner_pictures, time_pictures
+from tools.pictures.draw_pictures import GALLERIES
+from tools.pictures.gallery import Gallery
+from tools.pictures.time_drawing import Schedule
 
 BY_PAGE = {gallery.page: gallery for gallery in GALLERIES}
 EACH = [(gallery, name) for gallery in GALLERIES for name in gallery.drawn]
@@ -17,7 +17,7 @@ EACH = [(gallery, name) for gallery in GALLERIES for name in gallery.drawn]
 
 @pytest.mark.parametrize(("gallery", "name"), EACH, ids=[f"{gallery.directory}/{name}" for gallery, name in EACH])
 def test_a_picture_is_as_it_would_be_drawn_now(gallery: Gallery, name: str) -> None:
-    """Where this fails: `python -m tools.draw_pictures`, and look whether the text beside it still holds."""
+    """Where this fails: `python -m tools.pictures.draw_pictures`, and look whether the text beside it still holds."""
     assert not gallery.is_stale(name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tools.file_drawing import LEFT, WIDTH, drawn, file_box, says
+from tools.pictures.file_drawing import LEFT, WIDTH, drawn, file_box, says
 
 from slackwater.markup.elements import Markup
 from slackwater.pictures.drawing import line, text, width_of

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tools.gallery import Gallery
-from tools.lifetime_drawing import FileDays, RowsShown, VersionShown, rows_svg, vacuum_svg
-from tools.log_drawing import CommitShown, WriterStep, commits_svg, race_svg
-from tools.segment_drawing import LogRow, Reader, segment_svg
-from tools.small_table import DAY_MS, SmallTable, TellingStore, letter_of, short_name, small_table
+from tools.pictures.gallery import Gallery
+from tools.pictures.lifetime_drawing import FileDays, RowsShown, VersionShown, rows_svg, vacuum_svg
+from tools.pictures.log_drawing import CommitShown, WriterStep, commits_svg, race_svg
+from tools.pictures.segment_drawing import LogRow, Reader, segment_svg
+from tools.pictures.small_table import DAY_MS, SmallTable, TellingStore, letter_of, short_name, small_table
 
 from slackwater.errors import DeltaConcurrentModificationException
 from slackwater.log.table import Table

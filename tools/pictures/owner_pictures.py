@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tools.gallery import Gallery
-from tools.killed_writer import kill_at
-from tools.moments_drawing import Cell, Row, moments_svg
-from tools.segment_drawing import LogRow, Reader, segment_svg
-from tools.small_lake import NAMES, SmallLake, TableSeen, small_lake
-from tools.small_table import letter_of
+from tools.pictures.gallery import Gallery
+from tools.pictures.killed_writer import kill_at
+from tools.pictures.moments_drawing import Cell, Row, moments_svg
+from tools.pictures.segment_drawing import LogRow, Reader, segment_svg
+from tools.pictures.small_lake import NAMES, SmallLake, TableSeen, small_lake
+from tools.pictures.small_table import letter_of
 
 from slackwater.errors import CommitOwnerRequired, UnratifiedCommit
 from slackwater.log.segment import load_segment

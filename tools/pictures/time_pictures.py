@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tools.gallery import Gallery
-from tools.time_drawing import RangeBar, Schedule, Slot, Step, ranges_svg, schedule_svg, slots_svg
+from tools.pictures.gallery import Gallery
+from tools.pictures.time_drawing import RangeBar, Schedule, Slot, Step, ranges_svg, schedule_svg, slots_svg
 
 from slackwater.errors import TimestampConflict
 from slackwater.lake.lake import LogLake

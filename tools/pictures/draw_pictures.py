@@ -1,4 +1,4 @@
-"""Draw the pictures of the documents anew: `python -m tools.draw_pictures`; `--check` names those that are out of date.
+"""Draw the pictures of the documents: `python -m tools.pictures.draw_pictures`; `--check` names what is out of date.
 
 Each is made of what the package answers as it is drawn, without Spark.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from tools import lake_picture, log_pictures, owner_pictures, time_pictures
+from tools.pictures import lake_picture, log_pictures, owner_pictures, time_pictures
 
 GALLERIES = (lake_picture.GALLERY, log_pictures.GALLERY, owner_pictures.GALLERY, time_pictures.GALLERY)
 

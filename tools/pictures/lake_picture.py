@@ -6,7 +6,7 @@ import json
 import tempfile
 from dataclasses import replace
 
-from tools.gallery import Gallery
+from tools.pictures.gallery import Gallery
 
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction

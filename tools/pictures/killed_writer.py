@@ -1,6 +1,6 @@
 """A process that writes two tables of a small lake in one transaction, and is killed on the way.
 
-`python -m tools.killed_writer ROOT STEP NUMBER`: by SIGKILL, at the step of that number (from 1) of its kind.
+`python -m tools.pictures.killed_writer ROOT STEP NUMBER`: by SIGKILL, at the step of that number (from 1) of its kind.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.small_lake import NAMES, SmallLake
+from tools.pictures.small_lake import NAMES, SmallLake
 
 
 def kill_at(root: Path, step: str, number: int) -> None:
     """Let another process write, and be killed. Raises RuntimeError where it was not."""
-    command = [sys.executable, "-m", "tools.killed_writer", str(root), step, str(number)]
-    done = subprocess.run(command, cwd=Path(__file__).parents[1], check=False, capture_output=True, text=True)
+    command = [sys.executable, "-m", "tools.pictures.killed_writer", str(root), step, str(number)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], check=False, capture_output=True, text=True)
     if done.returncode != -signal.SIGKILL:
         raise RuntimeError(f"the writer ended with {done.returncode}: {done.stderr}")
 
