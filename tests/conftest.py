@@ -47,7 +47,7 @@ if "TMPDIR" not in os.environ and "--long" not in sys.argv and _has_room(_MEMORY
 
 # Without `--all`, this many variations of a Spark test are represented by their first one; through Connect, this many
 # tests of a file too.
-_VARIATIONS, _TESTS = 20, 3
+_VARIATIONS, _TESTS = 20, 5
 
 # Tests run each plan once: compiling it well costs more than it saves. All that is compiled has room: where that of the
 # first level alone is full, the JVM throws code away and compiles it again.

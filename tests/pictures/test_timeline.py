@@ -170,6 +170,7 @@ def test_columns_are_apart_and_lose_no_commit() -> None:
     assert sum(len(column.marks()) for column in columns) == 5000
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_commits_are_a_small_picture_and_page() -> None:
     timeline = many(100_000, lanes=20)
     page = timeline_page(timeline)

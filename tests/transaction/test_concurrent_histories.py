@@ -423,7 +423,7 @@ def test_what_lands_is_what_a_run_one_after_the_other_would_have_made(
     rebased = 0
 
     @settings(
-        max_examples=10_000 if request.config.getoption("--long") else 150,
+        max_examples=10_000 if request.config.getoption("--long") else 60,
         suppress_health_check=[HealthCheck.too_slow],
     )
     @given(st.integers(0, 2**32), st.integers(2, 5), st.booleans())
@@ -435,4 +435,4 @@ def test_what_lands_is_what_a_run_one_after_the_other_would_have_made(
 
     holds()
     assert set(landed) == set(KINDS), "every kind of transaction must have landed"
-    assert rebased > 200, "many commits must have followed others that they had not seen"
+    assert rebased > 80, "many commits must have followed others that they had not seen"

@@ -24,12 +24,13 @@ from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.features import clustering
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import ColumnPath
+from slackwater.spark.change.moved_rows import Finished
 from slackwater.spark.change.row_change import record_counts, total
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.services.curve_order import in_curve_order
 from slackwater.spark.services.metrics import Outcome
 from slackwater.spark.services.optimize import OPTIMIZE, Where, describe, packing_of, predicate_text, run
-from slackwater.spark.services.rearrangement import Finished, Rearrangement
+from slackwater.spark.services.rearrangement import Rearrangement
 from slackwater.spark.session.row_way import require_python_workers
 
 

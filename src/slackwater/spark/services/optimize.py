@@ -22,11 +22,12 @@ from slackwater.maintenance.layout.dropped_columns import to_purge
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.protocol.properties.properties import TableProperties
+from slackwater.spark.change.moved_rows import Finished
 from slackwater.spark.change.row_change import RowChange
 from slackwater.spark.change.row_matches import Condition
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.services.metrics import Outcome, sizes_of
-from slackwater.spark.services.rearrangement import Finished, Rearrangement, as_compacted, as_purged
+from slackwater.spark.services.rearrangement import Rearrangement, as_compacted, as_purged
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import default_parallelism
 from slackwater.spark.write.overwrite import partitions_where

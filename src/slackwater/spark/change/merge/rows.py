@@ -13,12 +13,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.errors import UnsupportedFeature
+from slackwater.maintenance.layout.bins import Packing, bins_of
 from slackwater.protocol.schema.schema import StructField
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.spark.change.merge.builder import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
 from slackwater.spark.change.merge.clauses import ResolvedClause, first_match
 from slackwater.spark.change.merge.matches import CLAUSE, PAIR, MergeMatches
 from slackwater.spark.change.merge.source import SOURCE_ID, fits_everywhere, row_bytes, with_copies
+from slackwater.spark.change.moved_rows import MovedRows
 from slackwater.spark.change.row_change import (
     DELETE,
     INSERT,
@@ -35,6 +37,8 @@ from slackwater.sql.tokens import quoted
 
 _PAIR_ADDRESS = "__slackwater_pair_address"
 _PAIR_BYTES = 32
+# Files that are larger stay by themselves.
+_COPIED_BYTES = 32 << 20
 
 
 class MergeRows:
@@ -44,6 +48,7 @@ class MergeRows:
         self._change = change
         self._matches = matches
         self._current = current
+        self._moved = MovedRows(change)
         self._inserts = matches.of_kind(NOT_MATCHED)
         self._updates = [c for c in matches.of_kind(MATCHED) if not c.deletes]
         self._other_updates = [c for c in matches.of_kind(NOT_MATCHED_BY_SOURCE) if not c.deletes]
@@ -63,9 +68,7 @@ class MergeRows:
         if apart is not None:
             written.append(self._insert_with_identity(apart))
         if matches.partial.num_rows and not change.makes_vectors and not copies:
-            rest = change.target(change.located(matches.partial).without(matches.modified_in_part))
-            copied = change.copy(rest.select(*self._copied_row()))
-            change.require_rows(self._num_copied, copied.num_rows)
+            change.require_rows(self._num_copied, self._copied().num_rows)
         return self._num_inserted(written, copies)
 
     def record_changes(self) -> None:
@@ -86,7 +89,17 @@ class MergeRows:
         """Whether rows that stay are written in one go with those that are updated."""
         matches, change = self._matches, self._change
         is_rewrite = not change.makes_vectors and not matches.makes_feed and matches.partial.num_rows > 0
-        return is_rewrite and bool(matches.rows_of(self._updates))
+        return is_rewrite and bool(matches.rows_of(self._updates)) and not self._moved.is_possible
+
+    def _copied(self) -> RowsWritten:
+        """Write the rows that stay, of files of which others go."""
+        change, matches = self._change, self._matches
+        bins = bins_of(matches.partial, Packing(max_bytes=_COPIED_BYTES), rewrites_single=True)
+        moved = self._moved.move(bins, without=matches.modified_in_part, data_change=True)
+        if moved is not None:
+            return moved
+        rest = change.target(change.located(matches.partial).without(matches.modified_in_part))
+        return change.copy(rest.select(*self._copied_row()))
 
     # The three kinds of rows, in the table's columns, with what is kept of old rows and CLAUSE, null for a copy.
 

@@ -154,6 +154,7 @@ def place_files(
     files: Sequence[FileWritten],
     partition: Mapping[str, str | None],
     written: WrittenFiles,
+    data_change: bool,
 ) -> list[AddFile]:
     """Give files below `staging`, that executors wrote of rows that were in the table, their places, and tell of them.
 
@@ -161,7 +162,7 @@ def place_files(
     """
     first = len(written.adds)
     for file in _told(files, layout):
-        _finish(store, replace(file, values=partition), staging, layout, False, written)
+        _finish(store, replace(file, values=partition), staging, layout, data_change, written)
     return written.adds[first:]
 
 

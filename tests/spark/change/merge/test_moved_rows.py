@@ -1,0 +1,146 @@
+"""Rows that a MERGE leaves as they are, in files of which others go: executors in Python move them, or Spark copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+import pytest
+from pyroaring import BitMap64
+from pyspark.sql import SparkSession
+
+from slackwater import DeltaTable, Snapshot
+from slackwater.errors import CorruptTable, InvalidArgument
+from slackwater.spark.change import moved_rows
+from slackwater.spark.write.files.bin_files import BinWritten
+from tests.spark.changed import FEED, MAPPING, VECTORS, counts, info
+from tests.spark.written import listing, read, rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+
+TRACKED = "delta.enableRowTracking"
+TABLES: dict[str, dict[str, str]] = {
+    "all": {MAPPING: "id", TRACKED: "true", FEED: "true"},
+    "plain": {},
+    "mapped": {MAPPING: "name"},
+    "tracked": {TRACKED: "true"},
+    "with a feed": {FEED: "true"},
+}
+# Of six files in three partitions: some rows go, all of a file go, none do; NULL is a partition and a value.
+ROWS = "select id, if(id % 3 = 2, null, id % 3) p, if(id % 7 = 0, null, named_struct('x', id, 'y', array(id))) v"
+EXPECTED = [
+    (i, i % 3 if i % 3 != 2 else None, ("new", [0]) if i in (3, 4, 30) else None if i % 7 == 0 else (str(i), [i]))
+    for i in [*(i for i in range(31) if i not in (5, 8))]
+]
+
+
+def make(spark: SparkSession, path: str, *by: str, **properties: str) -> DeltaTable:
+    typed = f"{ROWS}, cast(null as string) none from range(0, 30)"
+    frame = spark.sql(typed.replace("'x', id", "'x', cast(id as string)")).repartitionByRange(2, "id")
+    writer = frame.write.format("delta").options(**properties)
+    (writer.partitionBy(*by) if by else writer).save(path)
+    return DeltaTable.forPath(spark, path)
+
+
+def merge(spark: SparkSession, table: DeltaTable) -> tuple[int, ...]:
+    """Update 3 and 4, delete 5 and 8, insert 30."""
+    source = spark.sql("select explode(array(3, 4, 5, 8, 30)) id").alias("s")
+    new = {"v": "named_struct('x', 'new', 'y', array(0L))"}
+    return counts(
+        table.alias("t")
+        .merge(source, "t.id = s.id")
+        .whenMatchedDelete("s.id in (5, 8)")
+        .whenMatchedUpdate(set=new)
+        .whenNotMatchedInsert(values={"id": "s.id", "p": "0", **new})
+    )
+
+
+def told(spark: SparkSession, path: str) -> list[Any]:
+    found = read(spark, path).select("id", "p", "v").collect()
+    return sorted((r[0], r[1], None if r[2] is None else (r[2][0], list(r[2][1]))) for r in found)
+
+
+def writers(path: str) -> set[str]:
+    """Who wrote the files of the newest version."""
+    files = Snapshot.load(path).files(columns=["path"])["path"].to_pylist()
+    created = [pq.read_metadata(Path(path) / unquote(file)).created_by for file in files]
+    return {"python" if "parquet-cpp" in who else "spark" for who in created}
+
+
+@pytest.mark.parametrize("partitioned", [True, False], ids=["partitioned", "not partitioned"])
+@pytest.mark.parametrize("kind", TABLES)
+def test_rows_that_stay_are_what_they_were_whoever_moves_them(
+    spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None], kind: str, partitioned: bool
+) -> None:
+    ids: dict[str, list[tuple[int, int]]] = {}
+    for way in ("auto", "spark"):
+        path = str(tmp_path / way)
+        table = make(spark, path, *(["p"] if partitioned else []), **{VECTORS: "false", **TABLES[kind]})
+        conf("spark.slackwater.rows", way)
+        assert merge(spark, table) == (5, 2, 2, 1)
+        assert told(spark, path) == EXPECTED
+        metrics = info(path)["operationMetrics"]
+        assert int(metrics["numOutputRows"]) == int(metrics["numTargetRowsCopied"]) + 3
+        assert ("python" in writers(path)) is (way == "auto")
+        if TRACKED in TABLES[kind]:
+            tracked = read(spark, path, rowTracking="true").where("id not in (3, 4, 30)")
+            ids[way] = sorted((row[0], row[1]) for row in tracked.select("id", "_row_id").collect())
+        conf("spark.slackwater.rows", "auto")
+    if ids:
+        before = dict(ids["spark"])
+        assert dict(ids["auto"]) == before
+        assert len(set(before.values())) == len(before)
+
+
+def test_rows_that_vectors_deleted_before_do_not_come_back(spark: SparkSession, path: str) -> None:
+    table = make(spark, path, **{VECTORS: "true"})
+    table.delete("id in (0, 6, 29)")
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{VECTORS}' = 'false')")
+    assert merge(spark, DeltaTable.forPath(spark, path)) == (5, 2, 2, 1)
+    assert told(spark, path) == [row for row in EXPECTED if row[0] not in (0, 6, 29)]
+    files = Snapshot.load(path).files(columns=["path", "deletionVector"])
+    # The file that has nothing to do with the MERGE keeps its own.
+    assert len(files) - files["deletionVector"].null_count == 1
+
+
+def test_columns_that_come_with_the_merge_are_null_in_rows_that_stay(spark: SparkSession, path: str) -> None:
+    make(spark, path, **{VECTORS: "false"})
+    source = spark.sql("select 3L id, 'more' extra").alias("s")
+    builder = DeltaTable.forPath(spark, path).alias("t").merge(source, "t.id = s.id").withSchemaEvolution()
+    builder.whenMatchedUpdateAll().execute()
+    found = rows(read(spark, path).select("id", "extra").where("id < 5"))
+    assert found == [(0, None), (1, None), (2, None), (3, "more"), (4, None)]
+
+
+def test_files_that_python_cannot_read_are_copied_by_spark(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(spark, path, **{VECTORS: "false"})
+
+    def unreadable(*_: Any) -> list[BinWritten]:
+        raise CorruptTable("only Spark reads that")
+
+    monkeypatch.setattr(moved_rows, "rewrite_bins", unreadable)
+    assert merge(spark, table) == (5, 2, 2, 1)
+    assert told(spark, path) == EXPECTED
+    assert writers(path) == {"spark"}
+
+
+def test_a_row_that_is_lost_on_the_way_fails_the_merge_and_leaves_nothing(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(spark, path, **{VECTORS: "false"})
+    before, rewrite = listing(path), moved_rows.rewrite_bins
+
+    def losing(session: Any, store: Any, works: Any, how: Any) -> list[BinWritten]:
+        fewer = [replace(split, deleted=split.deleted | BitMap64([0])) for work in works for split in work.splits]
+        return rewrite(session, store, [replace(works[0], splits=fewer)], how)
+
+    monkeypatch.setattr(moved_rows, "rewrite_bins", losing)
+    with pytest.raises(InvalidArgument, match="rows to write, and wrote"):
+        merge(spark, table)
+    assert listing(path) == before
