@@ -27,7 +27,9 @@ _PATIENCE_S = 180.0
 _QUICK_TO_START = Place({"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"})
 
 
-@pytest.mark.parametrize(("kills", "more"), [(3, 1), pytest.param(12, 2, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("kills", "more"), [(1, 1), *(pytest.param(*each, marks=pytest.mark.long) for each in ((3, 1), (12, 2)))]
+)
 def test_servers_that_are_killed_lose_and_double_nothing(tmp_path: Path, kills: int, more: int) -> None:
     chance = random.Random(kills)  # noqa: S311  (no secret)
     points = {kind: _in_turn(list(POINTS[kind]), chance) for kind in POINTS}
@@ -39,7 +41,7 @@ def test_servers_that_are_killed_lose_and_double_nothing(tmp_path: Path, kills: 
         _kill(tmp_path, f"server-{number}", kind, counts[kind], killed)
         counts[kind] += more
     with connect_process(tmp_path / "server", "local[2]", _QUICK_TO_START) as (address, _):
-        for kind, count in counts.items():
+        for kind, count in ((kind, count) for kind, count in counts.items() if count):
             with _client(tmp_path, address, kind, count) as client:
                 assert client.wait(_PATIENCE_S) == 0, _said(tmp_path, kind)
 

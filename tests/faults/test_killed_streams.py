@@ -75,7 +75,7 @@ def test_a_killed_query_goes_on_where_it_was(spark: SparkSession, tmp_path: Path
 
 
 # A restart of the driver is one of its JVM: the short run has few of them, and test_killed_batch_workers has more.
-@pytest.mark.parametrize("restarts", [2, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("restarts", [pytest.param(count, marks=pytest.mark.long) for count in (2, 200)])
 def test_many_restarts_lose_and_double_nothing(spark: SparkSession, tmp_path: Path, restarts: int) -> None:
     chance = random.Random(restarts)  # noqa: S311  (no secret)
     count = 0

@@ -31,6 +31,7 @@ READ = "executors read streams in Python, and theirs must have slackwater (pip i
 # The server and its client are processes of their own: the mode of the session is all the same.
 @pytest.mark.spark
 @pytest.mark.classic
+@pytest.mark.long
 def test_a_stream_is_refused_before_it_starts_and_all_else_goes(tmp_path: Path) -> None:
     place, directory = bare_python(tmp_path / "venv"), tmp_path / "data"
     directory.mkdir()

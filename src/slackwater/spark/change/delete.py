@@ -51,7 +51,7 @@ def _write(change: RowChange, matches: RowMatches) -> int:
     if change.makes_vectors:
         change.delete_rows(matches.partial, matches.bitmaps or {})
     else:
-        works.append(FileWork(partial(change.copy, matches.others()), matches.num_others))
+        works.append(FileWork(matches.copying_others(), matches.num_others))
         change.remove(matches.partial)
     if change.makes_feed:
         works.append(FileWork(partial(change.record_changes, matches.matching(), DELETE), matches.num_rows))

@@ -17,7 +17,7 @@ from slackwater.data_files.reading import RowsWanted, Split
 from slackwater.data_files.rewriting import KeptColumn, Rewriting
 from slackwater.data_files.writing import FileFormat, options_of
 from slackwater.errors import CorruptTable, UnsupportedFeature
-from slackwater.maintenance.layout.bins import Bin
+from slackwater.maintenance.layout.bins import Bin, Packing, bins_of
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.protocol.features.column_mapping import ID, NONE, physical_name, physical_schema
@@ -40,6 +40,8 @@ from slackwater.spark.write.table_rows import RowsWritten
 _BASE, _VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
 _ENCRYPTION = "parquet.crypto.factory.class"
 _NO_ROWS: Mapping[str, BitMap64] = {}
+# Files that are larger stay by themselves.
+_COPIED_BYTES = 32 << 20
 Finished = Callable[[Bin, AddFile], AddFile]
 """What else is said of a file that a bin became."""
 
@@ -104,6 +106,17 @@ class MovedRows:
             written.discard()
             raise
         return self._change.keep(RowsWritten(WrittenFiles(store, adds)))
+
+    def copy(
+        self, files: pa.Table, without: Mapping[str, BitMap64], otherwise: Callable[[], RowsWritten]
+    ) -> RowsWritten:
+        """Write the rows of `files` that stay as they are, all but those that are in `without`, by path, to new files.
+
+        They are moved where that is possible, else it is what `otherwise` does. Raises as `move`.
+        """
+        bins = bins_of(files, Packing(max_bytes=_COPIED_BYTES), rewrites_single=True)
+        moved = self.move(bins, without=without, data_change=True)
+        return otherwise() if moved is None else moved
 
     def _require_all(self, each: Bin, without: Mapping[str, BitMap64], num_read: int, adds: Sequence[AddFile]) -> None:
         num_written = sum(add.num_records or 0 for add in adds)

@@ -5,9 +5,9 @@ Source: delta-protocol.md "Per-file Statistics", "Deletion Vectors"; docs/archit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -19,11 +19,13 @@ from slackwater.predicate.sql_text import asks_the_clock, has_subquery
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.assignments import subqueries_resolve, validate_expression
+from slackwater.spark.change.moved_rows import MovedRows
 from slackwater.spark.change.row_change import RowChange, files_of, record_counts, rows_left, total
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.located_rows import LocatedRows
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.write.overwrite import partitions_where
+from slackwater.spark.write.table_rows import RowsWritten
 from slackwater.transaction.conflicts.row_reads import RowsRead
 
 
@@ -72,28 +74,30 @@ class RowMatches:
     whole: pa.Table
     partial: pa.Table
     counts: Mapping[str, int | None]
-    bitmaps: Mapping[str, BitMap64] | None = None
+    bitmaps: Mapping[str, BitMap64] | None
+    moved: MovedRows
 
     @staticmethod
     def find(change: RowChange, condition: Condition, progress: Progress) -> RowMatches:
         """Look for the rows; data is read only where the log cannot tell, and of it only what the condition needs."""
+        moved = MovedRows(change)
         files = change.candidates(condition.predicate)
         whole, undecided = _by_the_log(change, condition, files)
         counts: dict[str, int | None] = {**record_counts(whole)}
         if not undecided.num_rows:
-            return RowMatches(change, condition, whole, undecided, counts, {})
+            return RowMatches(change, condition, whole, undecided, counts, {}, moved)
         located = change.located(undecided, condition.predicate)
         matching = condition.filter(change.target(located))
         with progress.stage("finding rows", files=undecided.num_rows):
-            by_address = change.makes_vectors or not condition.is_steady
+            by_address = change.makes_vectors or not condition.is_steady or moved.is_possible
             bitmaps = located.bitmaps(matching) if by_address else None
             found = located.counts(matching) if bitmaps is None else {p: len(b) for p, b in bitmaps.items()}
         live = record_counts(files_of(undecided, found))
         gone = [path for path, count in found.items() if count == live[path]]
         whole = pa.concat_tables([whole, files_of(undecided, gone)])
-        partial = files_of(undecided, found.keys() - set(gone))
+        in_part = files_of(undecided, found.keys() - set(gone))
         kept = None if bitmaps is None else {p: b for p, b in bitmaps.items() if p not in set(gone)}
-        return RowMatches(change, condition, whole, partial, {**counts, **found}, kept)
+        return RowMatches(change, condition, whole, in_part, {**counts, **found}, kept, moved)
 
     @property
     def files(self) -> pa.Table:
@@ -126,6 +130,13 @@ class RowMatches:
         if self.condition.is_steady:
             return change.target(self._partial).filter(~self.is_match)
         return change.target(self._partial.without(self.bitmaps or {}))
+
+    def copying_others(self) -> Callable[[], RowsWritten]:
+        """What writes the rows of the files `partial` that do not match to new files, as they are."""
+        by_spark = partial(self.change.copy, self.others())
+        if self.bitmaps is None:
+            return by_spark
+        return partial(self.moved.copy, self.partial, self.bitmaps, by_spark)
 
     @property
     def is_match(self) -> Column:

@@ -92,7 +92,7 @@ class _Update:
             change.delete_rows(matches.partial, matches.bitmaps or {})
             return 0
         change.remove(matches.partial)
-        if change.makes_feed or not self._condition.is_steady:
+        if change.makes_feed or not self._condition.is_steady or matches.moved.is_possible:
             return self._write_apart(matches, copies=matches.partial.num_rows > 0)
         return self._write_together(matches)
 
@@ -106,7 +106,7 @@ class _Update:
         if change.makes_feed:
             works.append(FileWork(partial(change.record_changes, matching, UPDATE_PREIMAGE), matches.num_rows))
         if copies:
-            works.append(FileWork(partial(change.copy, matches.others()), matches.num_others))
+            works.append(FileWork(matches.copying_others(), matches.num_others))
         written = change.at_once(works)
         return written[-1].num_rows if copies else 0
 

@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.errors import UnsupportedFeature
-from slackwater.maintenance.layout.bins import Packing, bins_of
 from slackwater.protocol.schema.schema import StructField
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.spark.change.merge.builder import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
@@ -37,8 +36,6 @@ from slackwater.sql.tokens import quoted
 
 _PAIR_ADDRESS = "__slackwater_pair_address"
 _PAIR_BYTES = 32
-# Files that are larger stay by themselves.
-_COPIED_BYTES = 32 << 20
 
 
 class MergeRows:
@@ -94,12 +91,12 @@ class MergeRows:
     def _copied(self) -> RowsWritten:
         """Write the rows that stay, of files of which others go."""
         change, matches = self._change, self._matches
-        bins = bins_of(matches.partial, Packing(max_bytes=_COPIED_BYTES), rewrites_single=True)
-        moved = self._moved.move(bins, without=matches.modified_in_part, data_change=True)
-        if moved is not None:
-            return moved
-        rest = change.target(change.located(matches.partial).without(matches.modified_in_part))
-        return change.copy(rest.select(*self._copied_row()))
+
+        def by_spark() -> RowsWritten:
+            rest = change.target(change.located(matches.partial).without(matches.modified_in_part))
+            return change.copy(rest.select(*self._copied_row()))
+
+        return self._moved.copy(matches.partial, matches.modified_in_part, by_spark)
 
     # The three kinds of rows, in the table's columns, with what is kept of old rows and CLAUSE, null for a copy.
 

@@ -1,4 +1,4 @@
-"""Rows that a MERGE leaves as they are, in files of which others go: executors in Python move them, or Spark copies."""
+"""Rows that a change leaves as they are, in files of which others go: executors in Python move them, or Spark does."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def writers(path: str) -> set[str]:
 def test_rows_that_stay_are_what_they_were_whoever_moves_them(
     spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None], kind: str, partitioned: bool
 ) -> None:
-    ids: dict[str, list[tuple[int, int]]] = {}
+    ids: dict[str, dict[int, int]] = {}
     for way in ("auto", "spark"):
         path = str(tmp_path / way)
         table = make(spark, path, *(["p"] if partitioned else []), **{VECTORS: "false", **TABLES[kind]})
@@ -87,13 +87,60 @@ def test_rows_that_stay_are_what_they_were_whoever_moves_them(
         assert int(metrics["numOutputRows"]) == int(metrics["numTargetRowsCopied"]) + 3
         assert ("python" in writers(path)) is (way == "auto")
         if TRACKED in TABLES[kind]:
-            tracked = read(spark, path, rowTracking="true").where("id not in (3, 4, 30)")
-            ids[way] = sorted((row[0], row[1]) for row in tracked.select("id", "_row_id").collect())
+            ids[way] = ids_of(spark, path)
         conf("spark.slackwater.rows", "auto")
     if ids:
-        before = dict(ids["spark"])
-        assert dict(ids["auto"]) == before
-        assert len(set(before.values())) == len(before)
+        stayed = {i for i, _, _ in EXPECTED} - {30}
+        assert {i: ids["auto"][i] for i in stayed} == {i: ids["spark"][i] for i in stayed}
+        assert len(set(ids["auto"].values())) == len(EXPECTED)
+
+
+CHANGES: dict[str, tuple[Callable[[DeltaTable], Any], Callable[[int], tuple[bool, bool]]]] = {
+    # What is done, and of an id whether its row stays, and whether it has a new value.
+    "delete": (lambda t: t.delete("id in (5, 8) or v.x = '11'"), lambda i: (i not in (5, 8, 11), False)),
+    "update": (
+        lambda t: t.update("id in (3, 4)", {"v": "named_struct('x', 'new', 'y', array(0L))"}),
+        lambda i: (True, i in (3, 4)),
+    ),
+    "update of a partition": (
+        lambda t: t.update("p = 1", {"v": "named_struct('x', 'new', 'y', array(0L))"}),
+        lambda i: (True, i % 3 == 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("partitioned", [True, False], ids=["partitioned", "not partitioned"])
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("name", CHANGES)
+def test_delete_and_update_move_rows_too(
+    spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None], name: str, kind: str, partitioned: bool
+) -> None:
+    change, outcome = CHANGES[name]
+    expected = []
+    for i in range(30):
+        stays, is_new = outcome(i)
+        value = ("new", [0]) if is_new else None if i % 7 == 0 else (str(i), [i])
+        expected += [(i, i % 3 if i % 3 != 2 else None, value)] if stays else []
+    metrics = {}
+    for way in ("auto", "spark"):
+        path = str(tmp_path / way)
+        table = make(spark, path, *(["p"] if partitioned else []), **{VECTORS: "false", **TABLES[kind]})
+        before = ids_of(spark, path) if TRACKED in TABLES[kind] else None
+        conf("spark.slackwater.rows", way)
+        change(table)
+        assert told(spark, path) == expected
+        if before is not None:
+            assert ids_of(spark, path) == {i: before[i] for i, _, _ in expected}
+        told_of_it = info(path)["operationMetrics"]
+        metrics[way] = {key: told_of_it.get(key) for key in ("numDeletedRows", "numUpdatedRows", "numCopiedRows")}
+        conf("spark.slackwater.rows", "auto")
+    assert metrics["auto"] == metrics["spark"]
+
+
+def ids_of(spark: SparkSession, path: str) -> dict[int, int]:
+    """The row ids by `id`."""
+    found = read(spark, path, rowTracking="true").select("id", "_row_id").collect()
+    return {row[0]: row[1] for row in found}
 
 
 def test_rows_that_vectors_deleted_before_do_not_come_back(spark: SparkSession, path: str) -> None:
