@@ -18,7 +18,7 @@ from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.spark.change import moved_rows
 from slackwater.spark.write.files.bin_files import BinWritten
 from tests.spark.changed import FEED, MAPPING, VECTORS, counts, info
-from tests.spark.written import listing, read, rows
+from tests.spark.written import actions, listing, read, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 
@@ -129,6 +129,7 @@ def test_delete_and_update_move_rows_too(
         conf("spark.slackwater.rows", way)
         change(table)
         assert told(spark, path) == expected
+        assert all(said["dataChange"] for action in ("add", "remove") for said in actions(path, 1, action))
         if before is not None:
             assert ids_of(spark, path) == {i: before[i] for i, _, _ in expected}
         told_of_it = info(path)["operationMetrics"]
