@@ -38,6 +38,11 @@ EXPECTED = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def small_ones_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moved_rows, "_WORTH_BYTES", 0)
+
+
 def make(spark: SparkSession, path: str, *by: str, **properties: str) -> DeltaTable:
     typed = f"{ROWS}, cast(null as string) none from range(0, 30)"
     frame = spark.sql(typed.replace("'x', id", "'x', cast(id as string)")).repartitionByRange(2, "id")
@@ -162,6 +167,16 @@ def test_columns_that_come_with_the_merge_are_null_in_rows_that_stay(spark: Spar
     builder.whenMatchedUpdateAll().execute()
     found = rows(read(spark, path).select("id", "extra").where("id < 5"))
     assert found == [(0, None), (1, None), (2, None), (3, "more"), (4, None)]
+
+
+def test_few_bytes_are_copied_by_spark(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(spark, path, **{VECTORS: "false"})
+    size = sum(Snapshot.load(path).files(columns=["size"])["size"].to_pylist())
+    monkeypatch.setattr(moved_rows, "_WORTH_BYTES", size + 1)
+    assert merge(spark, table) == (5, 2, 2, 1)
+    table.delete("id = 9")
+    table.update("id = 10", {"p": "4"})
+    assert writers(path) == {"spark"}
 
 
 def test_files_that_python_cannot_read_are_copied_by_spark(

@@ -40,6 +40,8 @@ from slackwater.spark.write.table_rows import RowsWritten
 _BASE, _VERSION = "__slackwater_base_row_id", "__slackwater_default_commit_version"
 _ENCRYPTION = "parquet.crypto.factory.class"
 _NO_ROWS: Mapping[str, BitMap64] = {}
+# Below, starting the first Python of a session costs more than moving rows by it saves.
+_WORTH_BYTES = 8 << 20
 # Files that are larger stay by themselves.
 _COPIED_BYTES = 32 << 20
 Finished = Callable[[Bin, AddFile], AddFile]
@@ -65,6 +67,10 @@ class MovedRows:
         except UnsupportedFeature:
             return False
         return True
+
+    def pays(self, files: pa.Table) -> bool:
+        """Whether rows of `files` are better moved than copied by Spark, and can be."""
+        return sum(files["size"].to_pylist()) >= _WORTH_BYTES and self.is_possible
 
     def move(
         self,

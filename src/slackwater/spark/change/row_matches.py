@@ -66,7 +66,7 @@ class RowMatches:
     """The rows that a condition is true for: all of the files `whole`, some of each of `partial`.
 
     `counts` are rows by path, None where the log does not say; `bitmaps` the rows of `partial`, where they were asked
-    for.
+    for; `moved` is by what the other rows are moved, None where Spark copies them.
     """
 
     change: RowChange
@@ -75,21 +75,22 @@ class RowMatches:
     partial: pa.Table
     counts: Mapping[str, int | None]
     bitmaps: Mapping[str, BitMap64] | None
-    moved: MovedRows
+    moved: MovedRows | None
 
     @staticmethod
     def find(change: RowChange, condition: Condition, progress: Progress) -> RowMatches:
         """Look for the rows; data is read only where the log cannot tell, and of it only what the condition needs."""
-        moved = MovedRows(change)
         files = change.candidates(condition.predicate)
         whole, undecided = _by_the_log(change, condition, files)
         counts: dict[str, int | None] = {**record_counts(whole)}
         if not undecided.num_rows:
-            return RowMatches(change, condition, whole, undecided, counts, {}, moved)
+            return RowMatches(change, condition, whole, undecided, counts, {}, None)
+        moved = MovedRows(change)
+        moves = not change.makes_vectors and moved.pays(undecided)
         located = change.located(undecided, condition.predicate)
         matching = condition.filter(change.target(located))
         with progress.stage("finding rows", files=undecided.num_rows):
-            by_address = change.makes_vectors or not condition.is_steady or moved.is_possible
+            by_address = change.makes_vectors or not condition.is_steady or moves
             bitmaps = located.bitmaps(matching) if by_address else None
             found = located.counts(matching) if bitmaps is None else {p: len(b) for p, b in bitmaps.items()}
         live = record_counts(files_of(undecided, found))
@@ -97,7 +98,7 @@ class RowMatches:
         whole = pa.concat_tables([whole, files_of(undecided, gone)])
         in_part = files_of(undecided, found.keys() - set(gone))
         kept = None if bitmaps is None else {p: b for p, b in bitmaps.items() if p not in set(gone)}
-        return RowMatches(change, condition, whole, in_part, {**counts, **found}, kept, moved)
+        return RowMatches(change, condition, whole, in_part, {**counts, **found}, kept, moved if moves else None)
 
     @property
     def files(self) -> pa.Table:
@@ -134,9 +135,9 @@ class RowMatches:
     def copying_others(self) -> Callable[[], RowsWritten]:
         """What writes the rows of the files `partial` that do not match to new files, as they are."""
         by_spark = partial(self.change.copy, self.others())
-        if self.bitmaps is None:
+        if self.moved is None:
             return by_spark
-        return partial(self.moved.copy, self.partial, self.bitmaps, by_spark)
+        return partial(self.moved.copy, self.partial, self.bitmaps or {}, by_spark)
 
     @property
     def is_match(self) -> Column:

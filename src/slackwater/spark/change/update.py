@@ -92,7 +92,7 @@ class _Update:
             change.delete_rows(matches.partial, matches.bitmaps or {})
             return 0
         change.remove(matches.partial)
-        if change.makes_feed or not self._condition.is_steady or matches.moved.is_possible:
+        if change.makes_feed or not self._condition.is_steady or matches.moved is not None:
             return self._write_apart(matches, copies=matches.partial.num_rows > 0)
         return self._write_together(matches)
 

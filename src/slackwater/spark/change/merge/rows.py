@@ -6,7 +6,7 @@ Source: delta-protocol.md "Change Data Files", "Writer Requirements for Row Trac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -86,7 +86,11 @@ class MergeRows:
         """Whether rows that stay are written in one go with those that are updated."""
         matches, change = self._matches, self._change
         is_rewrite = not change.makes_vectors and not matches.makes_feed and matches.partial.num_rows > 0
-        return is_rewrite and bool(matches.rows_of(self._updates)) and not self._moved.is_possible
+        return is_rewrite and bool(matches.rows_of(self._updates)) and not self._moves
+
+    @cached_property
+    def _moves(self) -> bool:
+        return self._moved.pays(self._matches.partial)
 
     def _copied(self) -> RowsWritten:
         """Write the rows that stay, of files of which others go."""
@@ -96,6 +100,8 @@ class MergeRows:
             rest = change.target(change.located(matches.partial).without(matches.modified_in_part))
             return change.copy(rest.select(*self._copied_row()))
 
+        if not self._moves:
+            return by_spark()
         return self._moved.copy(matches.partial, matches.modified_in_part, by_spark)
 
     # The three kinds of rows, in the table's columns, with what is kept of old rows and CLAUSE, null for a copy.
