@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.interop
 
-SPARKS = {"DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN", "FAILED_READ_FILE.FILE_NOT_EXIST", "PARSE_SYNTAX_ERROR"}
+SPARKS = {
+    "CAST_INVALID_INPUT",
+    "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN",
+    "FAILED_READ_FILE.FILE_NOT_EXIST",
+    "PARSE_SYNTAX_ERROR",
+}
 
 
 def test_names_and_sqlstates_are_those_of_the_catalogue() -> None:
