@@ -191,10 +191,7 @@ class _OpenFile:
         self._held_bytes += converted.nbytes
         self.num_rows += rows.num_rows
         if self._held_bytes >= _GROUP_BYTES:
-            try:
-                self._wait()
-            except OSError as error:
-                raise self._failed(error) from error
+            self._wait()
             self._encoding = self.beside.submit(self._encode, self._group())
 
     def put(self) -> FileWritten:
@@ -227,7 +224,10 @@ class _OpenFile:
         return group
 
     def _encode(self, group: pa.Table) -> None:
-        self._writer.write_table(group, row_group_size=group.num_rows)
+        try:
+            self._writer.write_table(group, row_group_size=group.num_rows)
+        except OSError as error:
+            raise self._failed(error) from error
 
     def _wait(self) -> None:
         """Wait for the row group before this one."""

@@ -147,10 +147,10 @@ def violations_named(token: str, where: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        message = raised_text(error)
-        if message is None or token not in message:
+        broken = raised_text(error, token)
+        if broken is None:
             raise
-        raise _violated(where, message.partition(token)[2]) from error
+        raise _violated(where, broken) from error
 
 
 @contextmanager
@@ -180,12 +180,13 @@ def class_of(error: PySparkException) -> dict[str, Any]:
     return {"error_class": condition_of(error), "sqlstate": error.getSqlState()}
 
 
-def raised_text(error: PySparkException) -> str | None:
-    """The text given to `raise_error`, None where the error is another."""
+def raised_text(error: PySparkException, mark: str) -> str | None:
+    """What follows `mark` in the text given to `raise_error`, None where the error is another or the text has none."""
     if condition_of(error) != _RAISED:
         return None
     parameters = error.getMessageParameters() or {}
-    return next(iter(parameters.values()), None)
+    _, found, text = (next(iter(parameters.values()), None) or "").partition(mark)
+    return text if found else None
 
 
 def _violation(check: RowCheck, token: str) -> Column:

@@ -135,8 +135,8 @@ def misfits_named(where: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        _, mark, told = (raised_text(error) or "").partition(_MISFIT)
-        if not mark:
+        told = raised_text(error, _MISFIT)
+        if told is None:
             raise
         error_class, _, says = told.partition(":")
         raise ValueDoesNotFit(

@@ -6,7 +6,6 @@ import datetime as dt
 import decimal
 import json
 import math
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,23 +52,6 @@ ROW = (
     {"key": (decimal.Decimal("1.500"),), "none": None},
     {1: [dt.date(9999, 12, 31)], 2: None},
 )
-
-
-@pytest.fixture
-def conf(spark: SparkSession) -> Iterator[Any]:
-    """Sets settings of the session; afterwards they are what they were."""
-    before: dict[str, str | None] = {}
-
-    def setting(key: str, value: str) -> None:
-        before.setdefault(key, spark.conf.get(key, None))
-        spark.conf.set(key, value)
-
-    yield setting
-    for key, value in before.items():
-        if value is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, value)
 
 
 def _stats(path: Path, version: int = 0) -> dict[str, Any]:
