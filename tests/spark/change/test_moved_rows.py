@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from slackwater import DeltaTable, Snapshot
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.spark.change import moved_rows
+from slackwater.spark.change.moved_rows import MovedRows
 from slackwater.spark.write.files.bin_files import BinWritten
 from tests.spark.changed import FEED, MAPPING, VECTORS, counts, info
 from tests.spark.written import actions, listing, read, rows
@@ -111,6 +112,10 @@ CHANGES: dict[str, tuple[Callable[[DeltaTable], Any], Callable[[int], tuple[bool
         lambda t: t.update("p = 1", {"v": "named_struct('x', 'new', 'y', array(0L))"}),
         lambda i: (True, i % 3 == 1),
     ),
+    "update of most": (
+        lambda t: t.update("id > 4", {"v": "named_struct('x', 'new', 'y', array(0L))"}),
+        lambda i: (True, i > 4),
+    ),
 }
 
 
@@ -141,6 +146,22 @@ def test_delete_and_update_move_rows_too(
         metrics[way] = {key: told_of_it.get(key) for key in ("numDeletedRows", "numUpdatedRows", "numCopiedRows")}
         conf("spark.slackwater.rows", "auto")
     assert metrics["auto"] == metrics["spark"]
+
+
+@pytest.mark.parametrize(("condition", "moves"), [("id IN (3, 4)", True), ("id > 4", False)], ids=["few", "most"])
+def test_an_update_of_most_rows_lets_spark_copy_the_others(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch, condition: str, moves: bool
+) -> None:
+    moved = []
+    move = MovedRows.move
+
+    def seen(self: MovedRows, *given: Any, **named: Any) -> Any:
+        moved.append(self)
+        return move(self, *given, **named)
+
+    monkeypatch.setattr(MovedRows, "move", seen)
+    make(spark, path, **{VECTORS: "false"}).update(condition, {"v": "null"})
+    assert len(moved) == moves
 
 
 def ids_of(spark: SparkSession, path: str) -> dict[int, int]:

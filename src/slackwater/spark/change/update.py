@@ -27,7 +27,7 @@ from slackwater.spark.change.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 from slackwater.spark.change.row_matches import Condition, RowMatches
 from slackwater.spark.change.scalar_queries import has_scalar_queries, with_scalars
 from slackwater.spark.progress.progress import Progress
-from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
+from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID, row_count
 from slackwater.sql.tokens import quoted
 
 _CHANGED = "__slackwater_changed"
@@ -92,9 +92,15 @@ class _Update:
             change.delete_rows(matches.partial, matches.bitmaps or {})
             return 0
         change.remove(matches.partial)
-        if change.makes_feed or not self._condition.is_steady or matches.moved is not None:
+        if change.makes_feed or not self._condition.is_steady or self._moves_more(matches):
             return self._write_apart(matches, copies=matches.partial.num_rows > 0)
         return self._write_together(matches)
+
+    @staticmethod
+    def _moves_more(matches: RowMatches) -> bool:
+        """Whether so many rows can be moved that reading the updated ones apart costs less than copying by Spark."""
+        others = matches.num_others
+        return matches.moved is not None and (others is None or others >= row_count(matches.bitmaps or {}))
 
     def _write_apart(self, matches: RowMatches, copies: bool) -> int:
         """Updated rows in files of their own, where they are their own change data; the number of `copies`."""
