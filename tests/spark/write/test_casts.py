@@ -268,7 +268,7 @@ def test_a_table_named_by_its_path_takes_values_by_store_assignment(
             assert not takes(rows, one_column(type_of(of)))
 
 
-# Beside the test above, which changes a table by the same casts.
+# The short run has the same casts in UPDATE.
 @pytest.mark.long
 def test_under_legacy_ansi_casts_refuse_in_a_table_named_by_its_path_too(
     spark: SparkSession, tmp_path: Path, conf: Conf
