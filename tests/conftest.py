@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.connected import connected
 from tests.examples import load_profile
 
 if TYPE_CHECKING:
@@ -53,16 +54,20 @@ _VARIATIONS, _TESTS = 20, 5
 # first level alone is full, the JVM throws code away and compiles it again.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 
-# No test looks at the pages of Spark: it describes plans for them in few words, and keeps few.
+# No test looks at the pages of Spark: it keeps little for them, and describes plans in few words.
 _UNSEEN = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.ui.explainMode": "simple",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "100",
-    "spark.sql.ui.retainedExecutions": "20",
+    # With one process there is nothing to wait for, and in local mode nobody looks again once the wait is over: a task
+    # that prefers the host of HDFS would wait for ever beside others that are local.
+    "spark.locality.wait": "0",
 }
+
+# Plans are not compiled at all in the short run: in the long one, the demo and beside other engines they are.
+_NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -172,7 +177,11 @@ def _session(
     if config.getoption("--connect"):
         # A server tells its clients no secrets: those of a store are in the environment of both.
         os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.ui.explainMode": "simple",
+    }
     master = "local[2]"
     if config.getoption("--cluster"):
         from tests.cluster import standalone
@@ -186,17 +195,16 @@ def _session(
             os.environ["SPARK_REMOTE"] = master
         else:
             settings |= standalone.SETTINGS
-    if config.getoption("--connect"):
-        builder = builder.remote(master)
-    else:
-        settings |= _UNSEEN
-        builder = builder.master(master)
-        # With one process there is nothing to wait for, and in local mode nobody looks again once the wait is over: a
-        # task that prefers the host of HDFS would wait for ever beside others that are local.
-        builder = builder.config("spark.locality.wait", "0")
     if not config.getoption("--long"):
-        # Nor are they compiled at all: in the long run, the demo and beside other engines they are.
-        settings |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+        settings |= _NOT_COMPILED
+    fixed = _fixed_settings(config)
+    if master.startswith("sc://"):
+        builder = builder.remote(master)
+    elif config.getoption("--connect"):
+        builder = connected(builder, master, fixed)
+    else:
+        builder = builder.master(master)
+        settings |= {**fixed, "spark.sql.ui.retainedExecutions": "20"}
     if rows := config.getoption("--rows"):
         settings["spark.slackwater.rows"] = rows
     if connector := os.environ.get("SLACKWATER_CONNECTOR"):
@@ -208,6 +216,14 @@ def _session(
     session.stop()
     if config.getoption("--connect"):
         _close_clients()
+
+
+def _fixed_settings(config: pytest.Config) -> dict[str, str]:
+    """Those that a session has from its start to its end."""
+    if config.getoption("--long"):
+        return _UNSEEN
+    # Spark's errors name the line of a program: for that, each call of a column's method asks the JVM for settings.
+    return {**_UNSEEN, "spark.python.sql.dataFrameDebugging.enabled": "false"}
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 import slackwater
+from tests.connected import connected
 
 BEGINS, ENDS = "---- from here on nothing is to be said", "---- up to here"
 
@@ -17,7 +18,7 @@ def main(path: str, mode: str) -> None:
     """Tell on stdout what each mistake is answered by; on stderr is what Spark says, nothing from BEGINS to ENDS."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder
-    builder = builder.remote("local[2]") if mode == "connect" else builder.master("local[2]")
+    builder = connected(builder, "local[2]") if mode == "connect" else builder.master("local[2]")
     settings = {"spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2"}
     for key, value in settings.items():
         builder = builder.config(key, value)

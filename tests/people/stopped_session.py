@@ -8,6 +8,7 @@ import sys
 from pyspark.sql import SparkSession
 
 import slackwater
+from tests.connected import connected
 from tests.people.quiet_rules import attempt, say
 
 
@@ -15,7 +16,7 @@ def main(path: str, mode: str) -> None:
     """Tell on stdout what each use of the stopped session is answered by, and what goes on without one."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder
-    builder = builder.remote("local[1]") if mode == "connect" else builder.master("local[1]")
+    builder = connected(builder, "local[1]") if mode == "connect" else builder.master("local[1]")
     spark = slackwater.enable(builder.getOrCreate())
     table = slackwater.DeltaTable.create(spark).location(path).addColumn("id", "BIGINT").execute()
     lake = slackwater.Lake.open(f"{path}-lake", spark=spark)

@@ -101,9 +101,10 @@ import json, os, sys, time
 os.environ["TZ"] = {machine!r}
 time.tzset()
 from pyspark.sql import SparkSession
+from tests.connected import connected
 from tests.spark.read.test_file_columns import ZONES, shown
 builder = SparkSession.builder.config("spark.ui.enabled", "false")
-spark = (builder.remote("local[2]") if {mode!r} == "connect" else builder.master("local[2]")).getOrCreate()
+spark = (connected(builder, "local[2]") if {mode!r} == "connect" else builder.master("local[2]")).getOrCreate()
 found = []
 for zone in ZONES:
     spark.conf.set("spark.sql.session.timeZone", zone)
