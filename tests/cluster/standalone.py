@@ -29,7 +29,7 @@ _MASTER_AT = re.compile(r"Starting Spark master at (spark://\S+)")
 _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 _CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _LEFT_OUT = re.compile(
-    "SPARK_(REMOTE|LOCAL_REMOTE|CONNECT_.*|TESTING|API_MODE)|PYSPARK_(GATEWAY_.*|SUBMIT_ARGS|PYTHON)|PYTHONPATH"
+    "SPARK_(REMOTE|LOCAL_REMOTE|CONNECT_.*|TESTING|API_MODE)|PYSPARK_(GATEWAY_.*|REMOTE_.*|SUBMIT_ARGS|PYTHON)|PYTHONPATH"
 )
 _MOST_S = 120
 # Each session leaves half of the cluster to another one.

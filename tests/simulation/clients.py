@@ -53,8 +53,15 @@ class Call:
     answer: Any = None
     error: SlackwaterError | None = None
 
-    def run(self) -> Steps[None]:
+    def begun(self) -> Steps[None]:
+        """What the process does for it: it hears that it is abandoned also before the process does anything."""
+        steps = self._run()
+        next(steps)
+        return steps
+
+    def _run(self) -> Steps[None]:
         try:
+            yield None
             self.answer = yield from self.work
         except SlackwaterError as error:
             self.error = error
@@ -114,7 +121,7 @@ class Client:
         for _ in range(3):
             process = self.at()
             call = Call(process, work(process, is_replay))
-            self.spawn(process, call.run())
+            self.spawn(process, call.begun())
             while not (call.is_done or call.is_lost) and not world.goes_wrong():
                 yield Rest.A_WHILE
             is_lost = not call.is_done or world.goes_wrong()

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from slackwater import DeltaTable
 from slackwater.spark.read.load import load
+from tests.cluster.standalone import environment
 from tests.spark.tables import write_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]
@@ -112,12 +113,11 @@ for zone in ZONES:
 print(json.dumps(found))
 spark.stop()
 """
-    environment = {key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"}
     done = subprocess.run(
         [sys.executable, "-c", program, *paths],
         check=True,
         capture_output=True,
         text=True,
-        env=environment | {"TZ": machine, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**environment(), "TZ": machine, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     return json.loads(done.stdout.splitlines()[-1])
