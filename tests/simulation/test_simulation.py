@@ -52,6 +52,10 @@ def test_what_counts_for_so_long_that_its_rows_are_gone_counts_once(template: Te
     assert not faults, "\n  ".join([f"seed {seed}", *faults])
 
 
+def test_a_client_whose_request_is_abandoned_before_its_first_step_does_not_wait_for_ever(template: Template) -> None:
+    require_right(template, 732)
+
+
 def test_a_seed_is_one_schedule(template: Template) -> None:
     first, again = ((record.tried, record.slices, record.cuts) for _, record in (ran(template, 1), ran(template, 1)))
     assert first == again
