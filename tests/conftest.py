@@ -54,8 +54,8 @@ _VARIATIONS, _TESTS = 20, 5
 # first level alone is full, the JVM throws code away and compiles it again.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 
-# No test looks at the pages of Spark: it keeps little for them, and describes plans in few words.
-_UNSEEN = {
+# What a session has from its start to its end. No test looks at the pages of Spark: it keeps little for them.
+_FIXED = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.retainedJobs": "20",
@@ -204,6 +204,7 @@ def _session(
         builder = connected(builder, master, fixed)
     else:
         builder = builder.master(master)
+        # Fixed as well; but PySpark has each client of Connect set what is named `spark.sql.…`, and none may set this.
         settings |= {**fixed, "spark.sql.ui.retainedExecutions": "20"}
     if rows := config.getoption("--rows"):
         settings["spark.slackwater.rows"] = rows
@@ -219,11 +220,11 @@ def _session(
 
 
 def _fixed_settings(config: pytest.Config) -> dict[str, str]:
-    """Those that a session has from its start to its end."""
+    """Those of the long run, or of the short one."""
     if config.getoption("--long"):
-        return _UNSEEN
+        return _FIXED
     # Spark's errors name the line of a program: for that, each call of a column's method asks the JVM for settings.
-    return {**_UNSEEN, "spark.python.sql.dataFrameDebugging.enabled": "false"}
+    return {**_FIXED, "spark.python.sql.dataFrameDebugging.enabled": "false"}
 
 
 @pytest.fixture(scope="session")

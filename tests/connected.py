@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,9 +24,7 @@ def connected(
     """
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     DefaultChannelBuilder.default_port = staticmethod(lambda: port)
     settings = {**(of_server or {}), "spark.connect.grpc.binding.port": str(port)}
     # As `pyspark --remote local --conf …` hands them on.

@@ -1,8 +1,8 @@
 """Run parts of the suite, some at once, all to their end, and say at the end how long each took.
 
-`parts.py A B -- C D` is `make A` and `make B`, and where both went well `make C` and `make D`. At most two run at
-once, begun in the order given; what a part prints is shown when it ends, without the dots of tests that went well. A
-part that fails stops no other one beside it, and makes the whole fail; what failed is said once more at the end.
+`parts.py A B -- C D` is `make A` and `make B`, and where both went well `make C` and `make D`. At most two run at once,
+begun in the order given; what a part prints is shown when it ends, without the dots of tests that went well. A part
+that fails stops no other one beside it, and makes the whole fail; what failed is said once more at the end, in short.
 """
 
 import contextlib

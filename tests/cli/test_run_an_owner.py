@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ from slackwater.owner.served.app import create_app
 from tests.contract.postgres import shared_server
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.serving import AppClient, taken
+from tests.ports import free_port
 from tests.stores.documents import blocks
 
 ROOT = Path(__file__).parents[2]
@@ -47,12 +47,6 @@ def _shell(lines: list[str], where: Path, **environment: str) -> str:
     return done.stdout
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def test_an_owner_is_run_with_tls_by_an_own_authority_and_tokens(tmp_path: Path) -> None:
     on_one_machine = [block for block in blocks(PAGE, "sh") if "psql" not in block and "backup" not in block]
     assert len(on_one_machine) == 5
@@ -73,7 +67,7 @@ _ports: dict[Path, int] = {}
 
 
 def _free_port_once(of: Path) -> int:
-    return _ports.setdefault(of, _free_port())
+    return _ports.setdefault(of, free_port())
 
 
 def test_an_owner_on_postgresql_is_made_backed_up_and_restored(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 import pyspark
 
 import slackwater
+from tests.ports import free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
 CORES = 2
@@ -83,9 +83,7 @@ def connect_process(
     """As `connect_server`, with its process, which may be killed in the block."""
     place = place or Place()
     root.mkdir(parents=True, exist_ok=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     told = {**SETTINGS, "spark.connect.grpc.binding.port": str(port)}
     command = [*place.prefix, str(SPARK_HOME / "bin" / "spark-submit"), "--master", master]
     command += [word for key, value in told.items() for word in ("--conf", f"{key}={value}")]

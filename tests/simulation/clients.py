@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -49,25 +50,14 @@ class Call:
     process: Process
     work: Steps[Any]
     is_done: bool = False
-    is_lost: bool = False
     answer: Any = None
     error: SlackwaterError | None = None
 
-    def begun(self) -> Steps[None]:
-        """What the process does for it: it hears that it is abandoned also before the process does anything."""
-        steps = self._run()
-        next(steps)
-        return steps
-
-    def _run(self) -> Steps[None]:
+    def run(self) -> Steps[None]:
         try:
-            yield None
             self.answer = yield from self.work
         except SlackwaterError as error:
             self.error = error
-        except GeneratorExit:
-            self.is_lost = True
-            raise
         self.is_done = True
 
 
@@ -121,8 +111,10 @@ class Client:
         for _ in range(3):
             process = self.at()
             call = Call(process, work(process, is_replay))
-            self.spawn(process, call.begun())
-            while not (call.is_done or call.is_lost) and not world.goes_wrong():
+            running = call.run()
+            self.spawn(process, running)
+            # What is abandoned is closed, also before its first step, and is not done.
+            while inspect.getgeneratorstate(running) != inspect.GEN_CLOSED and not world.goes_wrong():
                 yield Rest.A_WHILE
             is_lost = not call.is_done or world.goes_wrong()
             if not is_lost and call.error is None:

@@ -20,6 +20,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 from tests.contract.s3_server import BUCKET, s3_server
+from tests.ports import free_port
 from tests.stores.gcs_front import xml_front
 from tests.stores.install_servers import AZURE, GCS, S3, program
 
@@ -110,9 +111,7 @@ PLACES: Mapping[str, Callable[[], contextlib.AbstractContextManager[Place]]] = {
 @contextlib.contextmanager
 def _running(server: str, arguments: list[str], environment: Mapping[str, str]) -> Iterator[str]:
     """A server on a port of its own, which answers; it ends with the block."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    port = free_port()
     command = [str(program(server)), *(argument.format(port=port) for argument in arguments)]
     with subprocess.Popen(
         command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
