@@ -13,6 +13,8 @@ import pytest
 import slackwater
 from slackwater.errors import InvalidArgument, TableNotFound
 from slackwater.spark.session.modes import is_connect
+from slackwater.spark.streams.several_tables import FREE_RETRIES
+from tests.contract.owners import eventually
 from tests.spark.streams.queries import failure, finished
 
 if TYPE_CHECKING:
@@ -218,3 +220,31 @@ def test_a_query_with_a_state_goes_on_behind_a_batch_that_is_skipped(
     append(spark, source, 30)
     run()
     assert rows(lake.table("seen").toDF()) == [(0,), (1,), (2,)]
+
+
+def test_a_batch_that_others_are_always_in_the_way_of_lands_under_locks(
+    spark: SparkSession, source: str, lake: slackwater.Lake, tmp_path: Path
+) -> None:
+    others, tried = lake.location("totals"), tmp_path / "tried"
+
+    def totals(batch: Any, tx: Any) -> Any:
+        import threading
+
+        read = tx.table("totals").toDF().count()
+        rows = batch.sparkSession.createDataFrame([(1000 + read, 1)], "k BIGINT, n BIGINT")
+        other = threading.Thread(target=rows.write.format("delta").mode("append").save, args=[others], daemon=True)
+        other.start()
+        # Whom the batch waits for waits for the batch where that has locked what it reads.
+        other.join(3)
+        with tried.open("a") as file:
+            file.write("waits\n" if other.is_alive() else "first\n")
+        return batch.selectExpr("id AS k", f"{read}L AS n")
+
+    stream = spark.readStream.format("delta").load(source)
+    writer = slackwater.stream(stream).to(lake, {"totals": totals})
+    finished(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start())
+    assert tried.read_text().split() == ["first"] * (1 + FREE_RETRIES) + ["waits"]
+    expected = [(k, 1 + FREE_RETRIES) for k in range(30)] + [(1000 + read, 1) for read in range(1 + FREE_RETRIES)]
+    # The one that waited lands as well.
+    expected.append((1000 + 1 + FREE_RETRIES, 1))
+    eventually(lambda: rows(lake.table("totals").toDF()) == expected)

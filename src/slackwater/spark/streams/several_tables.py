@@ -15,8 +15,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.errors import ConcurrentTransactionException, InvalidArgument
+from slackwater.errors import CommitError, ConcurrentTransactionException, InvalidArgument
 from slackwater.lake.rerun import RETRIES
+from slackwater.lake.transaction import LOCKING
 from slackwater.markup.elements import Markup, element
 from slackwater.markup.pieces import badge, card, card_or_reason, code, facts, settings
 from slackwater.spark.lake.lake import Lake
@@ -31,6 +32,8 @@ from slackwater.spark.streams.travelling import travelling
 
 _log = logging.getLogger(__name__)
 OPERATION = "STREAMING UPDATE"
+FREE_RETRIES = 3
+"""How often a micro-batch is run again before it locks the tables that it reads and writes."""
 
 TableFunction = Callable[..., DataFrame | None]
 """What a batch means for a table: `f(batch)` gives rows to append, `f(batch, tx)` does as it likes in a transaction."""
@@ -68,8 +71,10 @@ class Stream:
 
         For each table a function: of one argument, the batch, it gives the rows to append; of two, the batch and the
         transaction, it may read and change any table of the lake, and what it gives, if anything, is appended to its
-        own. They are called in their order, and once more where the transaction is run again. What other functions did
-        to a table is seen. Raises TableNotFound, InvalidArgument.
+        own. They are called in their order, and once more where the transaction is run again: three times as the others
+        are, then under locks, which others wait for. What other functions did to a table is seen.
+
+        Raises TableNotFound, InvalidArgument.
         """
         if not isinstance(lake, Lake):
             raise InvalidArgument(f"the tables are those of a slackwater.Lake, found {type(lake).__name__}")
@@ -195,10 +200,14 @@ class _Batches:
 
         spark = batch.sparkSession
         try:
-            return self.lake.run(work, RETRIES, spark=spark)
-        except ConcurrentTransactionException:
-            # The same query runs twice; whichever was first, the next look says how far it came.
-            return self.lake.run(work, RETRIES, spark=spark)
+            return self.lake.run(work, FREE_RETRIES, spark=spark)
+        except CommitError as error:
+            if not (error.retryable or isinstance(error, ConcurrentTransactionException)):
+                raise
+            # A query that reads what another one writes may lose whenever that has a batch. And where the same query
+            # runs twice, the next look, whichever was first, says how far it came.
+            _log.info("%s: batch %d of query %s is done under locks: %s", self, batch_id, app_id, error)
+            return self.lake.run(work, RETRIES, spark=spark, control=LOCKING, writes=list(self.tables))
 
     def _apply(self, transaction: LakeTransaction, batch: DataFrame, batch_id: int, app_id: str) -> bool:
         """Do in the transaction what the batch means; False where a table has it, and so all of them do."""
