@@ -10,6 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SUITE = --ignore=tests/interop --ignore=tests/benchmarks
 COLLECT = $(BIN)/python -m pytest -qqq --collect-only --cluster tests
 STAMP = $(VENV)/.installed
+CLASSES = $(VENV)/spark-classes.jsa
 DOCS = $(VENV)-docs
 CONNECTOR = SLACKWATER_CONNECTOR=$$($(BIN)/python -m tests.stores.install_connector)
 HDFS = SLACKWATER_HDFS=$$($(BIN)/python -m tests.hadoop.install_hdfs)
@@ -19,7 +20,7 @@ ON_CLUSTER = tests/cluster tests/stores tests/spark/lake $(addprefix tests/spark
 	history/test_system_time.py table/test_checkpoints.py $(addprefix change/,merge/test_merge.py test_assignments.py \
 	test_moved_rows.py test_delete.py test_update.py test_change_feed_of_dml.py test_concurrent_dml.py))
 
-.PHONY: demo docs test test-long test-kernel test-classic test-connect interop stores cluster bench-smoke browser wheel-smoke check bench environment clean
+.PHONY: demo docs test test-long classes test-kernel test-classic test-connect interop stores cluster bench-smoke browser wheel-smoke check bench environment clean
 
 environment: $(STAMP)
 
@@ -36,11 +37,17 @@ demo: environment
 	@$(BIN)/python -m demo.flights
 
 # The tests, some parts at once, each part's minutes at the end; `make test-long` leaves nothing out.
-test: environment
+test: environment classes
 	@$(BIN)/python tools/parts.py test-classic test-kernel test-connect
 
-test-long: environment
+test-long: environment classes
 	@LONG=--long $(BIN)/python tools/parts.py test-classic test-kernel test-connect interop bench-smoke
+
+# Spark's classes as JVMs of tests share them, which then start in half of the time: made once for an environment.
+classes: $(CLASSES)
+
+$(CLASSES): $(STAMP)
+	@$(BIN)/python -m tests.java
 
 # Without Spark: in processes by file, as much of it waits for others.
 test-kernel: environment

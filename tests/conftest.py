@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import java
 from tests.connected import connected
 from tests.examples import load_profile
 
@@ -46,13 +47,12 @@ if "TMPDIR" not in os.environ and "--long" not in sys.argv and _has_room(_MEMORY
     os.environ["TMPDIR"] = str(_MEMORY)
     tempfile.tempdir = None
 
+# Of children too: tests without Spark start it, and benchmarks.
+os.environ.setdefault("JDK_JAVA_OPTIONS", java.options())
+
 # Without `--all`, this many variations of a Spark test are represented by their first one; through Connect, this many
 # tests of a file too.
 _VARIATIONS, _TESTS = 20, 5
-
-# Tests run each plan once: compiling it well costs more than it saves. All that is compiled has room: where that of the
-# first level alone is full, the JVM throws code away and compiles it again.
-_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 
 # What a session has from its start to its end. No test looks at the pages of Spark: it keeps little for them.
 _FIXED = {
@@ -172,7 +172,6 @@ def _session(
 ) -> Iterator[SparkSession]:
     sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA_OPTIONS)
     builder = sql.SparkSession.builder
     if config.getoption("--connect"):
         # A server tells its clients no secrets: those of a store are in the environment of both.

@@ -17,14 +17,13 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.cluster.standalone import Place, connect_process, environment
+from tests.cluster.standalone import connect_process, environment
 from tests.faults import served_stream
 from tests.faults.served_stream import LAKE, POINTS, TABLE
 
 # Servers and clients are processes of their own: the mode of the session is all the same.
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
 _PATIENCE_S = 180.0
-_QUICK_TO_START = Place({"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"})
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def test_servers_that_are_killed_lose_and_double_nothing(tmp_path: Path, kills: 
         killed = [str(more), next(points[kind]), str(chance.randrange(more)), str(tmp_path / f"killed-{number}")]
         _kill(tmp_path, f"server-{number}", kind, counts[kind], killed)
         counts[kind] += more
-    with connect_process(tmp_path / "server", "local[2]", _QUICK_TO_START) as (address, _):
+    with connect_process(tmp_path / "server", "local[2]") as (address, _):
         for kind, count in ((kind, count) for kind, count in counts.items() if count):
             with _client(tmp_path, address, kind, count) as client:
                 assert client.wait(_PATIENCE_S) == 0, _said(tmp_path, kind)
@@ -54,7 +53,7 @@ def _in_turn(names: list[str], chance: random.Random) -> Iterator[str]:
 
 def _kill(root: Path, server: str, kind: str, count: int, killed: list[str]) -> None:
     """Let the query go on with a server, which dies amid a batch, and leave the client that it had no time."""
-    with connect_process(root / server, "local[2]", _QUICK_TO_START) as (address, process):
+    with connect_process(root / server, "local[2]") as (address, process):
         with _client(root, address, kind, count, *killed) as client:
             until = time.monotonic() + _PATIENCE_S
             while process.poll() is None:
