@@ -46,6 +46,8 @@ def start(jars: str, folder: str, more: Mapping[str, str] | None = None) -> Spar
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",
+        # So many tasks has each listing of a VACUUM, by default 10,000.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
         # Most of a query on a handful of rows would be the time to compile it.
         "spark.sql.codegen.wholeStage": "false",
