@@ -16,7 +16,7 @@ _PASSING = (
     (re.compile(r"\bo\d+\."), "o."),
     (re.compile(r"(plan_id=|plan id[:=] ?|stage |TID |Task |task |RDD\[|\[id=#?)\d+(\.\d+)?"), r"\1"),
     (re.compile(r"@[0-9a-f]{4,}"), "@"),
-    (re.compile(r"(CTERelation(?:Def|Ref)) \d+"), r"\1"),
+    (re.compile(r"(CTERelation(?:Def|Ref)|UnionLoop(?:Ref)?) \d+"), r"\1"),
     (re.compile(r"\b_(?:df|pyspark)_\w+"), "_df"),
     (re.compile(r"(Created Time|Last Access|createdTime|created_time)[^|,\n]*"), r"\1"),
 )
