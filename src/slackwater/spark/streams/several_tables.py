@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.errors import CommitError, ConcurrentTransactionException, InvalidArgument
+from slackwater.errors import CommitError, InvalidArgument
 from slackwater.lake.rerun import RETRIES
 from slackwater.lake.transaction import LOCKING
 from slackwater.markup.elements import Markup, element
@@ -202,10 +202,9 @@ class _Batches:
         try:
             return self.lake.run(work, FREE_RETRIES, spark=spark)
         except CommitError as error:
-            if not (error.retryable or isinstance(error, ConcurrentTransactionException)):
+            if not error.retryable:
                 raise
-            # A query that reads what another one writes may lose whenever that has a batch. And where the same query
-            # runs twice, the next look, whichever was first, says how far it came.
+            # A query that reads what another one writes may lose whenever that has a batch.
             _log.info("%s: batch %d of query %s is done under locks: %s", self, batch_id, app_id, error)
             return self.lake.run(work, RETRIES, spark=spark, control=LOCKING, writes=list(self.tables))
 
