@@ -225,7 +225,7 @@ def test_a_query_with_a_state_goes_on_behind_a_batch_that_is_skipped(
 def test_a_batch_that_others_are_always_in_the_way_of_lands_under_locks(
     spark: SparkSession, source: str, lake: slackwater.Lake, tmp_path: Path
 ) -> None:
-    others, tried = lake.location("totals"), tmp_path / "tried"
+    others, tried, free = lake.location("totals"), tmp_path / "tried", 1 + FREE_RETRIES
 
     def totals(batch: Any, tx: Any) -> Any:
         import threading
@@ -234,8 +234,8 @@ def test_a_batch_that_others_are_always_in_the_way_of_lands_under_locks(
         rows = batch.sparkSession.createDataFrame([(1000 + read, 1)], "k BIGINT, n BIGINT")
         other = threading.Thread(target=rows.write.format("delta").mode("append").save, args=[others], daemon=True)
         other.start()
-        # Whom the batch waits for waits for the batch where that has locked what it reads.
-        other.join(3)
+        # Once the batch has locked what it reads, the other one waits for it.
+        other.join(60 if read < free else 3)
         with tried.open("a") as file:
             file.write("waits\n" if other.is_alive() else "first\n")
         return batch.selectExpr("id AS k", f"{read}L AS n")
@@ -243,8 +243,8 @@ def test_a_batch_that_others_are_always_in_the_way_of_lands_under_locks(
     stream = spark.readStream.format("delta").load(source)
     writer = slackwater.stream(stream).to(lake, {"totals": totals})
     finished(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start())
-    assert tried.read_text().split() == ["first"] * (1 + FREE_RETRIES) + ["waits"]
-    expected = [(k, 1 + FREE_RETRIES) for k in range(30)] + [(1000 + read, 1) for read in range(1 + FREE_RETRIES)]
+    assert tried.read_text().split() == ["first"] * free + ["waits"]
+    expected = [(k, free) for k in range(30)] + [(1000 + read, 1) for read in range(free)]
     # The one that waited lands as well.
-    expected.append((1000 + 1 + FREE_RETRIES, 1))
+    expected.append((1000 + free, 1))
     eventually(lambda: rows(lake.table("totals").toDF()) == expected)
