@@ -47,7 +47,7 @@ if "TMPDIR" not in os.environ and "--long" not in sys.argv and _has_room(_MEMORY
     os.environ["TMPDIR"] = str(_MEMORY)
     tempfile.tempdir = None
 
-# Of children too: tests without Spark start it, and benchmarks.
+# Of all JVMs of a run: those of children too, and of benchmarks.
 os.environ.setdefault("JDK_JAVA_OPTIONS", java.options())
 
 # Without `--all`, this many variations of a Spark test are represented by their first one; through Connect, this many
