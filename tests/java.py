@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.ports import free_port
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -42,8 +44,6 @@ def main() -> None:
     os.environ["JDK_JAVA_OPTIONS"] = f"{_QUICK} -XX:ArchiveClassesAtExit={new} -Xlog:disable"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
-
-    from tests.ports import free_port
 
     port = str(free_port())
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
