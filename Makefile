@@ -37,14 +37,14 @@ demo: environment
 	@$(BIN)/python -m demo.flights
 
 # The tests, some parts at once, each part's minutes at the end; `make test-long` leaves nothing out.
-test: environment classes
+test: environment
 	@$(BIN)/python tools/parts.py test-classic test-kernel test-connect
 
-test-long: environment classes
+test-long: environment
 	@LONG=--long $(BIN)/python tools/parts.py test-classic test-kernel test-connect interop bench-smoke
 
-# Spark's classes as JVMs of tests share them, which then start in half of the time: made once for an environment. Where
-# that fails, it is for the tests to say why.
+# Spark's classes as JVMs of tests share them, which then start in half of the time: made once for an environment, beside
+# the tests without Spark. Where that fails, it is for the tests to say why.
 classes: $(CLASSES)
 
 $(CLASSES): $(STAMP)
@@ -55,11 +55,11 @@ test-kernel: environment
 	$(PYTEST) $(SUITE) -m "not spark" -n $(WORKERS) --dist loadfile
 
 # The Spark tests in Spark's classic mode.
-test-classic: environment
+test-classic: environment classes
 	$(PYTEST) $(SUITE) -m spark
 
 # The Spark tests again, through Spark Connect: the two modes do not live in one process.
-test-connect: environment
+test-connect: environment classes
 	$(PYTEST) $(SUITE) -m spark --connect
 
 # Tables of ours before delta-spark itself, and its tables before us; Maven fetches its JARs once. Then engines in a bucket.

@@ -52,7 +52,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", java.options())
 
 # Without `--all`, this many variations of a Spark test are represented by their first one; through Connect, this many
 # tests of a file too.
-_VARIATIONS, _TESTS = 20, 5
+_VARIATIONS, _TESTS = 20, 10
 
 # What a session has from its start to its end. No test looks at the pages of Spark: it keeps little for them.
 _FIXED = {

@@ -68,17 +68,17 @@ def test_options_choose_by_marks(options: list[str], chosen: list[str]) -> None:
     assert [item.nodeid.partition("::")[2] for item in items] == chosen
 
 
-def test_through_connect_every_fifth_test_of_a_file_stands_for_the_others() -> None:
+def test_through_connect_every_tenth_test_of_a_file_stands_for_the_others() -> None:
     def chosen(*options: str) -> list[str]:
-        marks = {"b.py::0": {"spark", "classic"}, "b.py::3": {"spark", "modes"}}
-        names = [f"{file}.py::{n}" for file in "ab" for n in range(8)]
+        marks = {"b.py::00": {"spark", "classic"}, "b.py::03": {"spark", "modes"}}
+        names = [f"{file}.py::{n:02}" for file in "ab" for n in range(13)]
         items = [_item(name, marks.get(name, {"spark"})) for name in names]
         pytest_collection_modifyitems(_Config(*options), items)  # type: ignore[arg-type]
         return [item.nodeid for item in items]
 
-    assert chosen("--connect") == ["a.py::0", "a.py::5", "b.py::1", "b.py::3", "b.py::7"]
-    assert len(chosen("--connect", "--all")) == 15
-    assert len(chosen()) == 16
+    assert chosen("--connect") == ["a.py::00", "a.py::10", "b.py::01", "b.py::03", "b.py::12"]
+    assert len(chosen("--connect", "--all")) == 25
+    assert len(chosen()) == 26
 
 
 def test_a_test_that_needs_spark_and_does_not_say_so_is_refused() -> None:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.classic,
     pytest.mark.skipif(not java.is_shared(), reason="no archive: `make classes` makes it"),
     pytest.mark.skipif(java.options() != os.environ["JDK_JAVA_OPTIONS"], reason="other options are set"),
 ]
 
 
-@pytest.mark.spark
-@pytest.mark.classic
 def test_the_jvm_of_the_session_has_the_archive(spark: SparkSession) -> None:
     process = spark.sparkContext._gateway.proc
     assert str(java.ARCHIVE) in Path(f"/proc/{process.pid}/maps").read_text()

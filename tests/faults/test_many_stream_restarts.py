@@ -49,13 +49,13 @@ def others(tmp_path: Path) -> Iterator[Others]:
         others.kill()
 
 
-# What is read and where it goes, and the seed of what is by chance. The short run has a hundred restarts, the long one
-# two thousand of each of these two, in four tables: one restart takes longer the more there were before it.
+# What is read and where it goes, and the seed of what is by chance. The short run has forty restarts, the long one two
+# thousand of each of these two, in four tables: one restart takes longer the more there were before it.
 @pytest.mark.parametrize(
     ("kind", "into", "restarts", "seed"),
     [
-        (APPENDED, TABLE, 50, 50),
-        (FEED, LAKE, 50, 50),
+        (APPENDED, TABLE, 20, 50),
+        (FEED, LAKE, 20, 50),
         *(pytest.param(APPENDED, TABLE, 500, seed, marks=pytest.mark.long) for seed in range(4)),
         *(pytest.param(FEED, LAKE, 500, seed, marks=pytest.mark.long) for seed in range(4)),
         pytest.param(FEED, TABLE, 500, 4, marks=pytest.mark.long),

@@ -63,25 +63,25 @@ SHORT = {
     ),
 }
 LONG = {
-    "16 threads, SQLite": Case("sqlite", 1, 16, 1000),
-    "16 processes, SQLite": Case("sqlite", 16, 1, 1000, kills=20, pauses=20, conditions=STEPPING),
-    "16 processes, PostgreSQL": Case("postgres", 16, 1, 1500, kills=30, pauses=30, conditions=FORGOTTEN),
+    "16 threads, SQLite": Case("sqlite", 1, 16, 330),
+    "16 processes, SQLite": Case("sqlite", 16, 1, 330, kills=7, pauses=7, conditions=STEPPING),
+    "16 processes, PostgreSQL": Case("postgres", 16, 1, 500, kills=10, pauses=10, conditions=FORGOTTEN),
     "8 processes of 2 threads, PostgreSQL, clocks hours apart": Case(
-        "postgres", 8, 2, 1500, kills=20, conditions=STEPPING
+        "postgres", 8, 2, 500, kills=7, conditions=STEPPING
     ),
     "16 clients of a server, PostgreSQL": Case(
-        "postgres", 4, 4, 1500, kills=10, pauses=10, restarts=20, is_served=True, conditions=LOSSY
+        "postgres", 4, 4, 500, kills=3, pauses=3, restarts=7, is_served=True, conditions=LOSSY
     ),
     "16 clients of a server, SQLite": Case(
-        "sqlite", 4, 4, 1000, kills=10, pauses=10, restarts=20, is_served=True, conditions=LOSSY
+        "sqlite", 4, 4, 330, kills=3, pauses=3, restarts=7, is_served=True, conditions=LOSSY
     ),
     "late choosers only, few lists": Case(
-        "postgres", 8, 1, 1000, kills=10, workload=Workload(tables=("t0", "t1"), keys=("row0", "log0"), early=0.0)
+        "postgres", 8, 1, 330, kills=3, workload=Workload(tables=("t0", "t1"), keys=("row0", "log0"), early=0.0)
     ),
     "early choosers only, few lists": Case(
-        "postgres", 8, 1, 600, kills=10, workload=Workload(tables=("t0", "t1"), keys=("row0", "log0"), early=1.0)
+        "postgres", 8, 1, 200, kills=3, workload=Workload(tables=("t0", "t1"), keys=("row0", "log0"), early=1.0)
     ),
-    "two-phase locking only": Case("postgres", 8, 1, 1000, kills=10, workload=Workload(locking=1.0)),
+    "two-phase locking only": Case("postgres", 8, 1, 330, kills=3, workload=Workload(locking=1.0)),
 }
 
 

@@ -134,8 +134,7 @@ def test_delta_spark_finds_the_row_ids_that_we_kept(
     assert _their_row_ids(delta_spark, path) == _row_ids(ours, path)
 
 
-# Others here have the same and more, rowTracking is in `_BY_TURNS`, and delta-spark changes clustered tables of ours
-# among its other tables.
+# Others here have the same and more, and delta-spark changes clustered tables of ours among its other tables.
 _CHANGED_ELSEWHERE = (
     *("plain", "columnMapping id", "rowTracking", "clustering", "change feed of partitions"),
     "deletion vectors in a change feed",
@@ -159,10 +158,9 @@ def test_delta_spark_changes_our_rows_after_us_and_we_after_it(
         case.feature.check(_whole_files(commits_of(path)))
 
 
-_FEWER_AT_ONCE = ("plain", "changeDataFeed", "deletionVectors", "deletion vectors in a change feed")
+_FEWER_AT_ONCE = ("plain", "changeDataFeed", "deletionVectors", "deletion vectors in a change feed", "rowTracking")
 _BY_TURNS = (
     *_FEWER_AT_ONCE,
-    "rowTracking",
     "deletion vectors in a change feed of mapped, tracked, partitioned rows",
 )
 

@@ -28,6 +28,7 @@ def ours(folder: Path, *statements: str) -> list[list[list[str]]]:
     return answers
 
 
+@pytest.mark.long
 def test_names_are_found_by_both(tmp_path: Path) -> None:
     installation = find()
     if installation is None:

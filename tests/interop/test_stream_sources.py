@@ -19,6 +19,9 @@ from .delta_spark import DeltaSpark
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic]
 
+# The turns of the one that delta-spark begins hold those of the other.
+FIRST = ["delta-spark", pytest.param("ours", marks=pytest.mark.long)]
+
 
 def _ours(spark: SparkSession, source: str, path: str, checkpoint: Path, **options: str) -> None:
     stream = spark.readStream.format("delta").options(**options).load(source)
@@ -41,7 +44,7 @@ def _ids(spark: SparkSession, path: str, **options: Any) -> list[int]:
     return sorted(row[0] for row in spark.read.format("delta").options(**options).load(path).collect())
 
 
-@pytest.mark.parametrize("first", ["delta-spark", "ours"])
+@pytest.mark.parametrize("first", FIRST)
 def test_a_query_on_a_table_goes_on_with_the_other_engine(
     ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, first: str
 ) -> None:
@@ -56,7 +59,10 @@ def test_a_query_on_a_table_goes_on_with_the_other_engine(
         assert _ids(ours, path) == list(range(10 * (number + 1)))
 
 
-@pytest.mark.parametrize("start", [{}, {"startingVersion": "0"}], ids=["snapshot", "commits"])
+@pytest.mark.parametrize(
+    "start",
+    [pytest.param({}, id="snapshot"), pytest.param({"startingVersion": "0"}, id="commits", marks=pytest.mark.long)],
+)
 @pytest.mark.parametrize(("first", "second"), [("delta-spark", "ours"), ("ours", "delta-spark")])
 def test_a_checkpoint_amid_a_version_is_read_alike(
     ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, first: str, second: str, start: dict[str, str]
@@ -78,7 +84,7 @@ def test_a_checkpoint_amid_a_version_is_read_alike(
     assert len(before) == 2 * done
 
 
-@pytest.mark.parametrize("first", ["delta-spark", "ours"])
+@pytest.mark.parametrize("first", FIRST)
 def test_a_change_feed_is_followed_in_turns(
     ours: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, first: str
 ) -> None:

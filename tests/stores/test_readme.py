@@ -30,6 +30,7 @@ def root(place: Place, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
     return f"{place.url}/{request.node.originalname}"
 
 
+@pytest.mark.shared
 def test_the_lines_of_the_readme(spark: SparkSession, root: str, tmp_path: Path) -> None:
     """Tables and the lake in the bucket; what Spark keeps of a stream is on a disk, a lake's database elsewhere."""
     names: dict[str, Any] = {"spark": spark}

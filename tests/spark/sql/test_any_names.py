@@ -33,6 +33,7 @@ def _rows(spark: SparkSession, statement: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in spark.sql(statement).collect()), key=str)
 
 
+@pytest.mark.shared
 @settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=NAMES, key=NAMES, value=NAMES, new=NAMES)
 @example(path="a'b`c\"d e", key="a.b", value="`", new="-- c")

@@ -19,6 +19,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "delta-spark-compatibility.md"
 
 
 @pytest.mark.spark
+@pytest.mark.shared
 def test_each_statement_does_what_the_list_says(spark: SparkSession, db: str, tmp_path: Path) -> None:
     for statement in SETUP:
         spark.sql(statement)

@@ -50,7 +50,7 @@ CONDITIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("ansi", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_conditions_mean_what_they_mean_over_parquet(
     spark: SparkSession, rows: Rows, db: str, conf: Conf, ansi: str
 ) -> None:
