@@ -1,6 +1,6 @@
 """Our errors are also of the classes that people catch: PySpark's, and delta-spark's where that is installed.
 
-The tree gets the bases when `pyspark.errors` is imported, by whom ever, and never without: then nobody can name them.
+The tree gets the bases when any code imports `pyspark.errors`, and never without: then no code can name them.
 An `except` clause goes by the real bases of a class, so a virtual subclass would not be caught.
 """
 

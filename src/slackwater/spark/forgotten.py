@@ -15,7 +15,7 @@ from slackwater.spark.imported import when_imported
 
 _READERS_AND_WRITERS = ("pyspark.sql.readwriter", "pyspark.sql.connect.readwriter")
 UNSEEN = "in a way that Slackwater does not see"
-"""What the provider says that stands for `delta` in a catalog, where nobody answered for the format before."""
+"""The words of the provider that stands for `delta` in a catalog, where Slackwater did not answer first."""
 _UNKNOWN = ("DATA_SOURCE_NOT_FOUND", "DATA_SOURCE_NOT_EXIST", "UNSUPPORTED_DATA_SOURCE_SAVE_MODE")
 _DELTA = ("data source: delta", "data source 'delta'", 'data source "delta"')
 _FORGOTTEN = (
@@ -25,7 +25,7 @@ _FORGOTTEN = (
 
 
 def watch() -> None:
-    """Watch PySpark's readers and writers, those that are imported later as soon as they are."""
+    """Watch PySpark's readers and writers, also those that are imported later."""
     for name in _READERS_AND_WRITERS:
         when_imported(name, _watch)
 
@@ -59,7 +59,7 @@ def _explain(kind: type, name: str) -> None:
 
 
 def _is_unknown(text: str) -> bool:
-    """Whether an error says that nobody answers for `delta`."""
+    """Whether an error says that `delta` is not answered for."""
     lowered = text.lower()
     is_named = any(name in text for name in _UNKNOWN) and any(name in lowered for name in _DELTA)
     return is_named or UNSEEN in text

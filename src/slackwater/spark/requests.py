@@ -89,7 +89,7 @@ def _is_delta(self: Any, source: Any) -> bool:
 
 
 def wants_delta(self: Any, named: Any) -> bool:
-    """Whether the format `named` at the end of a request, or before, or by nobody, is answered for here."""
+    """Whether the format of a request is answered for here: `named` at its end, else named before, else the default."""
     known = request_of(self).is_delta
     return _is_delta(self, named) if named is not None or known is None else known
 

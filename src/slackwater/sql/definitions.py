@@ -30,7 +30,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class ColumnDefinition:
-    """A column as it is defined; `type` is DDL text, None where only the name is given (PARTITIONED BY)."""
+    """The definition of a column; `type` is DDL text, None where only the name is given (PARTITIONED BY)."""
 
     name: SqlName
     type: str | None

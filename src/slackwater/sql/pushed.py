@@ -64,7 +64,7 @@ def _around(block: Block, tokens: Sequence[Token], names: frozenset[str], folded
 
 
 def _passed_on(block: Block, tokens: Sequence[Token], folded: Callable[[str], str]) -> frozenset[str] | None:
-    """The columns that `SELECT a, t.b FROM t [WHERE …]` passes on as they are; None for any other query."""
+    """The columns that `SELECT a, t.b FROM t [WHERE …]` passes on unchanged; None for any other query."""
     read = [*block.relations, *block.derived]
     at, stop = block.query
     if len(read) != 1 or block.others != len(block.derived) or not block.is_plain or tokens[at].upper != "SELECT":

@@ -95,7 +95,7 @@ def blocks_of(
     """The blocks of all queries in `tokens[start:end]`, sub-queries and common tables included.
 
     Names of common tables are no relations, in any case unless `case_counts`. What only looks like a query gives
-    relations that nobody may know.
+    relations that may name no table.
     Raises InvalidArgument for a time travel that does not go on as it must, and for too many queries within queries.
     """
     reader = _Reader(text, tokens, case_counts)

@@ -44,7 +44,7 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of SQL: `text[start:end]`, of a `kind`; `upper` is a word in capitals, and a sign as it is, else ""."""
+    """A piece of SQL: `text[start:end]`, of a `kind`; `upper` is a word in capitals, a sign unchanged, else ""."""
 
     kind: str
     raw: str
@@ -260,7 +260,7 @@ class Cursor:
         return not self.is_done and self.tokens[self.at].kind == TEXT
 
     def number(self, what: str = "a number") -> str:
-        """The number that comes next, as it is written."""
+        """The text of the number that comes next."""
         start = self.at
         self.takes("-")
         if self.is_done or not self.tokens[self.at].raw[:1].isdigit():

@@ -71,7 +71,7 @@ class StreamCheckpoint:
 
 
 def read_checkpoint(store: ObjectStore) -> StreamCheckpoint:
-    """The checkpoint at the root of `store`, as it is; the query may be running.
+    """The checkpoint at the root of `store`, in its present state; the query may be running.
 
     Raises InvalidArgument where there is none, CorruptTable for a file that is torn or missing, UnsupportedFeature for
     one of a newer Spark; all name the file.

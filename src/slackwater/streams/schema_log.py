@@ -27,7 +27,7 @@ class TrackedSchema:
     """What the table was at `version`, as a stream reads it from there on; `number` is the entry's place in the log.
 
     `before` is the number of the entry that this one follows, where that is not the last one but it. `source`: where
-    Spark keeps what it knows of the source, by which delta-spark knows whose log it is; '' where nobody said so.
+    Spark keeps what it knows of the source, by which delta-spark knows whose log it is; '' where that is not known.
     """
 
     number: int

@@ -21,7 +21,7 @@ def source_place(store: ObjectStore, location: str) -> str:
     """The place of the first source of the query in whose checkpoint the root of `store` is, as Spark writes it.
 
     `location` is that root as it was named. '' where it is in no checkpoint. Of a query with several sources this is
-    one of them: which one it is for, nobody says.
+    one of them: which one is meant is not known.
     """
     for url, place in zip(_parents(store.root_url), _parents(_as_hadoop(store, location)), strict=False):
         try:
@@ -29,7 +29,7 @@ def source_place(store: ObjectStore, location: str) -> str:
             if _is_query(holder.read(path)):
                 return f"{place}/{_FIRST}"
         except SlackwaterError:
-            # Nothing of that name is there, or it is nobody's to read.
+            # Nothing of that name is there, or it may not be read.
             continue
     return ""
 

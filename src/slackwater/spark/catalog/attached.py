@@ -146,7 +146,7 @@ def detach(spark: SparkSession, lake: AttachedLake) -> None:
 
 
 def forget(lake: AttachedLake) -> None:
-    """Forget all names of `lake` in all sessions, as it is closed; its transactions that SQL began are rolled back."""
+    """Forget all names of `lake` in all sessions when it closes; its transactions that SQL began are rolled back."""
     with _lock:
         for key, names in list(_known.items()):
             if names.transaction_lake is lake:

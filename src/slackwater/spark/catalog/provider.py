@@ -29,7 +29,7 @@ def register_provider(spark: SparkSession) -> None:
 
 
 def register(spark: SparkSession, source: Any) -> None:
-    """Make a Python data source known to the session; where its name is taken, that is left as it is."""
+    """Make a Python data source known to the session; where its name is taken, nothing changes."""
     with _active(spark):
         try:
             spark.dataSource.register(source)

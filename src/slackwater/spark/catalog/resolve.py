@@ -65,7 +65,7 @@ class NamedPlace:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """The parts of a name as it is written in SQL. Raises InvalidArgument for what is no name."""
+    """The parts of a name written in SQL. Raises InvalidArgument for what is no name."""
     tokens = tokens_of(name) if isinstance(name, str) else None
     if not tokens:
         raise InvalidArgument(f"{name!r} is not the name of a table")

@@ -158,7 +158,7 @@ def _by_statement(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | N
 
 
 def _local(location: str | None) -> str | None:
-    """A path of this machine as one, other URLs as they are."""
+    """A `file:` URL as a path of this machine; other URLs unchanged."""
     if location is None or not location.startswith("file:"):
         return location
     path = location.removeprefix("file:")

@@ -189,7 +189,7 @@ def _without_first(key: str, alias: str, schema: StructType) -> str:
     try:
         parts = parse_column_path(key)
     except InvalidArgument:
-        # Whoever parses the assignment says for which clause.
+        # The code that parses the assignment later refuses it, and names the clause.
         return key
     if len(parts) > 1 and parts[0].lower() == alias.lower() and schema.get(parts[0]) is None:
         return ".".join(quoted(part) for part in parts[1:])

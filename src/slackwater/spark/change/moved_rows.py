@@ -116,7 +116,7 @@ class MovedRows:
     def copy(
         self, files: pa.Table, without: Mapping[str, BitMap64], otherwise: Callable[[], RowsWritten]
     ) -> RowsWritten:
-        """Write the rows of `files` that stay as they are, all but those that are in `without`, by path, to new files.
+        """Write the rows of `files` that stay unchanged, all but those that are in `without`, by path, to new files.
 
         They are moved where that is possible, else it is what `otherwise` does. Raises as `move`.
         """

@@ -198,7 +198,7 @@ class RowChange:
         return self.keep(written, both_roles=change_type is not None)
 
     def copy(self, frame: DataFrame) -> RowsWritten:
-        """Write rows that stay as they are to new files."""
+        """Write rows that stay unchanged to new files."""
         frame, hidden = self.rows.with_kept_ids(frame)
         return self.keep(self.rows.rewrite(frame, {}, hidden=hidden))
 

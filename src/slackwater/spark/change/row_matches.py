@@ -133,7 +133,7 @@ class RowMatches:
         return change.target(self._partial.without(self.bitmaps or {}))
 
     def copying_others(self) -> Callable[[], RowsWritten]:
-        """What writes the rows of the files `partial` that do not match to new files, as they are."""
+        """The step that writes the rows of the files `partial` that do not match to new files, unchanged."""
         by_spark = partial(self.change.copy, self.others())
         if self.moved is None:
             return by_spark

@@ -84,7 +84,7 @@ class _Update:
         return {"predicate": orjson.dumps([condition.text]).decode()}, metrics, matches.num_rows
 
     def _write(self, matches: RowMatches) -> int:
-        """Write the new files and take away the old rows; the number of rows that were copied as they are."""
+        """Write the new files and take away the old rows; the number of rows that were copied unchanged."""
         change = self._change
         change.remove(matches.whole)
         if change.makes_vectors:

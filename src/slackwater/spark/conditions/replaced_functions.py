@@ -1,7 +1,7 @@
 """Functions of SQL that ask for the time, replaced in text and in Columns by what an answer says.
 
 Classic Columns are rebuilt from the Catalyst expressions that they stand for, Connect ones from the Python objects that
-they are. What is overlooked here stays a question for the time, and whoever looks at the analysed plan finds it.
+they are. What is overlooked here stays a question for the time, and the check of the analysed plan finds it.
 """
 
 from __future__ import annotations

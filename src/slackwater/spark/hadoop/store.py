@@ -1,7 +1,7 @@
 """Objects on one of Hadoop's file systems.
 
 A commit must be there whole or not at all, and of several writers one must win. HDFS does that by a rename that does
-not replace: the bytes are written and synced under a name that nobody lists, then renamed. Other file systems look
+not replace: the bytes are written and synced under a name that no listing shows, then renamed. Other file systems look
 whether the name is taken first, and rename then: between the two steps a commit of somebody else would be lost, so
 nothing is created there. Source: Hadoop's FileSystem specification, "rename"; delta-protocol.md "Delta Log Entries".
 """
@@ -283,7 +283,7 @@ class HadoopStore:
     def _staged(
         self, operation: str, path: str, place: HadoopFileSystem, key: str, create: Callable[[str], None]
     ) -> Iterator[str]:
-        """The bytes in a file that nobody lists, beside the object to be; until they are there nothing is changed."""
+        """The bytes in a file that no listing shows, beside the object to be; until they are there nothing changes."""
         staged = _joined(key.rpartition("/")[0], staged_name())
         try:
             with self._refusing(operation, path):

@@ -41,7 +41,7 @@ _NEVER_MS, _FIRST_MS, _LAST_MS = -1, 0, FOREVER_MS - 1
 class SystemTime:
     """The versions of a table's rows; `DeltaTable.system_time` gives it.
 
-    DataFrames have the table's columns, as they are called and typed now, and `system_start`, `system_end`: the row
+    DataFrames have the table's columns, with their present names and types, and `system_start`, `system_end`: the row
     was current in `[system_start, system_end)`, times of commits; NULL is the end of what is current. A version of a
     row is what it was from one insert or update to the next update or delete; where files were rearranged it goes on.
     What was there before the coverage begins (`since`) starts then. Each call reads the table anew.

@@ -202,7 +202,7 @@ class Lake(LogLake):
         """Begin a transaction over any of the tables, for the session `spark`, by default the lake's.
 
         `isolation`: `serializable`, or `snapshot`, where what was read may change meanwhile. `control`: `optimistic`,
-        or `locking`, where tables are locked as they are first read or written. `writes` declares tables that will be
+        or `locking`, where a table is locked at its first read or write. `writes` declares tables that will be
         written: from the first question for the time on they are this transaction's alone. `others`: lakes whose tables
         take part as well, under their own owners. A lock is waited for `lock_timeout_s` seconds. Raises
         InvalidArgument, TableNotFound.
@@ -408,7 +408,7 @@ class Lake(LogLake):
         return self._spark or SparkSession.getActiveSession()
 
     def _running_session(self) -> SparkSession | None:
-        """Who shows how far a work is that needs no Spark: nobody once the session was stopped."""
+        """The session that shows the progress of work that needs no Spark; None once it was stopped."""
         session = self._known_session()
         return None if session is None or is_stopped(session) else session
 

@@ -100,7 +100,7 @@ class TransactionTable(DeltaTable):
         self._time = TransactionTime(transaction)
 
     def _card(self) -> Markup:
-        # What the transaction depends on stays as it is: this is no read.
+        # What the transaction depends on stays unchanged: this is no read.
         branch = self._transaction.reading(self._name)
         marks = [badge("written in this transaction" if branch.is_written else "in a transaction", "accent")]
         return snapshot_card(branch.snapshot, type(self).__name__, self._name, marks)

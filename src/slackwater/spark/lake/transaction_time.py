@@ -118,7 +118,7 @@ class TimedExpressions:
     target: DataFrame
 
     def condition(self, given: Any) -> Any:
-        """A condition on rows of the table; what is none passes, for whoever says so."""
+        """A condition on rows of the table; what is none passes unchanged: the operation checks it."""
         if not isinstance(given, (str, Column)):
             return given
         found = self.time.given(given, self.schema.names)
@@ -161,7 +161,7 @@ class TimedExpressions:
             try:
                 path = parse_column_path(key)[-1:]
             except InvalidArgument:
-                # Whoever does the assignment says what is wrong with it.
+                # The operation that does the assignment says what is wrong with it.
                 continue
             if has_path(self.schema, path):
                 column = column.cast(to_spark_type(resolve_path(self.schema, path)[1]))

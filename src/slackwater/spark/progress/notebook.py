@@ -1,6 +1,6 @@
 """Progress below the running cell of a notebook: one display that is drawn anew in place, without a script.
 
-IPython is not imported where nobody else has: outside of a notebook there is no cell.
+IPython is used only where other code has imported it: outside of a notebook there is no cell.
 """
 
 from __future__ import annotations

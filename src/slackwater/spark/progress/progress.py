@@ -340,7 +340,7 @@ def _stderr() -> Console:
     from rich.console import Console
 
     stream: Any = _Quietly(sys.stderr)
-    # Forced, since this is a terminal, or whoever asked for the line has one that does not say so.
+    # Forced: this is a terminal, or the user who asked for the line has one that does not say so.
     return Console(file=stream, force_terminal=True, force_jupyter=False)
 
 

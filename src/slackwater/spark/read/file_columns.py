@@ -29,7 +29,7 @@ Constants = Mapping[str, tuple[spark_types.DataType, pa.Array]]
 
 _JOIN_FILE = "__slackwater_join_file"
 _NUMBERS = 1 << 32
-# Types whose text Spark reads from a directory name exactly as it is read from the log.
+# Types whose text gives the same value to Spark, from a directory name, as to this reader, from the log.
 _NATIVE_TEXT = {
     "string": re.compile(r"(?s).+"),
     "byte": re.compile(r"-?\d{1,3}"),

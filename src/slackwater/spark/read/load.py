@@ -50,7 +50,7 @@ def load_table(spark: SparkSession, table: Table, options: Mapping[str, Any] | N
 
 
 def refresh(frame: DataFrame) -> DataFrame:
-    """The same `load`, or `DeltaTable.toDF`, made again: the table at its newest version, `frame` stays as it is.
+    """The same `load`, or `DeltaTable.toDF`, made again: the table at its newest version, `frame` stays unchanged.
 
     A time or version to travel to counts again, too. Raises InvalidArgument for a frame that was made of another one:
     refresh that, and make it again.

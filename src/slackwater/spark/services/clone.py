@@ -47,7 +47,7 @@ def clone_table(
     is_replaced: bool,
     properties: Mapping[str, str] | None,
 ) -> tuple[Table, CloneResult]:
-    """As `slackwater.maintenance.clone.shallow_clone`, with the session's settings; also the clone, as it is reached.
+    """As `slackwater.maintenance.clone.shallow_clone`, with the session's settings; also the Table of the clone.
 
     Raises UnsupportedFeature for a clone that is not shallow and for names in a catalog, ValueError for arguments of
     another type.

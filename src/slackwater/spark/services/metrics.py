@@ -77,7 +77,7 @@ RESULT = _struct(path="string", metrics=METRICS)
 
 @dataclass
 class Outcome:
-    """What an OPTIMIZE did; nothing at all, as it is made.
+    """What an OPTIMIZE did; a new one says that nothing was done.
 
     `added` and `removed` are sizes of files in bytes. `z_order` and `clustering` are the values of those structs, None
     where they are of no concern.

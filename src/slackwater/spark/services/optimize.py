@@ -72,7 +72,7 @@ def compact(
 ) -> Outcome:
     """Let small files of each partition become one, and files with many deleted rows lose these.
 
-    `auto`: the sizes of a compaction that nobody asked for; partitions of fewer files than `least_files` are let be.
+    `auto`: the sizes of an automatic compaction; partitions of fewer files than `least_files` are let be.
 
     Nothing is committed where there is nothing to do. Raises InvalidArgument for a condition on other columns than
     partition columns, and the DeltaConcurrentModificationException that says who changed the same files meanwhile: the

@@ -166,7 +166,7 @@ class SessionSettings:
 
     @classmethod
     def of(cls, spark: SparkSession) -> SessionSettings:
-        """The settings of `spark` as they are now.
+        """The present settings of `spark`.
 
         Raises InvalidArgument for a value that is none. Settings of delta-spark that are neither obeyed nor without
         meaning here are warned of.

@@ -88,7 +88,7 @@ def _text(frame: DataFrame, told: _Answer) -> str:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a call answered, as it is shown."""
+    """The answer of a call, to be shown."""
 
     of: str
     rows: Sequence[tuple[Any, ...]]

@@ -15,7 +15,7 @@ from slackwater.storage.location import BUCKET_SCHEMES, scheme_of
 from slackwater.storage.store import ObjectMeta, ObjectStore
 from slackwater.storage.web_hdfs import WebHdfs
 
-# RFC 2396 as java.net.URI applies it to a path: what stays as it is.
+# RFC 2396 as java.net.URI applies it to a path: the characters that stay unchanged.
 _URI_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-_.!~*'():@&=+$,;")
 _VERIFIED = "_slackwater_urls_verified"
 _ESCAPED_GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
@@ -26,7 +26,7 @@ _SERVED = {"parquet.hadoop.vectored.io.enabled": "false"}
 
 
 class DataLocations:
-    """The data files of one table: from paths in the log to paths for Spark, which finds a store as it is `served`."""
+    """The data files of one table: from paths in the log to paths for Spark, by `served` where it serves the store."""
 
     def __init__(self, store: ObjectStore, allow_outside_root: bool = False, served: WebHdfs | None = None) -> None:
         self.store = store

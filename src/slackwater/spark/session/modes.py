@@ -48,7 +48,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def is_one_process(spark: SparkSession) -> bool:
-    """Whether Spark's driver and executors are one process of this machine; of a Connect server nobody knows."""
+    """Whether Spark's driver and executors are one process of this machine; not known of a Connect server, so False."""
     if is_connect(spark):
         return False
     master = str(spark.sparkContext.master)
@@ -257,9 +257,9 @@ def frame_of_relation(spark: SparkSession, relation: Any, schema: StructType | N
 def never_null(spark: SparkSession, relation: Any, data: StructType, partitions: StructType) -> Any:
     """`relation`, one of files in a classic session, whose columns are nullable only where these schemas say so.
 
-    `data` and `partitions` are the columns of the files and of their directories, as they are but for that. Spark
+    `data` and `partitions` are the columns of the files and of their directories, unchanged but for that. Spark
     makes every column of a file nullable; the same relation is made with other words for it, so that columns and rows
-    are pruned as before. Nobody looks whether it is true.
+    are pruned as before. It is not checked that the rows keep to the schemas.
     """
     session = spark._jsparkSession
     return relation.copy(

@@ -83,7 +83,7 @@ class Options(Mapping[str, str]):
         return int(text)
 
     def require_meant(self) -> None:
-        """Raise InvalidArgument for a name that looks much like one that is known; others are nobody's here."""
+        """Raise InvalidArgument for a name that looks much like one that is known; other unknown names pass."""
         for name in self:
             lowered = name.lower()
             if lowered in _KNOWN or "." in name or lowered.startswith(_STORAGE_PREFIXES):

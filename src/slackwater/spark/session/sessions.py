@@ -32,7 +32,7 @@ _answers: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("slackwater
 
 @contextmanager
 def one_statement() -> Iterator[None]:
-    """Within the block, what `asked_once` has asked stays as it is: one statement, or a part of it, is carried out."""
+    """Keep the answers of `asked_once` within the block: one statement, or a part of it, is carried out."""
     token = _answers.set({}) if _answers.get() is None else None
     try:
         yield
@@ -115,7 +115,7 @@ def opts_out(spark: SparkSession) -> bool:
 def take_back_catalog(spark: SparkSession) -> None:
     """Unset the session's catalog where it is delta-spark's and that cannot be loaded, and warn of it.
 
-    As long as it is set, every statement that names a table fails, in SQL as in `spark.catalog`. Where delta-spark is
+    While it is set, every statement that names a table fails, in SQL as in `spark.catalog`. Where delta-spark is
     installed, or something else is the matter, the setting stays.
     """
     if spark.conf.get(_CATALOG, None) != _DELTA_CATALOG or _has_catalog(spark):

@@ -96,7 +96,7 @@ def _replace_columns(table: DeltaTable, found: parsed.ReplaceColumns) -> None:
 
 
 def _field(column: ColumnDefinition) -> StructField:
-    """A column as it is defined, with what existing tables do not take: who adds it says so."""
+    """A column by its definition, with what existing tables do not take: the code that adds it refuses that."""
     if column.type is None:
         raise InvalidArgument(f"the column {column.name.text} has no type")
     given = spark_types.StructField(column.name.parts[-1], parsed_type(column.type), column.nullable)

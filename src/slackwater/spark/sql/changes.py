@@ -339,7 +339,7 @@ def partition_values(text: str | None, partition_columns: Sequence[str]) -> dict
 
 
 def _with_defaults(query: str, columns: Sequence[str], defaults: Mapping[str, str]) -> str:
-    """`VALUES (1, DEFAULT)` with what the columns' defaults are; other queries as they are."""
+    """`VALUES (1, DEFAULT)` with what the columns' defaults are; other queries unchanged."""
     tokens = tokens_of(query) or []
     if not tokens or tokens[0].upper != "VALUES" or not any(token.upper == "DEFAULT" for token in tokens):
         return query

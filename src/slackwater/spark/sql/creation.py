@@ -142,7 +142,7 @@ class _Creation:
         return self._newly_named()
 
     def _newly_named(self) -> DataFrame:
-        """The entry comes first, so that nobody else takes the name; it goes again where the table does not come."""
+        """The entry comes first, so that no other session takes the name; it goes again where no table is made."""
         location = self._given.location
         is_there = location is not None and DeltaTable.isDeltaTable(self._spark, location)
         if is_there and location is not None and self._given.query is None and self._given.clones is None:
@@ -288,7 +288,7 @@ class _Creation:
 
 
 def add_column(builder: DeltaTableBuilder[Any], column: ColumnDefinition) -> None:
-    """Add a column as it is defined. Raises InvalidArgument, UnsupportedFeature."""
+    """Add a column by its definition. Raises InvalidArgument, UnsupportedFeature."""
     name = column.name.parts[-1]
     if column.type is None:
         raise InvalidArgument(f"the column {name} has no type")
@@ -397,7 +397,7 @@ def keep_text(statement: Statement) -> DataFrame | None:
 
 
 def cache_table(statement: Statement) -> DataFrame | None:
-    """`CACHE [LAZY] TABLE t AS query` over Delta tables: a temporary view of them as they are now, cached."""
+    """`CACHE [LAZY] TABLE t AS query` over Delta tables: a temporary view of their current versions, cached."""
     cursor = statement.cursor()
     cursor.expect("CACHE")
     is_lazy = cursor.takes("LAZY")

@@ -95,7 +95,7 @@ def _blocks(spark: SparkSession, text: str, tokens: Sequence[Token]) -> list[Blo
 
 
 def at_transaction_time(spark: SparkSession, text: str) -> str:
-    """`text` with the time of the session's transaction where it asks for the time; as it is where none is open."""
+    """`text` with the time of the session's transaction where it asks for the time; unchanged where none is open."""
     transaction = SessionNames.of(spark).open_transaction
     return text if transaction is None else TransactionTime(transaction).in_text(text, ())  # type: ignore[arg-type]
 

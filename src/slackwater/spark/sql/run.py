@@ -101,7 +101,7 @@ def _quotes_names(spark: SparkSession, tokens: Sequence[Token]) -> bool:
     """Whether `"a"` is a name in this session, and there is one."""
     if not any(token.kind == TEXT and token.raw[0] == '"' for token in tokens):
         return False
-    # Without a fallback of ours the answer is Spark's own default where nobody has set it.
+    # Without a fallback of ours the answer is Spark's own default where the user has not set it.
     return all(str(spark.conf.get(key)).lower() == "true" for key in _DOUBLE_QUOTED)
 
 

@@ -1,4 +1,4 @@
-"""Temporary views over Delta tables that SQL made: a statement that names one reads its tables as they are then.
+"""Temporary views over Delta tables that SQL made: a statement that names one reads the current versions of its tables.
 
 Spark keeps the view as it was made, for all that does not go by a name in SQL or by `spark.table`.
 """
@@ -175,7 +175,7 @@ def _mark(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
 
 
 def _with_whole_names(spark: SparkSession, query: str) -> str:
-    """The query with the database, or the lake, of each of its tables, as they are current now."""
+    """The query with each of its tables named in full, by the database or the lake that is current now."""
     tokens = tokens_of(query) or []
     starts = {token.start: at for at, token in enumerate(tokens)}
     changes = []

@@ -123,7 +123,7 @@ class Watching(StreamingQueryListener):
             self._show(batch.query_id, batch)
             if self._told is not None:
                 self._told(batch)
-        except Exception:  # noqa: BLE001  what a listener raises Spark tells nobody of, and a query is not to fail by it
+        except Exception:  # noqa: BLE001  Spark does not show what a listener raises, and a query is not to fail by it
             _log.exception("a micro-batch was not told of")
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802  (the name PySpark has)

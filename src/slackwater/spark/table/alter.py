@@ -98,7 +98,7 @@ class TableAlterations:
         self._add_columns([NewColumn(*each) for each in zip(columns, [where] * len(columns), places, strict=False)])
 
     def renameColumn(self, existing: str, new: str) -> None:
-        """Give the column at the path `existing` the name `new`; files stay as they are. Needs column mapping.
+        """Give the column at the path `existing` the name `new`; files stay unchanged. Needs column mapping.
 
         `new` is a name, not a path. Raises InvalidArgument for one that is taken, and where a constraint or
         a generated column reads the column.
@@ -117,7 +117,7 @@ class TableAlterations:
         )
 
     def dropColumns(self, *cols: str, ifExists: bool = False) -> None:
-        """Take the columns at the paths `cols` away; files stay as they are. Needs column mapping.
+        """Take the columns at the paths `cols` away; files stay unchanged. Needs column mapping.
 
         With `ifExists` those that are not there are passed over. Raises InvalidArgument also for a column that the
         table is partitioned or clustered by, or that a constraint or a generated column reads.
@@ -213,7 +213,7 @@ class TableAlterations:
         self._change_column(path, change)
 
     def changeColumnType(self, col: str, dataType: str | spark_types.DataType) -> None:
-        """Widen a column where its files are read as the wider type as they are: byte to short, both to integer.
+        """Widen a column where its unchanged files can be read as the wider type: byte to short, both to integer.
 
         With the table's property `delta.enableTypeWidening` all that the protocol widens: integers to long, double and
         decimals, float to double, decimals to those with more digits, date to timestamp_ntz.

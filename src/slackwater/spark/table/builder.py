@@ -282,7 +282,7 @@ class DeltaTableBuilder(Generic[T]):
         return self._executed(self._path)
 
     def _execute_named(self, name: tuple[str, ...]) -> T:
-        """The entry of the catalog comes first, so that nobody else takes the name; it goes again with an error."""
+        """The catalog's entry comes first, so that no other session takes the name; it goes again with an error."""
         in_lake = lake_name_of(self._spark, name, is_new=True)
         if in_lake is not None:
             return self._execute_in_lake(in_lake)

@@ -249,7 +249,8 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         """Make a directory of Parquet files a table for `sparkSession`; `identifier` is ``parquet.`/path` ``.
 
         `partitionSchema`: the columns that its directories name, a StructType or its DDL text; None: they name none.
-        Without `collect_stats` the files get no statistics. Nobody may write there meanwhile. A table stays unchanged.
+        Without `collect_stats` the files get no statistics. No process may write there meanwhile. A table stays
+        unchanged.
 
         Raises InvalidArgument where there is no Parquet file, for files whose columns do not fit together, and for
         partitions other than asked for; UnsupportedFeature for columns that a table cannot have and names in a catalog;
@@ -483,7 +484,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         return DeltaTable(self._spark, clone, options), result
 
     def _snapshot_to_clone(self, version: int | None = None, timestamp: int | None = None) -> Snapshot:
-        """What a clone is made of: as it is now, unless another version is named."""
+        """The snapshot that a clone is made of: the current one, unless another version is named."""
         if version is None and timestamp is None:
             return self._snapshot_for_rows()
         return Snapshot.open(self._snapshot_for_rows().table, version, timestamp)

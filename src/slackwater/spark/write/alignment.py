@@ -73,7 +73,7 @@ def is_aligned(given: StructField, wanted: StructField) -> bool:
 def merged_value(value: Column, given: DataType, wanted: DataType, present: Column | None) -> Column:
     """`value` with the fields of `wanted`: those that it lacks are as in `present`, null without one.
 
-    A struct that is null stays null. Plain values stay as they are.
+    A struct that is null stays null. Plain values stay unchanged.
     """
     if not isinstance(given, StructType) or not isinstance(wanted, StructType):
         nested = isinstance(wanted, (ArrayType, MapType)) and isinstance(given, type(wanted))

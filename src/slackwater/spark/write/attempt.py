@@ -167,7 +167,7 @@ class WriteAttempt:
         return table
 
     def _clustered(self, table: TableConfiguration) -> DomainMetadata | None:
-        """The domain of the clustering columns of `table`, after this write; None where it stays as it is."""
+        """The domain of the clustering columns of `table`, after this write; None where it does not change."""
         request, snapshot = self._request, self._snapshot
         old = snapshot.domain_metadata.get(clustering.DOMAIN)
         current = clustering_columns(snapshot)

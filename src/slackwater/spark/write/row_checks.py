@@ -111,7 +111,7 @@ class CheckedRows:
 
 
 class BrokenRowsUnknown(Exception):
-    """Rows were written, and nobody knows whether one breaks a rule."""
+    """Rows were written, and it is not known whether one breaks a rule."""
 
 
 def _violated(where: str, broken: str) -> InvariantViolationException:

@@ -112,7 +112,7 @@ def save_as_definition(
 ) -> CommitResult:
     """Write `frame` as all there is of a table that is new, or as new: the statement `operation`.
 
-    `begin` gives the transaction that makes the table as it is defined. A table that was there keeps its history, and
+    `begin` gives the transaction that makes the table by its definition. A table that was there keeps its history, and
     nothing else. One commit. Raises as `save`.
     """
     settings = SessionSettings.of(frame.sparkSession)
@@ -125,7 +125,7 @@ def save_as_definition(
 
 
 def begin_definition(table: Table, existing: Snapshot | None, definition: TableDefinition) -> TableTransaction:
-    """The transaction that makes `table`, which is `existing` or new (None), as it is defined.
+    """The transaction that makes `table`, which is `existing` or new (None), by `definition`.
 
     Raises as every commit does.
     """

@@ -94,7 +94,7 @@ def stored_columns(frame: DataFrame, table: spark_types.StructType) -> DataFrame
     """`frame` with the values that `table` has a column for in that column's type, by the session's store assignment.
 
     Columns, and fields at every depth, are found by name in any case, and keep their names and order here; those that
-    only one of both has are left to whoever writes the rows. Raises InvalidArgument as `stored`.
+    only one of both has are left to the writer of the rows. Raises InvalidArgument as `stored`.
     """
     assignment = StoreAssignment(frame.sparkSession)
     names = [name.lower() for name in frame.columns]

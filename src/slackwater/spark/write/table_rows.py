@@ -165,7 +165,7 @@ class TableRows:
         hidden: Sequence[str] = (),
         require: Callable[[], None] | None = None,
     ) -> RowsWritten:
-        """Write rows that the table holds already into new files, as they are; `require` as `write_data_files`."""
+        """Write rows that the table holds already into new files, unchanged; `require` as `write_data_files`."""
         files = write_data_files(
             frame,
             self.table.store,

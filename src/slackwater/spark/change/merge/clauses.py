@@ -163,7 +163,7 @@ def evolving_columns(builder: DeltaMergeBuilder, target: StructType) -> StructTy
 
 
 def _may_evolve(given: StructField, present: StructField | None) -> bool:
-    # Plain values are stored in the column as it is; see `slackwater.spark.write.store_types`.
+    # Plain values are stored without a change of the column; see `slackwater.spark.write.store_types`.
     return present is None or (isinstance(present.type, _NESTED) and not is_aligned(given, present))
 
 

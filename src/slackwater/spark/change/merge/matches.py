@@ -75,7 +75,7 @@ class MergeMatches:
 
     @property
     def seen(self) -> dict[str, BitMap64]:
-        """The target rows that match a source row and stay as they are."""
+        """The target rows that match a source row and stay unchanged."""
         return self.groups.get(-1, _NOTHING).rows
 
     @cached_property
@@ -90,7 +90,7 @@ class MergeMatches:
 
     @cached_property
     def modified(self) -> dict[str, BitMap64]:
-        """The rows that do not stay as they are."""
+        """The rows that are updated or deleted."""
         return united(self.updated, self.deleted)
 
     @cached_property
@@ -105,12 +105,12 @@ class MergeMatches:
 
     @cached_property
     def whole(self) -> pa.Table:
-        """The files of which no row stays as it is."""
+        """The files of which no row stays unchanged."""
         return files_of(self.files, self._gone)
 
     @cached_property
     def partial(self) -> pa.Table:
-        """The files of which some rows stay as they are."""
+        """The files of which some rows stay unchanged."""
         return files_of(self.files, self.modified.keys() - self._gone)
 
     @cached_property

@@ -107,7 +107,7 @@ class MergeRows:
     # The three kinds of rows, in the table's columns, with what is kept of old rows and CLAUSE, null for a copy.
 
     def _updated(self, copies: bool) -> list[DataFrame]:
-        """Rows that a source row updates; with `copies`, also the rows of their files that stay as they are."""
+        """Rows that a source row updates; with `copies`, also the rows of their files that stay unchanged."""
         matches, change = self._matches, self._change
         rows = matches.rows_of(self._updates)
         if not rows:

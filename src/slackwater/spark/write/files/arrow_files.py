@@ -1,6 +1,6 @@
 """Data files that executors write themselves, in Python: where Spark has no connector for the table's store.
 
-Only files of tasks that ended well are told of; what a failed, repeated or speculative one left is nobody's.
+Only files of tasks that ended well are told of; what a failed, repeated or speculative one left belongs to no table.
 """
 
 from __future__ import annotations

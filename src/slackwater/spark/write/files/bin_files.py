@@ -1,6 +1,6 @@
 """Bins of files whose rows go into new files, each by one task of an executor in Python: no row passes through the JVM.
 
-Only files of tasks that ended well are told of; what a failed, repeated or speculative one left is nobody's.
+Only files of tasks that ended well are told of; what a failed, repeated or speculative one left belongs to no table.
 Source: delta-protocol.md "Data Files", "Writer Requirements for Row Tracking", "Deletion Vectors".
 """
 
@@ -32,7 +32,7 @@ _TOLD = (
 
 @dataclass(frozen=True)
 class BinWork:
-    """The files of a bin, as they are read, and the directory that the new ones go to, by its path in the store."""
+    """The files of a bin, as splits to read, and the directory that the new ones go to, by its path in the store."""
 
     splits: Sequence[Split]
     directory: str

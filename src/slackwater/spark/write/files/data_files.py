@@ -220,7 +220,8 @@ def _physical_name(layout: FileLayout, name: str) -> str:
 def _failures_named(where: str, rows: str) -> Iterator[None]:
     """Within the block, a job whose files could not be written raises StorageError; other errors pass.
 
-    Those of Spark's writer say so; what executors may not make below `rows`, which nobody reads, names that.
+    Those of Spark's writer say so. Where executors may not write below `rows`, which no reader uses, the error names
+    that place.
     """
     try:
         yield
@@ -246,7 +247,7 @@ def _projected(
 ) -> tuple[DataFrame, list[str]]:
     """The rows as they go to files, and the names of the columns that become directories, with `as_texts` texts.
 
-    Columns that are right as they are stay names: a select that changes nothing still costs calls into the JVM.
+    Columns that need no change stay names: a select that changes nothing still costs calls into the JVM.
     """
     annotated = {f.name for f in frame.schema.fields if f.metadata}
     partitioned = [_field(layout.schema, name) for name in layout.partition_columns]
@@ -281,7 +282,7 @@ def _field(schema: StructType, name: str) -> StructField:
 
 
 def _physical(column: StructField, mode: str, annotated: Collection[str]) -> Column | str:
-    """The column under its physical name and field id, nested ones too; its name where it is right as it is."""
+    """The column under its physical name and field id, nested ones too; its name where it needs no change."""
     if mode == NONE and column.name not in annotated:
         return column.name
     source = F.col(quoted(column.name))

@@ -37,6 +37,6 @@ def _look_again(remove: Callable[[], bool]) -> None:
         threading.main_thread().join(_FIRST_WAIT_S * 2**look)
         if not threading.main_thread().is_alive():
             return
-        # Whoever made the job has been told of it; a session, or a store, may be gone by now.
+        # The caller knows of the failure already; a session, or a store, may be gone by now.
         with contextlib.suppress(Exception):
             remove()

@@ -133,7 +133,7 @@ def _remove_on_hadoop(store: HadoopStore, directory: str, with_parent: bool) -> 
 
 
 def _remove_objects(staging: Staging) -> bool:
-    """What cannot be deleted stays, under a name that nobody else uses."""
+    """Delete the objects; what cannot be deleted stays, under a name that no other write uses."""
     left = [meta.path for meta in staging.store.list_from(staging.rows, recursive=True)]
     staging.store.delete(left)
     return bool(left)
