@@ -2,7 +2,7 @@
 
 Each owner votes a range of timestamps within which it guarantees to commit; the coordinator, one of them, records a
 timestamp of all ranges as its decision, which is the commit point; then each carries it out. What a participant voted
-for stays locked until it knows the decision, whoever dies meanwhile. Source: paper §3.2.2.
+for stays locked until it knows the decision, even if a process dies. Source: paper §3.2.2.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from slackwater.owner.state.clock import OwnerClock
 from slackwater.owner.state.owner_time import owner_now
 
 KEPT_MS = 30 * 86_400_000
-"""For how long it is remembered that a transaction was decided not to commit: nobody else can decide it then."""
+"""For how long a decision not to commit is remembered: meanwhile no caller can decide otherwise."""
 
 _WAIT_S = 10.0
 
@@ -134,7 +134,7 @@ class Distributed:
         def acknowledged(connection: Connection) -> None:
             found = _decision(connection, txn_id)
             if found is None or found.timestamp_ms is None:
-                # That it does not commit is remembered: whoever is slow must not decide otherwise.
+                # That it does not commit is remembered: a slow caller must not decide otherwise.
                 return
             left = [each for each in found.participants.split(",") if each and each != participant_id]
             one = decisions.c.txn_id == txn_id

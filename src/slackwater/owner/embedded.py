@@ -307,7 +307,7 @@ class EmbeddedOwner:
                 c.execute(sa.select(commits.c.file_name).where(commits.c.table_id == row.table_id)).scalars().all()
             )
         )
-        # What a recovery left nobody has a record of, and somebody may want to look at.
+        # The database has no record of what a recovery left, and the user may want to look at it.
         after_ms = self._database.read(lambda c: c.execute(sa.select(owner.c.recovered_ms)).scalar_one())
         lost = unrecorded(store, set(names), started_ms - GRACE_MS, backfilled_version + 1, after_ms)
         if not lost:
@@ -346,7 +346,7 @@ class EmbeddedOwner:
         )
 
     def _resumes(self, table_id: str) -> bool:
-        """Finish a transfer that may have been cut short: whoever is at it as well comes to the same end."""
+        """Finish a transfer that may have been cut short: another process that does so too comes to the same end."""
         return self._transfers.resume(table_id) is not None
 
     def _managed(self, row: Row[Any]) -> ManagedTable:

@@ -1,8 +1,8 @@
 """Two-phase locking for transactions over many tables: requests that wait, leases, and commits that were under way.
 
-A lock belongs to its transaction until that ends. Its lease says for how long nobody doubts that the transaction goes
-on; a lease that has ended changes nothing until another wants the item, and then all locks of the transaction are gone:
-its next `lock` or `keep_alive` says so, and it cannot commit. Source: paper §3.1; docs/transactions.md.
+A lock belongs to its transaction until that ends. Its lease says how long the transaction counts as alive; a lease that
+has ended changes nothing until another wants the item, and then all locks of the transaction are gone: its next `lock`
+or `keep_alive` says so, and it cannot commit. Source: paper §3.1; docs/transactions.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tables that come into an owner's hands and leave them: promises that survive a crash, carried out or forgotten.
 
-The database holds what is under way, and the staged file what is to be written: whoever finds a transfer half done
-can finish it. Source: managed-commits.md "Converting an existing filesystem based table to managed-commit table",
-"Creating a new managed-commit table", "Converting a managed-commit table to filesystem table".
+The database holds what is under way, and the staged file what is to be written: a process that finds a half-done
+transfer can finish it. Source: managed-commits.md "Converting an existing filesystem based table to managed-commit
+table", "Creating a new managed-commit table", "Converting a managed-commit table to filesystem table".
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Transfers:
         written = self._places.written(proposal.location)
         store = self._places.store(written)
         _validate_follows(store, proposal.version)
-        # The file is there before the promise: whoever finds the promise can keep it.
+        # The file is there before the promise: a process that finds the promise can keep it.
         timestamp_ms = self._staged(store, proposal, file_name)
         with _in_doubt(proposal.location):
             try:
@@ -306,7 +306,7 @@ class Transfers:
             return refusal
         now_ms = time.now_ms
         if request.version <= row.ratified_version or row.allocated_version > row.ratified_version:
-            # Nobody gets another version before the table was handed back, or that was given up.
+            # No other commit gets a version before the table was handed back, or that was given up.
             _set(connection, request.table_id, turn_of=_HAND_BACK, turn_until_ms=now_ms + TURN_MS)
         if request.version <= row.ratified_version:
             return CommitConflict(row.ratified_version)
@@ -380,7 +380,7 @@ def _validate_follows(store: ObjectStore, version: int) -> None:
 
 @contextmanager
 def _in_doubt(where: str) -> Iterator[None]:
-    """From here on what was begun is carried out by whoever finds it, so an error does not say that nothing comes."""
+    """Errors from here on do not say that nothing comes: a process that finds what was begun finishes it."""
     try:
         yield
     except (CommitOwnerUnavailable, StorageError) as error:

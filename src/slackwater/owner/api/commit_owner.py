@@ -54,7 +54,7 @@ class CommitOwner(Protocol):
 
         Raises InvalidArgument where the version before does not exist, ProtocolChangedException where the table is no
         longer this owner's, UnratifiedCommit where its log holds what the owner did not ratify, CommitOwnerBusy where
-        too many commits wait for their backfill, CommitUnknown where nobody can say whether the commit counts;
+        too many commits wait for their backfill, CommitUnknown where it is not known whether the commit counts;
         CommitFailed and every other error: it does not.
         """
         ...
@@ -103,7 +103,7 @@ class CommitOwner(Protocol):
         ...
 
     def repair(self, table_id: str | None = None) -> list[str]:
-        """Finish what was cut short and remove what nobody needs, in one table or all: what was done, in words.
+        """Finish what was cut short and remove what is not needed, in one table or all: what was done, in words.
 
         Promises and releases are carried out or forgotten, commits of the dead dropped, ratified ones backfilled,
         staged files without a record deleted after a time of grace, foreign commits reported.

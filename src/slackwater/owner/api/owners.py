@@ -1,6 +1,6 @@
 """The commit owners that this process has opened, by which tables that are named by their path find theirs.
 
-An owner that only a table's own metadata names is never called: whoever can write a table could name any address.
+An owner that only a table's own metadata names is never called: a writer of the table could name any address.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ LONGEST_GRANULE = 512
 LONGEST_AHEAD_MS = 60_000
 """How far ahead of the owner's clock a transaction can be told the time."""
 LONGEST_LOCK_WAIT_S = 10.0
-"""For how long one request may wait for locks: whoever wants to wait longer asks again."""
+"""For how long one request may wait for locks: a client that wants to wait longer asks again."""
 LONGEST_PREPARE_WAIT_S = 20.0
 """For how long a request to prepare a transaction may wait for locks: of what was read, then of what is written."""
 LONGEST_ZONE = 255

@@ -153,7 +153,7 @@ class _Work:
         return self._behind(attempt) or self._timestamped(attempt)
 
     def vote(self, attempt: Attempt) -> TimestampRange | TransactionConflict | SlackwaterError:
-        """The range within which the transaction can commit, as long as its locks keep everything as it is."""
+        """The range within which the transaction can commit, as long as its locks prevent any change."""
         refusal = self._refusal(attempt)
         if refusal is not None:
             return refusal
@@ -217,7 +217,7 @@ class _Work:
         txn_id, now_ms = attempt.request.txn_id, self.time.now_ms
         # Two that have a turn in one table each would wait for each other.
         has_turn = any(self.turns[w.table_id].is_now_of(txn_id, now_ms) for w in attempt.request.writes)
-        # Whoever has the turn may wait for the promised time to be used: then nobody would go on.
+        # The transaction with the turn may wait for the promised time to be used: then neither would go on.
         was_promised = any(promise.txn_id == txn_id for promise in self.promises)
         lost, has_to_wait = set(), False
         for write in attempt.request.writes:
@@ -279,7 +279,7 @@ class _Work:
     def _among_promises(self, attempt: Attempt, bounded: TimestampRange) -> tuple[int, Promise | None]:
         """The timestamp, and the promise that has to be waited for; who only reads goes before it where that can be."""
         request = attempt.request
-        # Whoever was promised a time waits for the locks of others: who has some would wait for it in turn.
+        # A transaction with a promise waits for the locks of others: one that holds locks would wait for it in turn.
         others = [] if request.has_locks else [p for p in self.promises if p.txn_id != request.txn_id]
         tables = tables_of(request)
         written = {write.table_id for write in request.writes}

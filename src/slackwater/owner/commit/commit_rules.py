@@ -53,7 +53,7 @@ def require_valid(actions: Iterable[Action]) -> None:
 def require_kept(
     actions: Iterable[Action], owner_id: str, table_id: str, kept_of: Callable[[str], Mapping[str, str] | None]
 ) -> None:
-    """Let pass an ordinary commit to the owner's table, which leaves its owner and in-commit timestamps as they are.
+    """Let pass an ordinary commit to the owner's table, which does not change its owner or in-commit timestamps.
 
     `kept_of` answers what properties a table has that no commit changes, None where that is not known.
     Raises OperationNotAllowed. The actions are valid.

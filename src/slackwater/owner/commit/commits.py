@@ -227,7 +227,7 @@ class Commits:
                     outcome = self.ratify(staged)
         except CommitOwnerUnavailable as error:
             if error.changed_nothing and not is_recorded:
-                # The versions are this attempt's alone, and nobody else lets them count.
+                # The versions are this attempt's alone, and no other process lets them count.
                 staging.delete(self._store_of, staged)
                 raise CommitFailed(f"{staged.who} was staged and does not count: {error}") from error
             raise CommitUnknown(
@@ -295,7 +295,7 @@ def _require_patience(outcome: Outcome, waited_s: float, who: str) -> None:
 
 
 def _staging_ms(num_actions: int) -> int:
-    """For how much longer nobody doubts that so many actions are being staged: most are files with statistics."""
+    """Time to add to the lease for the staging of so many actions: most are files with statistics."""
     return num_actions * _BYTES_PER_ACTION // _BYTES_PER_MS
 
 

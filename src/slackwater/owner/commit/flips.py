@@ -41,7 +41,7 @@ _DECIDE = (
 
 @dataclass
 class Flip:
-    """Ratifies what is staged right behind what counts, in tables whose `rows` nobody else changes.
+    """Ratifies what is staged right behind what counts, in tables whose `rows` no other writer changes.
 
     `tables_of` are the tables of transactions that are known.
     """

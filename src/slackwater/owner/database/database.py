@@ -73,7 +73,7 @@ _log = logging.getLogger(__name__)
 
 
 class Database:
-    """Runs transactions; every one must be such that running it again, where nobody knows whether it counted, is right.
+    """Runs transactions; each must be right to run again where it is not known whether it counted.
 
     Reads see one state. Writes exclude each other as far as they touch the same rows: wholly on SQLite, where a queue
     of the operating system keeps the order fair.
@@ -157,7 +157,7 @@ class Database:
         with self._engine.connect() as connection, contextlib.closing(sqlite3.connect(part)) as copy:
             source: Any = connection.connection.driver_connection
             source.backup(copy)
-            # Whoever opens it as the lake's database looks whether the tables have gone on.
+            # A process that opens the copy as the lake's database checks whether the tables are newer.
             copy.execute("UPDATE owner SET database_mark = 'copy'")
             copy.commit()
         part.rename(target)
@@ -234,7 +234,7 @@ class Database:
         self.write(self._upgrade)
 
     def _upgrade(self, connection: Connection) -> None:
-        # Only whoever migrates pays for loading it.
+        # Only a process that migrates pays for loading it.
         from alembic import command
         from alembic.config import Config
 

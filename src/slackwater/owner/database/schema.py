@@ -87,7 +87,7 @@ commits = Table(
     Column("size_bytes", BigInteger, nullable=False),
     Column("mark", BigInteger),
     Column("is_change", Boolean, nullable=False),
-    # Who is staging it, and until when nobody doubts that.
+    # The process that stages it, and when its lease ends.
     Column("holder", String(255), nullable=False),
     Column("until_ms", BigInteger, nullable=False),
     # The transaction whose row decides for all its commits; null for a commit that stands alone.
@@ -188,7 +188,7 @@ tokens = Table(
     Column("expires_ms", BigInteger),
 )
 
-# By whose token a transaction was opened: nobody else may go on with it.
+# The token that opened a transaction: no other token may go on with it.
 openers = Table(
     "openers",
     metadata,

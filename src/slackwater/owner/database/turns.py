@@ -1,6 +1,6 @@
 """Whose turn it is to write to a SQLite database: a queue of the operating system, waited in for so long and no longer.
 
-A process that is stopped while it is its turn keeps all others from theirs, for as long as it is stopped.
+A process that is stopped during its turn keeps all others from theirs, until it goes on or ends.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Turns:
 
 
 class _Waiter(threading.Thread):
-    """Locks a file, however long that takes; whoever gives it up meanwhile leaves it the file to close."""
+    """Locks a file, however long that takes; where the caller gives up meanwhile, this thread closes the file."""
 
     def __init__(self, file: int) -> None:
         super().__init__(name="slackwater-turn", daemon=True)

@@ -1,7 +1,7 @@
 """The modes of two-phase locking with intentions: which go together, and what two of them come to. No I/O.
 
-Whoever locks a granule of a table has an intention lock on the table, so that tables and granules need not be compared.
-Source: paper §3.1 (two-phase locking); docs/transactions.md.
+A transaction that locks a granule of a table has an intention lock on the table, so that tables and granules need not
+be compared. Source: paper §3.1 (two-phase locking); docs/transactions.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def intention(mode: LockMode) -> LockMode:
 
 
 def covers(table: LockMode, granule: LockMode) -> bool:
-    """Whether whoever has `table` of a table need not lock its granules to have `granule` of each."""
+    """Whether a transaction with `table` of a table need not lock its granules to have `granule` of each."""
     return join(table, granule) is table
 
 

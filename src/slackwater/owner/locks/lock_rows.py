@@ -78,7 +78,7 @@ class Lock:
 
     @staticmethod
     def of(row: Row[Any]) -> Lock:
-        """The row as it is in the database."""
+        """The lock that a row of the database holds."""
         mark = row.wanted if row.wanted in MARKS else ""
         return Lock(
             Item(row.table_id, row.granule),
@@ -141,7 +141,7 @@ def rows_on(connection: Connection, items: Collection[Item], txn_id: str, only_h
 
 
 def rows_of(connection: Connection, txn_id: str) -> list[Lock]:
-    """The rows of the transaction, by item, which nobody else changes from now on."""
+    """The rows of the transaction, by item, which no other writer changes from now on."""
     return _locks_of(connection.execute(_OWN, {"of_txn": txn_id}))
 
 
@@ -196,7 +196,7 @@ def strip(connection: Connection, txn_id: str, mark: str, now_ms: int, may: Call
         return True
     if not may(own):
         return False
-    # A row that is changed is seen by whoever waits for it; one that is deleted, and another made, is not.
+    # A process that waits for a row sees its change; it does not see a new row in place of a deleted one.
     connection.execute(_MARK, {**own[0].key(), "mark": mark, "new_until_ms": now_ms + REMEMBERED_MS})
     connection.execute(_DELETE_UNMARKED, {"of_txn": txn_id})
     connection.execute(_FORGET_MARKED, {"now_ms": now_ms})

@@ -1,7 +1,7 @@
 """The lock table: who holds which items, who waits for whom, and who gives way where they wait in a circle.
 
 The functions run inside a transaction of the database that somebody else began. What is locked in the database is, in
-this order: rows of `tables` by their ids, the right to wait, rows of `locks`. Whoever calls `keep`, `release` or
+this order: rows of `tables` by their ids, the right to wait, rows of `locks`. The caller of `keep`, `release` or
 `in_the_way` has locked the rows of `tables` that it needs before. Source: paper §3.1; docs/transactions.md.
 """
 

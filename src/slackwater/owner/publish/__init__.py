@@ -1,1 +1,1 @@
-"""Ratified commits on their way into the log: backfill, and the files that nobody needs any more."""
+"""Ratified commits on their way into the log: backfill, and the files that are not needed any more."""

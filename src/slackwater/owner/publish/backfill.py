@@ -1,4 +1,4 @@
-"""Backfill: ratified commits copied to `_delta_log`, one after the other, by whoever comes; again is no harm.
+"""Backfill: ratified commits copied to `_delta_log`, one after the other, by any process; again is no harm.
 
 Source: managed-commits.md "Commit Backfills".
 """
@@ -142,7 +142,7 @@ class Backfill:
         return True
 
     def _claim(self, connection: Connection, table_id: str) -> bool:
-        """Whether nobody else who lives is backfilling the table; then this process is, for a while."""
+        """Whether no other live process is backfilling the table; then this process is, for a while."""
         row = connection.execute(
             sa.select(tables.c.backfill_holder, tables.c.backfill_until_ms).where(tables.c.table_id == table_id)
         ).first()

@@ -1,6 +1,6 @@
 """The commit with which a table comes into an owner's hands, or leaves them, put into the table's log.
 
-It may be put again by whoever finds the transfer half done, long after: others may have committed its version by then,
+A process that finds the transfer half done may put it again, long after: others may have committed its version by then,
 and the log may have forgotten that. Source: managed-commits.md "Converting an existing filesystem based table to
 managed-commit table", "Converting a managed-commit table to filesystem table"; delta-protocol.md "Metadata Cleanup".
 """
@@ -60,7 +60,7 @@ def put_transfer(
         except ObjectExists:
             return _is_there(store, commit, is_settled)
         except StorageRefused as error:
-            # Whoever finds the transfer carries it out, so nobody may be told that nothing comes of it.
+            # A process that finds the transfer finishes it, so the caller must not be told that it failed.
             last = error
             break
         except StorageError as error:
@@ -87,7 +87,7 @@ def _is_kept(store: ObjectStore, commit: TransferCommit, data: bytes, is_settled
     if _is_in_table(store, commit.version, data):
         return True
     _require_unsettled(store, commit, is_settled)
-    # Nobody has built upon it, and the log begins beyond.
+    # No commit builds on it, and the log begins after it.
     with suppress(StorageError):
         store.delete([commit.path])
     return False

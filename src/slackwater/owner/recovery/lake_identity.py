@@ -64,7 +64,7 @@ def remember(database: Database, root_url: str) -> None:
 
 
 def is_elsewhere(database: Database, root_url: str) -> str:
-    """The root that the state is of, where that is not the one at `root_url`; '' where it is, or nobody knows."""
+    """The root that the state is of, where that is not the one at `root_url`; '' where it is, or that is not known."""
     plain = _plain(root_url)
     row = database.read(lambda c: c.execute(_STATE).first())
     if row is None or row.root_url in ("", plain) or row.root_mark == _root_mark(plain) != "":

@@ -40,7 +40,7 @@ class KnownCommit:
 
 @dataclass(frozen=True, slots=True)
 class KnownTable:
-    """A table that the database has, `location` as it is written down; `commits` are those it still has rows of."""
+    """A table that the database has, `location` as stored there; `commits` are those it still has rows of."""
 
     table_id: str
     name: str

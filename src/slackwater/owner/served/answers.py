@@ -12,7 +12,7 @@ from slackwater.errors import SlackwaterError
 from slackwater.owner.served.wire.errors import error_to_json, status_of
 
 BUSY_WAIT_S = 1
-"""What `Retry-After` says where nobody knows better."""
+"""What `Retry-After` says where no better time is known."""
 
 
 class Refusal(Exception):

@@ -111,13 +111,13 @@ def _require_once(request: Request) -> None:
 
 
 def granted_to(request: Request) -> Granted:
-    """What whoever sent `request` may do, which the gate has admitted."""
+    """Rights of the sender of `request`, which the gate has admitted."""
     found: Granted = request.scope[_GRANTED]
     return found
 
 
 def signed(request: Request, actions: Sequence[Action]) -> Sequence[Action]:
-    """The actions of a commit that whoever sent `request` makes: with tokens the history names the token."""
+    """The actions of a commit that the sender of `request` makes: with tokens the history names the token."""
     granted = granted_to(request)
     return actions if granted is _ANYBODY else made_by(actions, granted.name)
 

@@ -1,4 +1,4 @@
-"""Who opened a transaction, by the name of the token: with another one nobody goes on with it.
+"""Opener of a transaction, by the name of the token: a caller with another token cannot go on with it.
 
 The names are in the owner's database, so every server of the owner knows them, and after a restart too. A token that
 was made anew under its name is the same opener.
@@ -82,7 +82,7 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """`name` asks about the transaction, and has opened it where nobody has."""
+    """`name` asks about the transaction, and has opened it where no other caller has."""
 
     txn_id: str
     name: str
@@ -91,14 +91,14 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class _Opener:
-    """`name`: the token's; None where nobody opened the transaction, or `is_under_way` for a caller without token."""
+    """`name`: the token's; None where no token opened the transaction; `is_under_way`: a caller without token did."""
 
     name: str | None
     is_under_way: bool = False
 
 
 class Openers:
-    """Lets pass what is asked about a transaction by whoever opened it; thread-safe.
+    """Lets pass what is asked about a transaction by the caller that opened it; thread-safe.
 
     Without a `database`, that is without tokens, everybody may do everything.
     """
@@ -112,7 +112,7 @@ class Openers:
         self._forgot_ms = 0
 
     def guarded(self, request: Request, txn_id: str, step: Step, call: Callable[P, T]) -> Callable[P, T]:
-        """`call`, which begins with `require` for whoever sent `request`."""
+        """`call`, which begins with `require` for the sender of `request`."""
         granted = granted_to(request)
 
         def checked(*args: P.args, **kwargs: P.kwargs) -> T:

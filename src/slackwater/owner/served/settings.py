@@ -1,4 +1,4 @@
-"""What whoever serves an owner may choose."""
+"""Settings that the operator of a served owner can choose."""
 
 from __future__ import annotations
 

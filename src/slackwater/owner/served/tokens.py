@@ -60,7 +60,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """A token as it is listed, without its secret; times in ms since the epoch."""
+    """A token in the list of tokens, without its secret; times in ms since the epoch."""
 
     name: str
     scopes: frozenset[Scope]

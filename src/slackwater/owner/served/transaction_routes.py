@@ -182,7 +182,7 @@ def _add_decisions(router: APIRouter, service: Service) -> None:
 
 
 def _signed(request: Request, asked: TransactionRequest) -> TransactionRequest:
-    """What is asked, by whoever asks; the log of requests is told which tables it is about."""
+    """What is asked, signed by the caller; the log of requests is told which tables it is about."""
     seen = observation(request.scope)
     seen.transaction = asked.txn_id
     seen.versions = {write.table_id: None for write in asked.writes}

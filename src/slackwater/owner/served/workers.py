@@ -107,7 +107,7 @@ class Workers:
     async def lock(self, call: Callable[[float], T], timeout_s: float) -> T:
         """What `call` answers, told for how many seconds it may wait for other transactions: `timeout_s` in all.
 
-        What nobody holds is not queued for. Raises LockTimeout, also where there is no thread to wait in.
+        What no other transaction holds is not queued for. Raises LockTimeout, also where there is no thread to wait in.
         """
         if self._waits.has_room:
             return await self._waits.run(functools.partial(call, timeout_s))

@@ -16,7 +16,7 @@ from slackwater.owner.state.heads import ALLOCATED, RATIFIED, locked_table
 
 
 def free_abandoned(connection: Connection, row: Row[Any], now_ms: int, is_dead: Callable[[str], bool]) -> bool:
-    """Free the versions from the first on that nobody will ratify any more; whether there was one.
+    """Free the versions from the first on that will not be ratified any more; whether there was one.
 
     Those behind it hold its number in their names, so they are given out anew as well.
     """

@@ -1,4 +1,4 @@
-"""Work done for many at once: whoever comes while a batch is under way joins the next one."""
+"""Work done for many at once: a call that comes while a batch is under way joins the next one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Batches(Generic[Q, A]):
         entry: _Waiting[Q, A] = _Waiting(question)
         with self._list_lock:
             self._waiting.append(entry)
-        # Whoever gets the turn works for all that came until then.
+        # The thread that gets the turn works for all calls that came until then.
         while not entry.done:
             with self._turn:
                 if not entry.done:

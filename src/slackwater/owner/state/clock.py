@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LEASE_MS = 30_000
-"""For how long nobody doubts that whoever holds something goes on; who needs it for longer says so again."""
+"""How long the holder of a lease counts as alive; a holder that needs longer renews it."""
 # States of a process that has ended, but whose parent has not fetched its status.
 _ENDED = ("Z", "X")
 _STANDS_STILL_MS = 1000
@@ -88,7 +88,7 @@ class OwnerClock:
 
 
 def is_dead(holder: str) -> bool:
-    """Whether `holder` was a process of this machine and is no more; of another machine nobody can say."""
+    """Whether `holder` was a process of this machine and has ended; False for another machine: that is not known."""
     parts = holder.rsplit(":", 2)
     if len(parts) != 3 or parts[0] != socket.gethostname() or not parts[1].isdigit():
         return False

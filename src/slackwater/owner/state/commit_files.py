@@ -19,7 +19,7 @@ _MAX_PUTS = 3
 
 
 def stage(store: ObjectStore, file_name: str, data: bytes) -> None:
-    """Write a staged commit; its name is nobody else's, so one that is there is its own. Raises StorageError."""
+    """Write a staged commit; no other writer has its name, so one that is there is its own. Raises StorageError."""
     for attempt in range(_MAX_PUTS):
         try:
             put_by_one(store, staged_path(file_name), data)
@@ -35,7 +35,7 @@ def stage(store: ObjectStore, file_name: str, data: bytes) -> None:
 
 
 def publish(store: ObjectStore, version: int, file_name: str, commit_id: str) -> bool:
-    """Copy a staged commit to `_delta_log` where no other is; whether it is there now, by whomever.
+    """Copy a staged commit to `_delta_log` where no other is; whether it is there now, put by any writer.
 
     False: another commit has that version. Raises StorageError; ObjectNotFound where the staged file is gone and was
     not backfilled.
@@ -76,7 +76,7 @@ def versions_after(store: ObjectStore, version: int) -> list[int]:
 
 
 def backfilled_commit(store: ObjectStore, version: int) -> Commit:
-    """The commit `version` in `_delta_log`; how its staged file was called nobody knows any more."""
+    """The commit `version` in `_delta_log`; the name of its staged file is not known any more."""
     data = store.read(commit_path(version))
     return Commit(version, "", timestamp_of(data), len(data), data)
 

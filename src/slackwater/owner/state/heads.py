@@ -178,7 +178,7 @@ class Turn:
 
 
 def locked_table(connection: Connection, table_id: str) -> Row[Any] | None:
-    """The table's row, which nobody else changes before the transaction ends; None for a table that is not known."""
+    """The table's row, which no other writer changes before the transaction ends; None for an unknown table."""
     return connection.execute(_LOCKED_TABLE, {"of_table": table_id}).first()
 
 

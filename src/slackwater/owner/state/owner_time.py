@@ -1,7 +1,7 @@
 """The owner's time: one clock for all who share the database; and what bounds timestamps besides a table's own log.
 
 It is the clock of the database's server, where there is one and no other was passed in, else that of the process; and
-never before what the database holds of it: LAST, the newest time slice. Whoever gives or is given something that
+never before what the database holds of it: LAST, the newest time slice. A process that gives or gets something that
 depends on the time leaves it in the database, so a process whose clock is behind goes by that of the others, and on
 from there at its own pace. All is reckoned in it: timestamps, leases, promises, turns, time slices. Source: paper §2.1
 (LAST), §4.1; docs/transactions.md.
@@ -65,7 +65,7 @@ class OwnerTime:
 
         Changes the owner's row, the last of those that a transaction of the database locks.
         """
-        # By a clock that all read nobody is behind.
+        # No process is behind a clock that all read.
         if not self.is_servers and self.now_ms > max(self.last_ms, self.served_ms):
             raise_last(connection, self.now_ms)
 
@@ -75,13 +75,13 @@ class OwnerTime:
 
 
 def begin_allocation(connection: Connection) -> None:
-    """Called before the first row is looked at by whoever gives out timestamps."""
+    """Called by a process that gives out timestamps, before it looks at the first row."""
     if connection.dialect.name == "postgresql":
         connection.execute(_SHARED)
 
 
 def begin_slice(connection: Connection) -> None:
-    """Called by whoever must know of all timestamps that were given out; new ones are given out afterwards."""
+    """Called by a process that must know of all timestamps that were given out; new ones are given out afterwards."""
     if connection.dialect.name == "postgresql":
         connection.execute(_ALONE)
 

@@ -1,8 +1,8 @@
 """Promises: times that transactions were told, kept free for them in the tables that they declared to write.
 
-Who would read or write such a table at or after the promised time waits until the transaction has ended; before it,
-nobody is in its way. Waiting goes from later times to earlier ones, so there is no circle. Who has locked the table
-does not wait: then the promise may be broken. Source: docs/transactions.md (hold).
+Who would read or write such a table at or after the promised time waits until the transaction has ended; before
+that time, it does not wait. Waiting goes from later times to earlier ones, so there is no circle. Who has locked the
+table does not wait: then the promise may be broken. Source: docs/transactions.md (hold).
 """
 
 from __future__ import annotations

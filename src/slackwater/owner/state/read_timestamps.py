@@ -110,10 +110,10 @@ def prune(connection: Connection, up_to_ms: int) -> None:
 
 
 def resize(connection: Connection, num_slots: int | None, last_ms: int) -> None:
-    """Give the table `num_slots`, None: leave it as it is, or as new ones are.
+    """Give the table `num_slots`; None keeps its size, or gives a new one the default size.
 
-    Where the size changes, or nobody knows what the entries were, all count as `last_ms`, the greatest timestamp that
-    was given. Source: paper §4.1.2. Raises InvalidArgument.
+    Where the size changes, or it is not known what the entries were, all count as `last_ms`, the greatest timestamp
+    that was given. Source: paper §4.1.2. Raises InvalidArgument.
     """
     if num_slots is not None and not 1 <= num_slots <= GREATEST_SLOTS:
         raise InvalidArgument(f"a read timestamp table has 1 to {GREATEST_SLOTS} slots, found {num_slots}")

@@ -25,7 +25,7 @@ from slackwater.owner.state.promises import keep, live_promises, promise
 from slackwater.owner.state.read_timestamps import prune
 
 KEPT_MS = 600_000
-"""Read timestamps are kept so long, for whoever wants a timestamp of then."""
+"""Read timestamps are kept so long, for a transaction that wants a timestamp of then."""
 
 _LEASE_MS = 3_600_000
 _HEADS = sa.select(sa.func.max(tables.c.allocated_ms)).where(
@@ -84,7 +84,7 @@ class AskedTimes:
         others = [p for p in live_promises(connection, request.holds, now_ms, is_dead) if p.txn_id != request.txn_id]
         promised_ms = max((other.timestamp_ms for other in others), default=0)
         read_ms = time.reads.lower_bound(time.reads.vector(items))
-        # A time that was read of as past is nobody's to write at, and who is told one may yet write.
+        # No transaction may write at a time that was read of as past, and one that is told a time may yet write.
         bounded = request.range.above(max(newest_ms, time.served_ms, read_ms, promised_ms))
         narrowed = bounded.narrowed(max(now_ms + request.ahead_ms, bounded.low_ms + 1), request.precision, request.zone)
         if narrowed.is_empty:

@@ -46,7 +46,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_unspecified(host: str) -> bool:
-    """Whether `host` stands for every address of this machine, to which nobody can connect: 0.0.0.0, ::."""
+    """Whether `host` stands for every address of this machine, to which no client can connect: 0.0.0.0, ::."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_unspecified
     except ValueError:

@@ -79,8 +79,8 @@ class JsonLines(logging.Formatter):
 class FewRepeated(logging.Filter):
     """Lets so many of a kind pass each minute; the first of a later minute says in `leftOut` how many did not.
 
-    A kind are warnings and errors of one logger and one message, and requests of nobody in particular that had one
-    answer: who may do nothing else shall not fill the log. Requests of those who showed a token all pass.
+    A kind are warnings and errors of one logger and one message, and requests of unknown callers that had one answer:
+    who may do nothing else shall not fill the log. Requests of those who showed a token all pass.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:

@@ -93,7 +93,7 @@ def _with_path(found: Any, kind: type[Asked], path: Mapping[str, Any]) -> Any:
 
 
 def _fault(fault: ErrorDetails, kind: type[Asked]) -> dict[str, Any]:
-    """`fault` as it is told: of the body, or of the path where what is wrong stands there."""
+    """`fault` as the client is told: of the body, or of the path where what is wrong stands there."""
     if fault["type"] == _EXTRA:
         return {**fault, "loc": ("body", *fault["loc"]), "msg": "Extra inputs are not permitted"}
     is_in_path = kind.in_path != "" and fault["loc"] == (camel(kind.in_path),)

@@ -1,8 +1,9 @@
 """The connections of a server: so many in all and of each address, and those that ask nothing make room for others.
 
 A connection is idle until its first request has come, and again once it is answered. Where there is no room, the one
-that has been idle for longest is ended; where none is idle, the new one is. So whoever only connects, from however many
-addresses, takes nobody's place who asks. Descriptors are counted from when they are accepted, TLS handshakes included.
+that has been idle for longest is ended; where none is idle, the new one is. So a client that only connects, from any
+number of addresses, takes no place from a client that asks. Descriptors are counted from when they are accepted, TLS
+handshakes included.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Connections:
         del self._idle[descriptor]
         self._ending.add(descriptor)
         self._uncount(found.address)
-        # Whoever reads it finds its end, and closes it.
+        # The event loop reads its end, and closes it.
         found.end()
         return True
 
@@ -131,7 +132,7 @@ class Listening(socket.socket):
     """A listening socket that accepts what `connections` admit; it closes the others at once.
 
     Where no descriptor is left, an idle connection is ended, and one that was set aside serves to accept and close
-    whoever waits: an event loop would find the socket ready for as long as somebody does.
+    the client that waits: else an event loop would find the socket ready for as long as it waits.
     """
 
     connections: Connections | None = None
@@ -177,7 +178,7 @@ class Listening(socket.socket):
         self._let_go()
 
     def _refuse_one(self, error: OSError) -> None:
-        """Close whoever waits first. Raises `error` where a thread takes the descriptor that was set aside."""
+        """Close the client that waits first. Raises `error` where a thread takes the descriptor that was set aside."""
         self._let_go()
         try:
             super().accept()[0].close()
