@@ -29,7 +29,7 @@
     ├── CommitOwnerUnavailable        the commit owner, or its database, does not answer: nothing was changed, try again
     ├── StorageError                  the object store refused or failed
     │   ├── ObjectNotFound            nothing is stored under that path
-    │   ├── ObjectExists              something is stored under that path already, and was left as it is
+    │   ├── ObjectExists              something is stored under that path already, and stays unchanged
     │   └── StorageRefused            the request had certainly no effect: permissions, a full disk
     └── CommitError                   a commit did not go through (see `retryable` and `conflict`)
         ├── DeltaConcurrentModificationException   another writer won; nothing of this commit is visible

@@ -1,6 +1,6 @@
 """What is installed with an extra only, and the one sentence for what is missing: what for, and the line for pip.
 
-The names are those that are imported; pyproject.toml has them as they are installed.
+The names are those that are imported; pyproject.toml has those that pip installs.
 """
 
 from __future__ import annotations

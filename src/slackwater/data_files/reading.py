@@ -146,7 +146,7 @@ def _read_by_threads(
                 groups += opening.popleft().result()
             while groups and (not reading or held_bytes + groups[0].size_bytes <= ahead_bytes):
                 group = groups.popleft()
-                # Rows of which there is no room for all come as they are read.
+                # Rows of which there is no room for all come while they are read.
                 is_large = group.size_bytes > ahead_bytes
                 reading.append((group, None if is_large else pool.submit(group.all_rows)))
                 held_bytes += group.size_bytes

@@ -145,7 +145,7 @@ def _compared_float(values: Datum, operator: ComparisonOperator, value: float) -
     if not math.isnan(value):
         values = values.cast(pa.float64())
         found = _COMPARE[operator](values, pa.scalar(value))
-        # Of a NaN, only "not equal" is true for Arrow as it is for SQL.
+        # For SQL a NaN is greater than every number; for Arrow it is only "not equal".
         return pc.or_(found, pc.is_nan(values)) if operator in (">", ">=") else found
     if operator in ("<=", ">"):
         return _where_valid(values, operator == "<=")

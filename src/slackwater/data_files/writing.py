@@ -247,7 +247,7 @@ class _OpenFile:
 
 
 def footer_source(footer: bytes) -> pa.BufferReader:
-    """A file of nothing but `footer`, for whoever reads no more of it."""
+    """A file of nothing but `footer`, for readers that read no more of it."""
     return pa.BufferReader(b"PAR1" + footer)
 
 

@@ -1,6 +1,6 @@
 """What a transaction over many tables holds until it ends: files that it wrote, locks and promises, signs of life.
 
-It knows nothing of the transaction itself, so that one that nobody ends is collected, and this is let go of.
+It knows nothing of the transaction itself, so that one that is never ended is collected, and this is let go of.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Held:
                     owner.end(self.txn_id)
 
     def abandon(self) -> None:
-        """What is left of a transaction that nobody ended, and that nobody can end any more."""
+        """Let go of what is left of a transaction that was not ended, and cannot be ended any more."""
         if os.getpid() != self._process:
             # It is the parent's, who may go on with it.
             return
@@ -83,7 +83,7 @@ class Held:
             # The garbage collector may be at work within whatever holds the locks that this needs.
             threading.Thread(target=self._let_go, name="slackwater-abandoned", daemon=True).start()
         else:
-            # At the end of the process no thread can be started, and nobody else is at work.
+            # At the end of the process no thread can be started, and no other thread is at work.
             self._let_go()
         if was_written:
             _log.warning("%s", told)

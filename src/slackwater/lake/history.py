@@ -42,7 +42,7 @@ class TableCommit:
 
 @dataclass(frozen=True, slots=True)
 class LakeCommit:
-    """One transaction as it is in the logs: its commits by the names of their tables, all of one timestamp.
+    """One transaction as the logs hold it: its commits by the names of their tables, all of one timestamp.
 
     `timestamp` is UTC, whole milliseconds. A commit whose writer gave it no `txnId` stands by itself.
     """
@@ -88,7 +88,7 @@ class _Entry:
 
 
 def table_transactions(snapshot: Snapshot, name: str) -> Iterator[LakeCommit]:
-    """The commits of one table, called `name`, up to `snapshot`, newest first; each is read as it is due.
+    """The commits of one table, called `name`, up to `snapshot`, newest first; each is read when needed.
 
     Raises CorruptLog, StorageError.
     """

@@ -242,7 +242,7 @@ class LogLake(LakeMembership):
         """
         if name is None:
             return [*resolve(attached_owners()), *self.owner.repair()]
-        # Whoever asks for the table itself finishes what was cut short, and nobody would be told.
+        # To ask for the table itself finishes what was cut short, and the caller would not be told.
         known = next((table.table_id for table in self.owner.tables() if table.name == name), None)
         return self.owner.repair(known or self.owner.table(name).table_id)
 
@@ -258,7 +258,7 @@ class LogLake(LakeMembership):
         """Begin a transaction over any of the tables: `with lake.transaction() as tx`.
 
         `isolation`: `serializable`, or `snapshot`, where what was read may change meanwhile. `control`: `optimistic`,
-        or `locking`, where tables are locked as they are first read or written. `writes` declares tables that will be
+        or `locking`, where tables are locked when first read or written. `writes` declares tables that will be
         written: from the first question for the time on they are this transaction's alone. `others`: lakes whose tables
         take part as well, under their own owners. A lock is waited for `lock_timeout_s` seconds. Raises
         InvalidArgument, TableNotFound.

@@ -237,7 +237,7 @@ class LakeMembership(LakeTables):
     def _taking(
         self, table: Table, before: Snapshot | None, owned: OwnedTable, name: str, defined: TableActions
     ) -> TableTransaction:
-        """The transaction by which the table, as it is `defined`, becomes the owner's."""
+        """The transaction by which the table that `defined` describes becomes the owner's."""
         changed = replace(defined, configuration=with_owner(defined.configuration, self._conf(owned, name)))
         return _transfer(table, before, TakingCommitter(table.store, owned, name), changed, self.clock)
 

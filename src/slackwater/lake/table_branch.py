@@ -52,7 +52,7 @@ class TableBranch:
 
     @property
     def table(self) -> Table:
-        """The table, for whoever reads it or commits to it as part of the transaction."""
+        """The table, for reads and commits that are part of the transaction."""
         return self._branch.table
 
     @property

@@ -123,7 +123,7 @@ class LogTimeSlice:
         try:
             self.version(name)
         except VersionNotFound:
-            # It was handed back, and its log is gone: whoever asks for it is told so.
+            # It was handed back, and its log is gone: a caller that asks for it is told so.
             return True
         except TableNotFound:
             return False

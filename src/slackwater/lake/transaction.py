@@ -115,7 +115,7 @@ class LogTransaction:
         return transaction_card(self._seen())
 
     def _seen(self) -> TransactionState:
-        """What it tells of itself; nobody is asked."""
+        """What it tells of itself, without asking an owner."""
         state: State = "open" if self._is_open else "unknown" if self._may_have_landed else "rolled back"
         made = self.versions
         tables = [
@@ -218,13 +218,13 @@ class LogTransaction:
     def lock(self, *names: str, where: str | Predicate | None = None, exclusive: bool = False) -> None:
         """Lock the tables `names` until the end, or what is in the partitions that `where` names.
 
-        `where`: SQL text or a predicate over partition columns. `exclusive`: nobody else may lock them, else others may
-        share the lock. Others wait, or are waited for. Before anything of these tables is read or written. Raises
-        LockTimeout, which says who holds what; DeadlockDetected; InvalidArgument for a condition that names no
-        partitions.
+        `where`: SQL text or a predicate over partition columns. `exclusive`: no other transaction may lock
+        them, else others may share the lock. Others wait, or are waited for. Before anything of these tables is read or
+        written. Raises LockTimeout, which says who holds what; DeadlockDetected; InvalidArgument for a condition that
+        names no partitions.
 
         >>> with lake.transaction(control="locking") as tx:
-        ...     tx.lock("orders", "stock", exclusive=True)  # nobody else writes them before the end
+        ...     tx.lock("orders", "stock", exclusive=True)  # others cannot write them before the end
         ...     tx.snapshot("stock").version
         1
         """
@@ -310,7 +310,7 @@ class LogTransaction:
             if not self._may_have_landed:
                 self._roll_back(error)
             else:
-                # Nobody can say how far it came, so what it may refer to stays.
+                # It is not known how far it came, so what it may refer to stays.
                 _tell(error, f"the transaction may have committed; {self._files_that_stay()}")
             raise
         finally:
@@ -333,7 +333,7 @@ class LogTransaction:
         try:
             enter(self)
         except BaseException as error:
-            # Nobody has it, so nobody else could end it.
+            # The caller does not get it, and so could not end it.
             self._roll_back(error)
             raise
         return self
@@ -379,7 +379,7 @@ class LogTransaction:
     def _table(self, name: str) -> TableBranch:
         if name not in self._tables:
             place = self._lakes.of(name)
-            # Of what is locked nobody makes a newer version than the one that is seen.
+            # No other writer makes a newer version of a locked table than the one that is seen.
             is_latest = self._control == LOCKING and name in self._locked
             base = Snapshot.open(place.table(), None if is_latest else place.version)
             self._bound_by(base)
@@ -404,7 +404,7 @@ class LogTransaction:
         tables = [table for table in self._tables.values() if table.owner is self._owner]
         writes = [item for table in tables for item in table.written_items]
         own = [place.owned for place in self._declared.values() if place.owned.owner is self._owner]
-        # Of what is locked nobody else writes anyway.
+        # No other writer writes a locked table anyway.
         holds = [] if self._control == LOCKING else sorted(owned.table_id for owned in own)
         request = TimeRequest(self._txn_id, self._range, unit, zone, writes, self._ahead_ms, holds)
         self._held.is_known_to_owner = True

@@ -40,7 +40,7 @@ class ManyActions(Sequence[Action]):
         return Pieces(lambda: chain(map(_line, self.small), self._lines()))
 
     def read_back(self) -> Self:
-        """The same, with the small actions as they are read from the bytes."""
+        """The same, with the small actions read back from the bytes."""
         return replace(self, small=parse_actions(b"".join(map(_line, self.small)), "the commit"))
 
     def _lines(self) -> Iterator[memoryview]:

@@ -49,7 +49,7 @@ def parsed_commit(store: ObjectStore, version: int, data: bytes, file: CommitFil
 
 
 def written_commit(store: ObjectStore, version: int, data: bytes | Pieces, actions: Sequence[Action]) -> ParsedCommit:
-    """The commit of `version`, whose bytes `data` were made of `actions`, as it is read back."""
+    """The commit of `version` as a reader parses it; its bytes `data` were made of `actions`."""
     if not isinstance(actions, ManyActions):
         return parsed_commit(store, version, bytes(data))
     file = CommitFile(version, version, commit_path(version), time.time_ns() // 1_000_000, len(data))

@@ -149,7 +149,7 @@ class CommitHistory:
             yield version, timestamp_ms, info_of(actions)
 
     def commits(self, limit: int | None = None) -> Iterator[tuple[int, int, list[dict[str, Any]]]]:
-        """(version, timestamp in ms, actions) of every commit in the log, newest first; each is read as it is due."""
+        """(version, timestamp in ms, actions) of every commit in the log, newest first; each is read when needed."""
         for version in sorted(self._commits, reverse=True)[: limit if limit is not None else None]:
             try:
                 actions = self.actions(version)

@@ -25,7 +25,7 @@ _MOST_COMPARED = 50_000
 
 
 class CheckpointAdds:
-    """Columns of the `add` actions of one checkpoint, all rows, cached as they are asked for."""
+    """Columns of the `add` actions of one checkpoint, all rows, read and cached on demand."""
 
     def __init__(self, checkpoint: Checkpoint | None, store: ObjectStore) -> None:
         self._checkpoint = checkpoint

@@ -247,7 +247,7 @@ def _inherit(draft: _Draft, files: CheckpointFiles, store: ObjectStore, passed: 
 
 
 def _validate_agreement(actions: Sequence[Mapping[str, Any]], where: str) -> None:
-    """A checkpoint has no order: of two actions about one thing that differ nobody knows which one holds."""
+    """A checkpoint has no order: where two actions about one thing differ, it is not known which one holds."""
     seen: dict[tuple[str, Any], Any] = {}
     for action in actions:
         for kind, node in action.items():

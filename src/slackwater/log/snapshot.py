@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class LogSnapshot:
-    """One version of a table: what the log says, file actions read as they are asked for.
+    """One version of a table: what the log says, file actions read on demand.
 
     It never changes its answer; `update` gives the snapshot of the newest version and shares what it has read.
     """

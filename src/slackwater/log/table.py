@@ -1,4 +1,4 @@
-"""One table as it is reached: its store, its commit owner, and what a transaction has done to it.
+"""One table and the way to it: its store, its commit owner, and what a transaction has done to it.
 
 A path or a name is resolved to one, which is handed down from there: by it the log is listed, and committed to.
 Source: managed-commits.md "Reading managed-commit tables"; docs/architecture.md "The life of a read".
@@ -125,7 +125,7 @@ class Table:
 
 
 class Branch:
-    """A version of a table, `base`, and the commits of a transaction on top of it, which nobody else sees yet."""
+    """A version of a table, `base`, and the commits of a transaction on top of it, which others do not see yet."""
 
     def __init__(self, base: Any, transaction: Any = None) -> None:
         """`base` is a LogSnapshot, or a kind of it: the newest version stays of that kind.
@@ -138,7 +138,7 @@ class Branch:
         self._is_open = True
         self._transaction = weakref.ref(transaction) if transaction is not None else None
         self.joined: list[Any] = []
-        """What made the commits, for whoever makes one commit of them."""
+        """What made the commits, for the transaction, which makes one commit of them."""
 
     @property
     def newest(self) -> Any:

@@ -67,7 +67,7 @@ def convert(
 ) -> ConvertResult | None:
     """Make the directory of Parquet files that `table` is a table, of version 0; None where it is one already.
 
-    Every visible file becomes part of it; nobody may write there meanwhile. Raises InvalidArgument where there are no
+    Every visible file becomes part of it; do not write there meanwhile. Raises InvalidArgument where there are no
     files, or one that is no Parquet, whose schemas do not fit together, and for partitions other than asked for;
     UnsupportedFeature for what a table cannot hold; ProtocolChangedException where somebody else makes it a table
     meanwhile; StorageError. Nothing is written then.

@@ -13,7 +13,7 @@ _BATCH = 1000
 
 
 def delete_all(store: ObjectStore) -> int:
-    """Delete every object at the place of a table that nobody writes to any more; how many there were.
+    """Delete every object at the place of a table that is not written to any more; how many there were.
 
     The log goes first, oldest version before newer ones: who opens the table meanwhile finds that it lacks its
     beginning, and never an older state of it. Raises StorageError: the rest is there then, and may be deleted by hand.

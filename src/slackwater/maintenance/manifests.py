@@ -30,7 +30,7 @@ def generate(snapshot: Snapshot, mode: str) -> list[str]:
 
     The only mode is "symlink_format_manifest", in any case: `_symlink_format_manifest/[partition/]manifest` with the
     place of one data file a line; manifests of partitions that have no file any more go. A reader sees each manifest
-    as it was or as it is, and may see some of them newer than others. Raises InvalidArgument for another mode,
+    in its old or its new form, and may see some of them newer than others. Raises InvalidArgument for another mode,
     UnsupportedFeature for a table whose files cannot be read without its log; StorageError.
     """
     if mode.lower() != SYMLINK_FORMAT_MANIFEST:

@@ -108,7 +108,7 @@ def restore(
         try:
             transaction.commit(OPERATION, parameters, result.metrics(), user_metadata, user_name=user_name)
         except ConcurrentWriteException:
-            # In a transaction over many tables nobody else is seen.
+            # A transaction over many tables sees no other writer.
             if attempt == _MOST_ATTEMPTS:
                 raise
             continue
@@ -150,7 +150,7 @@ def _staged(
 
 
 def restored_configuration(now: TableConfiguration, then: TableConfiguration) -> TableConfiguration:
-    """The table as it was `then`, with what only ever goes forward as it is `now`."""
+    """The table as it was `then`; what only ever goes forward comes from `now`."""
     past = without_owner(then)
     protocol = _raised(now.protocol, past)
     return TableConfiguration(protocol, _restored_metadata(now, past))

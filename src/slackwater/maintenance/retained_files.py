@@ -21,7 +21,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.gate import file_place, vector_place
 from slackwater.storage.store import ObjectStore
 
-# A store's clock and that of whoever wrote the commit may differ so much.
+# A store's clock and that of a commit's writer may differ so much.
 _SKEW_MS = 3_600_000
 
 

@@ -236,7 +236,7 @@ def _remove_empty_directories(store: ObjectStore, paths: Iterable[str], abandone
 
 
 def _last_version(store: ObjectStore) -> int | None:
-    """Up to which commit an earlier VACUUM came; None where there was none, or nobody can say."""
+    """The commit up to which an earlier VACUUM came; None where there was none, or that is not known."""
     try:
         node = orjson.loads(store.read(_LAST_VACUUM))
     except (ObjectNotFound, orjson.JSONDecodeError):

@@ -53,7 +53,7 @@ def rules_of(rules: Sequence[tuple[str, str]]) -> Markup:
 
 
 def standalone(picture: Markup, rules: Sequence[tuple[str, str]] = RULES) -> str:
-    """The document of a file `.svg`: it follows the light or the dark of whoever looks at it, and loads nothing."""
+    """The document of a file `.svg`: it follows the light or the dark mode of its viewer, and loads nothing."""
     sheet = "".join(
         [
             f"svg{{{_properties(LIGHT)}font-family:{_FONT};}}",

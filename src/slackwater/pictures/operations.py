@@ -48,7 +48,7 @@ _DEFINING = frozenset(
 
 
 def kind_of(operation: str | None) -> Kind:
-    """The kind of an operation by its name in the log; what nobody knows, or that has no name, is OTHER.
+    """The kind of an operation by its name in the log; an unknown name, or none, is OTHER.
 
     >>> kind_of("VACUUM END"), kind_of("SET TBLPROPERTIES"), kind_of(None)
     (<Kind.UPKEEP: 'upkeep'>, <Kind.DEFINITION: 'definition'>, <Kind.OTHER: 'other'>)

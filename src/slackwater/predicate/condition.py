@@ -9,7 +9,7 @@ from typing import Any
 from slackwater.predicate.predicate import Value
 
 # Operations of a tree are functions, by Spark's names in lower case, and these, which no function can be called.
-# What is none of them goes by the name of its class, which says nothing to whoever reads the tree.
+# What is none of them goes by the name of its class, which says nothing to readers of the tree.
 NAME, EXTRACT, LITERAL, CAST, ALIAS, SQL = "NAME", "EXTRACT", "LITERAL", "CAST", "ALIAS", "SQL"
 
 

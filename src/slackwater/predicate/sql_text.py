@@ -54,7 +54,7 @@ def plan_asks_the_clock(text: str) -> bool:
 
 
 def conjuncts(text: str) -> list[str]:
-    """The parts of `text` that AND joins, as they are written; the whole where it cannot be taken apart."""
+    """The parts of `text` that AND joins, word for word; the whole where it cannot be taken apart."""
     found: list[str] = []
     pending = [text]
     while pending:

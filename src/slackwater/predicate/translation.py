@@ -259,7 +259,7 @@ def _can_meet(column: ResolvedColumn, literal: LiteralValue) -> bool:
 
 
 def _negated(literal: LiteralValue | None) -> LiteralValue | None:
-    """The literal with its sign changed; not of the least number of a type, which overflows or stays as it is."""
+    """The literal with its sign changed; not of the least number of a type, which overflows or stays unchanged."""
     if literal is None or literal.value is None:
         return literal
     if isinstance(literal.value, bool) or not isinstance(literal.value, (int, float, Decimal)):

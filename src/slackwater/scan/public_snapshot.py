@@ -191,7 +191,7 @@ class Snapshot(ABC):
         limit: int | None = None,
         zone: str = "UTC",
     ) -> pa.RecordBatchReader:
-        """The rows as `to_arrow` gives them, batch by batch, read as they are asked for: few are in memory at a time.
+        """The rows as `to_arrow` gives them, batch by batch, read on demand: few are in memory at a time.
 
         Raises as that does; what is wrong with a file is raised when the reader comes to it.
 

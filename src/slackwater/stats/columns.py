@@ -55,7 +55,7 @@ def record_counts(files: pa.Table) -> pa.ChunkedArray | pa.Array:
 
 
 class StatsColumns:
-    """The statistics of the live files in `files`, read column by column as they are asked for.
+    """The statistics of the live files in `files`, read on demand, column by column.
 
     `files` has `partitionValues` (map of string to string) and `stats` (JSON, nullable), and may have `stats_parsed`
     (struct), which goes first where it is not null. `schema` and `partition_columns` name columns as people see them;

@@ -85,7 +85,7 @@ def _content_of(footer: ParquetFooter) -> _Content | None:
 
 
 def _content(footer: pq.FileMetaData) -> _Content | None:
-    """What the file holds, by names as they are: the paths of Parquet's own listing join them by dots."""
+    """Contents of the file, by exact names: the paths of Parquet's own listing join them by dots."""
     content = _Content()
     end = 0
     try:

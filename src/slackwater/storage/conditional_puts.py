@@ -62,7 +62,7 @@ def require_conditional_puts(store: ObjectStore, directory: str, bucket: str) ->
 def put_by_one(store: ObjectStore, path: str, data: bytes, durable: bool = True) -> None:
     """As `ObjectStore.put_if_absent`, also in a store that knows no condition: there it looks before it puts.
 
-    For those whom something else keeps apart: the name is nobody else's, whoever else puts it says the same, or an
+    For callers that something else keeps apart: no other writer uses the name, every writer puts the same bytes, or an
     owner says whose turn it is. So whatever the look did not see is no loss.
     """
     try:
@@ -91,7 +91,7 @@ def _keeps(store: ObjectStore, path: str) -> bool:
         try:
             store.put_if_absent(path, b"")
         except ObjectExists:
-            # Of our own, whichever of the requests it was: nobody else has this name.
+            # Of our own, whichever of the requests it was: no other writer uses this name.
             return True
         except StorageRefused:
             raise
@@ -111,7 +111,7 @@ def _parts(url: str) -> SplitResult:
 
 
 def _named(parts: SplitResult) -> str:
-    """The URL for messages: who calls himself what there, and by which word, is nobody's business."""
+    """The URL for messages, without the name and the password of a user."""
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 

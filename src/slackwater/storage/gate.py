@@ -1,6 +1,6 @@
 """The one gate between the paths that a table's log names and the files that are opened.
 
-Whoever opens a file that the log names asks here where it is. What lies below the root is the owner's business, also
+Code that opens a file that the log names asks here where it is. What lies below the root is the owner's business, also
 where it is a symbolic link. Sidecars, checkpoints and commits need no gate: they are names inside the log's own
 directories, whatever the log says of their directory. Source: delta-protocol.md "Add File and Remove File", "Deletion
 Vector Descriptor Schema", "Sidecar File Information".
@@ -52,5 +52,5 @@ def opened_place(store: ObjectStore, place: str) -> tuple[ObjectStore, str]:
     """The store that holds the file at `place`, which the gate has let pass, and the file's path in it."""
     if not is_absolute(place):
         return store, place
-    # A store takes URLs as they are written, and paths of a disk as they are.
+    # A store takes URLs percent-encoded, and paths of a disk literally.
     return store.at(place if place.startswith("/") else encode_path(place))

@@ -83,7 +83,7 @@ def _of_s3(setting: Setting, bucket: str) -> Iterator[tuple[str, str]]:
     scheme, _, host = endpoint.rpartition("://")
     scheme = scheme or ("http" if told("connection.ssl.enabled").lower() == "false" else "https")
     if told("path.style.access").lower() != "true":
-        # obstore asks the endpoint as it is given: that of the bucket.
+        # obstore uses the given endpoint unchanged: it has to be that of the bucket.
         host = f"{bucket}.{host}"
         yield "aws_virtual_hosted_style_request", "true"
     yield "aws_endpoint", f"{scheme}://{host}"

@@ -179,7 +179,7 @@ class LocalObjectStore:
         return self._root / checked_path(path)
 
     def _staged(self, operation: str, path: str, data: bytes | Pieces | BinaryIO, durable: bool = True) -> Path:
-        """The bytes in a file that nobody lists, beside the object to be; until they are there nothing is changed."""
+        """The bytes in a file that is not listed, beside the object to be; until they are there nothing is changed."""
         try:
             return _stage(self._os_path(path), data, durable)
         except OSError as error:
@@ -229,7 +229,7 @@ def _walk(directory: Path, prefix: str, start_after: str, recursive: bool) -> It
 
 def _opened(target: str | Path, buffering: int = -1) -> BinaryIO:
     """The regular file at `target`. Raises OSError, also for anything else: a pipe would be waited for without end."""
-    # Whoever asks closes it.
+    # The caller closes it.
     file: BinaryIO = open(target, "rb", buffering, opener=_open_without_waiting)  # noqa: SIM115
     try:
         _require_regular(os.fstat(file.fileno()))
@@ -308,7 +308,7 @@ def _make_directory(directory: Path) -> None:
     if directory.parent != directory:
         _make_directory(directory.parent)
     with contextlib.suppress(FileNotFoundError):
-        # The one above may be gone again: whoever needs this one asks once more.
+        # The one above may be gone again: a caller that needs this one asks once more.
         directory.mkdir(exist_ok=True)
     _sync_directory(directory.parent)
 

@@ -255,7 +255,7 @@ class ObstoreStore:
         except SlackwaterError:
             raise
         except Exception as error:  # noqa: BLE001 - obstore raises some, through PyO3, that are of no tree
-            # What they say may hold signed URLs and tokens: nobody is to see them as the cause.
+            # What they say may hold signed URLs and tokens, so the user does not see them as the cause.
             raise self._told(operation, path, needs, error) from None
 
     def _told(self, operation: str, path: str, needs: str, error: Exception) -> StorageError:

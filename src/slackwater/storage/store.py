@@ -53,7 +53,7 @@ class Pieces:
 class ObjectStore(Protocol):
     """Objects under one root, by paths relative to it.
 
-    A path is '/'-separated and literal: percent-decoded by whoever took it from a log, never decoded here. A path with
+    A path is '/'-separated and literal: percent-decoded by the reader of a log, never decoded here. A path with
     an empty or '.' segment or a NUL raises InvalidArgument, one with '..' PathNotAllowed. Every other failure is a
     StorageError: ObjectNotFound, ObjectExists, StorageRefused where the request certainly had no effect (permissions,
     a full or read-only disk, a request that the store does not know), or the class itself where that is not certain.
@@ -126,7 +126,7 @@ class ObjectStore(Protocol):
     def copy_if_absent(self, src: str, dst: str) -> None:
         """Create `dst` with what `src` holds, as `put_if_absent` does; `src` stays. Raises ObjectNotFound for `src`.
 
-        Both are objects that nobody changes: on a local disk they may be one file with two names.
+        Both are objects that no writer changes: on a local disk they may be one file with two names.
         """
         ...
 

@@ -24,7 +24,7 @@ from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _PREFIX = "/webhdfs/v1/"
 _OUTSIDE = "@"
-# A range is fetched in parts, as nobody says how much of it is wanted: the first is small, each next one larger.
+# A range is fetched in parts, as no client says how much of it is wanted: the first is small, each next one larger.
 _FIRST_BYTES, _MOST_BYTES = 512 << 10, 8 << 20
 _OTHER_BYTES = re.compile(r"[\x80-\xff]")
 _BLOCK_BYTES = 128 << 20
@@ -154,7 +154,7 @@ class _Requests(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        # Hadoop's client sends letters of other scripts as they are, and http.server takes each byte for one.
+        # Hadoop's client sends letters of other scripts unescaped, and http.server takes each byte for one.
         self.path = _OTHER_BYTES.sub(lambda found: f"%{ord(found[0]):02X}", self.path)
         url = urlsplit(self.path)
         asked = {name.lower(): values[-1] for name, values in parse_qs(url.query).items()}

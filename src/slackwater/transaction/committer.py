@@ -1,4 +1,4 @@
-"""The seam to whoever makes a commit real."""
+"""The seam to the part that makes a commit real."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which transaction over many tables is open here: they do not nest, and its lakes' tables are reached through it.
 
 Here is where the `with` block runs: its thread, or its task, and what is run in a copy of their context
-(`asyncio.to_thread`). Of a thread that is started inside nobody knows whose work it does.
+(`asyncio.to_thread`). Of a thread that is started inside, it is not known whose work it does.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class StagedActions:
     `adds`. `exchange`: files that come and go beside these, in bulk; `stream`: such as a new table
     begins with. `fresh_adds` says that every other added file is
     newly named, so no earlier action of the log speaks of it; `restates` that a file which is live in the version that
-    was read is added again as it is; `known_files` that the added files and their deletion vectors were there before
+    was read is added again unchanged; `known_files` that the added files and their deletion vectors were there before
     this work, so that they stay where it fails; `changes_owner` that the table comes into the hands of a commit owner
     with this commit, or leaves them.
     """

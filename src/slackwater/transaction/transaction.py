@@ -47,14 +47,14 @@ class TableTransaction(TableWork):
 
         Others may have won that version: then the commit moves behind theirs, where nothing that it read or wrote is
         touched. Raises the DeltaConcurrentModificationException that says why it cannot; CommitFailed where the store
-        refused; CommitUnknown where nobody can say whether it landed; UnsupportedFeature, OperationNotAllowed and
+        refused; CommitUnknown where it is not known whether it landed; UnsupportedFeature, OperationNotAllowed and
         InvalidArgument before anything is tried. Except after CommitUnknown, an error means that it did not land.
         """
         told = operation, parameters, metrics, user_metadata, tags
         try:
             return self._run(self.prepared(*told, user_name=user_name))
         except StreamBroken:
-            # Nothing was put. Whoever holds the files can say what is the matter with them, or go without.
+            # Nothing was put. With all files in memory, an error says what is wrong, or no stream is needed.
             self.staged.hold(self.clock.now_ms())
             self._done = False
             return self._run(self.prepared(*told, user_name=user_name))
@@ -67,7 +67,7 @@ class TableTransaction(TableWork):
                 self.keep_vectors()
             raise
         except BaseException:
-            # Nobody can say how far the commit came, so what it may refer to stays.
+            # It is not known how far the commit came, so what it may refer to stays.
             self.keep_vectors()
             raise
 

@@ -93,9 +93,9 @@ class TableWork:
         self.staged.removes += [files] if isinstance(files, RemoveFile) else list(files)
 
     def exchange(self, adds: pa.Table, removes: pa.Table) -> None:
-        """Stage files that were there before this work, once: `adds` come as they are, `removes` go.
+        """Stage files that were there before this work, once: `adds` come unchanged, `removes` go.
 
-        Both have the columns of ADD_SCHEMA; what goes is live in the snapshot. Nobody may commit meanwhile.
+        Both have the columns of ADD_SCHEMA; what goes is live in the snapshot. No other writer may commit meanwhile.
         """
         self.staged.exchange = FileExchange(adds, removes, self.clock.now_ms())
         self.staged.known_files = True

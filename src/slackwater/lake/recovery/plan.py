@@ -4,8 +4,9 @@ What is in `_delta_log` counts. Behind it a commit may count only where every ve
 its time is after theirs; where the files that it adds are there; where its transaction has no other version, and was
 not staged again later; and, of a transaction over several tables, where each of them has its part. What one table
 proves holds in the others: of a transaction with a part in some `_delta_log`, all parts count. Where one commit is left
-for a version, it is taken: the owner may have acknowledged it, and nobody was told that it did not land. Where several
-are left, nobody can know, and the user says which. Source: managed-commits.md "Commit Files", "Commit Protocol".
+for a version, it is taken: the owner may have acknowledged it, and no writer was told that it did not land. Where
+several are left, it is not known which one counts, and the user says. Source: managed-commits.md "Commit Files",
+"Commit Protocol".
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from slackwater.storage.location import LOCAL, Location, parse_location
 from slackwater.storage.store import ObjectStore
 
 _MOST_FILES = 100
-"""So many files of a commit are looked for: whoever deletes those of one that did not land deletes all of them."""
+"""So many files of a commit are looked for: a cleanup of one that did not land deletes all of them."""
 
 
 @dataclass(frozen=True, slots=True)

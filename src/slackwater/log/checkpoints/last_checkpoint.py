@@ -73,7 +73,7 @@ def read_last_checkpoint(store: ObjectStore) -> LastCheckpoint | None:
 
 
 def write_last_checkpoint(store: ObjectStore, info: CheckpointInfo) -> bool:
-    """Point `_last_checkpoint` at the checkpoint `info`; False where it names a newer one, and stays as it is.
+    """Point `_last_checkpoint` at the checkpoint `info`; False where it names a newer one, and stays unchanged.
 
     A hint at a newer version that has no checkpoint is wrong and is replaced. Raises StorageError.
     Source: delta-protocol.md "Last Checkpoint File Schema".

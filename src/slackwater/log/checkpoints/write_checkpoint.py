@@ -270,7 +270,7 @@ def _verify(store: ObjectStore, written: _Written) -> None:
     info = written.info
     missing = missing_sidecars(store, info.sidecars)
     if missing:
-        # Only a cleanup that overtook this checkpoint deletes them; as it stands nobody could read it.
+        # Only a cleanup that overtook this checkpoint deletes them; without them no reader could read it.
         store.delete([info.path])
         raise CorruptCheckpoint(
             f"{store.root_url}: sidecar {missing[0]} was deleted while a checkpoint referred to it anew; the "

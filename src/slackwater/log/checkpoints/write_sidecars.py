@@ -58,7 +58,7 @@ def reusable_sidecars(
     oldest_deletion_ms: int,
     sidecar_actions: int,
 ) -> list[Sidecar]:
-    """The sidecars of `checkpoint` that hold, as they are, nothing but actions of the version that `newest` leads to.
+    """The sidecars of `checkpoint` that hold, unchanged, nothing but actions of the version that `newest` leads to.
 
     None of their files is in `newest`, no tombstone is older than `oldest_deletion_ms`, their adds have the `form`.
     Many that are far from `sidecar_actions` are not among them, so that checkpoints do not fall into ever more pieces.

@@ -160,7 +160,7 @@ def _joined(*parts: str | pa.Array) -> pa.Array:
 
 
 def _escaped(texts: pa.Array) -> pa.Array:
-    """Texts as they are between the quotes of JSON; null for null."""
+    """Texts as JSON has them between its quotes; null for null."""
     data = _bytes_of(texts)
     if not len(data):
         return texts

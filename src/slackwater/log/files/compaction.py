@@ -25,7 +25,7 @@ def compact_log(store: ObjectStore, start_version: int, end_version: int) -> str
 
     It holds the newest reference to every file, tombstones of any age among them, the newest protocol, metadata and
     transaction identifiers, and the newest metadata domains, removed ones too: what came before the range may have to
-    be overridden. One that exists already stays as it is. Raises InvalidArgument for a range of fewer than two
+    be overridden. One that exists already stays unchanged. Raises InvalidArgument for a range of fewer than two
     versions or with a commit that is not in the log, CorruptLog, UnsupportedFeature for an action of a kind that is
     not known here, StorageError.
     """

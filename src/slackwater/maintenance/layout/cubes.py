@@ -1,6 +1,6 @@
 """Which files of a clustered table are clustered next: what came since, and cubes that are not full yet.
 
-A cube is the files of one clustering. One that is full stays as it is, so that the work goes by what is new.
+A cube is the files of one clustering. One that is full stays unchanged, so that the work goes by what is new.
 Source: delta-protocol.md "Writer Requirements for Clustered Table"; delta-spark's tags of files.
 """
 
@@ -64,7 +64,7 @@ def tags_of(cube_id: str, columns: Sequence[str]) -> dict[str, str]:
 def to_cluster(files: pa.Table, rules: CubeRules) -> CubeWork:
     """What of `files` (columns of ADD_SCHEMA), all live ones of a table, is to be clustered; nothing where all is well.
 
-    What another implementation clustered stays as it is, as the protocol says.
+    What another implementation clustered stays unchanged, as the protocol says.
     """
     files = in_order(files)
     wanted = orjson.dumps(list(rules.columns)).decode()

@@ -23,7 +23,7 @@ _COMPACTED = re.compile(rf"{_VERSION}\.compacted\.json")
 _MULTIPART = re.compile(r"checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
 _UUID_CHECKPOINT = re.compile(rf"checkpoint\.{_UUID}\.(?:parquet|json)")
 _STAGED_COMMIT = re.compile(rf"{COMMITS_DIRECTORY}/{_VERSION}\.{_UUID}\.json")
-# Names of a known shape whose numbers or UUID are none: they are nobody's files, rather than those of a newer writer.
+# Names of a known shape with an invalid number or UUID: no writer made these files, not even a newer one.
 _MALFORMED = re.compile(r"checkpoint\.[^.]*\.(?:json|parquet)|checkpoint\.[^.]*\.[^.]*\.parquet|[^.]*\.compacted\.json")
 
 

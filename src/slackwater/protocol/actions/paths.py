@@ -19,7 +19,7 @@ from slackwater.errors import PathNotAllowed
 # What is copied at a time to be searched: it should fit a processor's cache.
 _BLOCK_BYTES = 1 << 20
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
-# Hadoop's names of one store: whoever wrote a log took one of them, whoever reads it may come by another.
+# Hadoop's names of one store: the writer of a log took one of them, its reader may come by another.
 _ONE_STORE = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}
 # Some systems take a backslash for a slash.
 _SEPARATOR = re.compile(r"[/\\]")

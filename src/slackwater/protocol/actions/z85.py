@@ -24,7 +24,7 @@ _POWERS = np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.uint64)
 def encode(data: bytes) -> str:
     """Z85 text of `data`: five characters for every four bytes.
 
-    A length that is no multiple of four is filled up with zero bytes, as Delta does; whoever decodes must then be
+    A length that is no multiple of four is filled up with zero bytes, as Delta does; the decoder must then be
     told how many bytes count. Source: ZeroMQ RFC 32.
     """
     padded = data + bytes(-len(data) % 4)

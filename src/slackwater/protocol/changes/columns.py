@@ -1,4 +1,4 @@
-"""Columns of a table added, renamed, dropped and moved, while its data files stay as they are (ALTER TABLE).
+"""Columns of a table added, renamed, dropped and moved, while its data files stay unchanged (ALTER TABLE).
 
 Each change takes the table and returns the table after it, properties and partition columns included.
 Paths match in any case. All raise InvalidArgument for a column that is not there, and for a change that the data files

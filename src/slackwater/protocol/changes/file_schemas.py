@@ -1,4 +1,4 @@
-"""The schema of files that are there already: one that each of them can be read by, as it is.
+"""The schema of files that are there already: one by which each of them can be read unchanged.
 
 Source: delta-protocol.md "Delta Data Type to Parquet Type Mappings"; delta-spark's CONVERT TO DELTA.
 """

@@ -24,7 +24,7 @@ from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, Stru
 
 # The keys of the ids of array elements, map keys and map values, in the metadata of the column they belong to: the
 # protocol's, and the one that the reference implementation reads and writes. Both are written, with the same ids, so
-# that nobody gives the parts other ids; what the latter says counts, where others have changed only that one.
+# that no engine gives the parts other ids; what the latter says counts, where others have changed only that one.
 NESTED_IDS, _NESTED_IDS_ELSEWHERE = NESTED_ID_KEYS
 _ENABLED_BY = {1: ENABLE_ICEBERG_COMPAT_V1, 2: ENABLE_ICEBERG_COMPAT_V2}
 _LARGEST_ID = 2**31 - 1

@@ -183,7 +183,7 @@ def validate_same_owner(before: TableConfiguration | None, after: TableConfigura
 
 
 def kept_properties(configuration: Mapping[str, str]) -> dict[str, str]:
-    """What of a table's configuration no commit changes while it is owned, as it is spelled.
+    """The properties of a table that no commit changes while it is owned, spelled as in `configuration`.
 
     It says who owns the table, with what settings, and since when its commits have timestamps of their own.
     """

@@ -1,6 +1,6 @@
 """Which SQL the metadata of a table may hold: expressions of one row by functions that are known, and nothing else.
 
-Whoever can write a table's log chooses the text of its constraints, defaults and generation expressions, and every
+A writer of a table's log chooses the text of its constraints, defaults and generation expressions, and every other
 writer evaluates it. So only functions of a list are let pass: built-in ones that depend on nothing but the row, the
 session and the clock, and touch nothing outside. Source: delta-spark's `SupportedGenerationExpressions`;
 delta-protocol.md "CHECK Constraints", "Generated Columns", "Default Columns", "Column Invariants".

@@ -200,7 +200,7 @@ class TableProperties(Mapping[str, str]):
 class SplitProperties(NamedTuple):
     """What users give as properties, by what becomes of it.
 
-    `plain` properties are stored once `validate_properties` has let them pass, `constraints` as they are, by their
+    `plain` properties are stored once `validate_properties` has let them pass, `constraints` unchanged, by their
     full keys. `features` are names of table features; the versions are None where none is given.
     """
 
@@ -235,7 +235,7 @@ def split_properties(properties: Mapping[str, str]) -> SplitProperties:
 
 
 def validate_properties(properties: Mapping[str, str], current: Mapping[str, str] | None = None) -> dict[str, str]:
-    """`properties` as they are to be stored, where users may set them: known keys and values spelled canonically.
+    """`properties` in the form to be stored, where users may set them: known keys and values spelled canonically.
 
     Keys that do not begin with `delta.` are free. `current`: what the table has set already, against which the rules
     between properties are checked. Raises InvalidArgument for unknown `delta.` keys, naming the closest known one,

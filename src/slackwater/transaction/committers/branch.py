@@ -55,7 +55,7 @@ class BranchCommitter:
         self,
         version: int,
         actions: Sequence[Mapping[str, Any]],
-        may_move: bool = False,  # noqa: ARG002  (there is nobody else)
+        may_move: bool = False,  # noqa: ARG002  (there is no other writer)
     ) -> Committed | Conflict:
         """As `Committer.commit`; nothing is written."""
         newest = self._branch.newest.version
@@ -70,7 +70,7 @@ class BranchCommitter:
             self._next = None
         return Committed(commit)
 
-    def commits_after(self, version: int) -> Sequence[ParsedCommit]:  # noqa: ARG002  (nobody else's are seen)
+    def commits_after(self, version: int) -> Sequence[ParsedCommit]:  # noqa: ARG002  (those of others are not seen)
         """As `Committer.commits_after`."""
         return ()
 

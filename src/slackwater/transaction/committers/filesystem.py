@@ -1,4 +1,4 @@
-"""Commits by put-if-absent: whoever creates `<version>.json` has committed that version.
+"""Commits by put-if-absent: the writer that creates `<version>.json` has committed that version.
 
 Source: delta-protocol.md "Delta Log Entries", "Creation of New Log Entries".
 """
@@ -112,7 +112,7 @@ class FilesystemCommitter:
                 "was cleaned up, so that nobody can say whether the commit is part of the table; its data files are "
                 "kept: read the table again before the work is repeated"
             )
-        # The log begins beyond: whoever reads the table looks at no earlier file, and nobody else writes this one.
+        # The log begins beyond: a reader of the table looks at no earlier file, and no other writer writes this one.
         with suppress(StorageError):
             self._store.delete([commit_path(version)])
         raise forgotten(self._store, version, list_log(self._store, version))
@@ -123,7 +123,7 @@ class FilesystemCommitter:
                 self._sleep(_FIRST_WAIT_S * 2**attempt)
             try:
                 return is_remembered(self._store, version, actions)
-            except Exception as error:  # noqa: BLE001  (the file is there: nobody may be told that it is not)
+            except Exception as error:  # noqa: BLE001  (the file is there: no error may deny it)
                 _log.warning("%s: what became of version %d is not seen: %s", self._store.root_url, version, error)
         return None
 

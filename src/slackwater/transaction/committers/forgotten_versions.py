@@ -26,7 +26,7 @@ Actions = Sequence[Mapping[str, Any]]
 def require_next(store: ObjectStore, version: int) -> None:
     """Let pass a `version` that may be the next one; nothing is written.
 
-    Passes too where somebody has that version: whoever tries to write it learns so. Raises ConcurrentWriteException
+    Passes too where another writer has that version: the attempt to write it shows so. Raises ConcurrentWriteException
     where the log begins beyond `version`, or the version before it is nowhere, and StorageError.
     """
     if version and store.head(commit_path(version - 1)) is not None:
@@ -45,7 +45,7 @@ def require_next(store: ObjectStore, version: int) -> None:
 
 
 def is_remembered(store: ObjectStore, version: int, actions: Actions) -> bool | None:
-    """Whether the commit of `version`, whose file was put, is part of the table; None where nobody can say.
+    """Whether the commit of `version`, whose file was put, is part of the table; None where that is not known.
 
     Without a checkpoint of that version or a later one nothing was ever cleaned up that far, so the commit stands.
     Else others came between, before or after the put. The table as of that checkpoint speaks of the files that the

@@ -135,7 +135,7 @@ def _answer(store: ObjectStore, outcome: CommitResponse | CommitConflict) -> Com
     try:
         return Committed(_parsed(store, outcome.commit))
     except StorageError as error:
-        # Whoever thought that it did not land would delete its files.
+        # A caller that thought that it did not land would delete its files.
         raise CommitUnknown(
             f"{store.root_url}: the commit landed as version {outcome.commit.version}, but could not be read back: "
             f"{error}"

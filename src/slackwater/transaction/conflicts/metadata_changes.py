@@ -1,6 +1,6 @@
 """Which change of a table's metadata by another writer a commit can be moved behind.
 
-A change is tolerated where files written under the old metadata are right under the new one as they are.
+A change is tolerated where files written under the old metadata are right under the new one, unchanged.
 Source: docs/concurrent-changes.md; delta-spark's conflict checker.
 """
 

@@ -96,7 +96,7 @@ class CommitRace:
         Raises the DeltaConcurrentModificationException that says why that cannot be.
         """
         if not commits:
-            # Without the winner's actions nobody can say whether it conflicts.
+            # Without the winner's actions it is not known whether it conflicts.
             raise ConcurrentWriteException(
                 f"{self._where}: version {version} exists, but cannot be read back; nothing was committed: read the "
                 "table again and repeat the work"

@@ -21,7 +21,7 @@ from slackwater.scan.snapshot import Snapshot
 class RowsRead:
     """The rows that a condition found, which the work depends on.
 
-    `rows` by path of a live file: physical indexes, or None for some rows that nobody wrote down; a file that is not
+    `rows` by path of a live file: physical indexes, or None for some rows that are not recorded; a file that is not
     there had none. `matches(snapshot, files)` answers whether any live row of `files` (ACTION_SCHEMA, added by another
     transaction; `snapshot` is the version that has them) fulfils the condition; where it is None, statistics alone
     decide. It is called while the commit is tried, so an answer that takes long makes the commit lose again.
@@ -62,7 +62,7 @@ class Reading:
         return [path for path in wanted if path in held or path in self.moved]
 
     def rows_of(self, path: str) -> BitMap64 | None:
-        """The rows that were read of a canonical path; None where only some, or nobody knows which."""
+        """The rows that were read of a canonical path; None where only some were, or it is not known which."""
         return None if self.found is None or path in self.moved else self._rows_by_path.get(path, BitMap64())
 
     @property

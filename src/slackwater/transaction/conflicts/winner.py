@@ -108,7 +108,7 @@ class Winner:
         return {path: VectorChange(removed[path], added[path]) for path in added.keys() & removed.keys()}
 
     def added_again(self, paths: AbstractSet[str]) -> Mapping[str, AddFile]:
-        """The files that it adds under one of the canonical `paths`, by these, as they are to be added once more."""
+        """The files that it adds under one of the canonical `paths`, by these, in the form to be added once more."""
         nodes = self._by_path("add", self.added_paths & paths)
         return dict(zip(nodes, as_adds(self.as_files(nodes.values()), data_change=True), strict=True))
 

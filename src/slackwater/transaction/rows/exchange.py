@@ -56,7 +56,7 @@ class FileExchange:
         return BulkActions(small, as_actions(self.removes, False, removed), as_actions(self.adds, True, {}))
 
     def is_plain(self, table: TableConfiguration, before: Snapshot | None) -> bool:
-        """Whether a commit on `before` that makes `table` may have these files just as they are.
+        """Whether a commit on `before` that makes `table` may have these files unchanged.
 
         False says no more than that they are to be looked at one by one: each is to be given row ids, or is not such
         as the table can have.
@@ -94,12 +94,12 @@ class FileExchange:
 
 
 def may_be_plain(table: TableConfiguration) -> bool:
-    """Whether there are files that `table` may have just as they are: each would be given row ids otherwise, say."""
+    """Whether there are files that `table` may have unchanged: each would be given row ids otherwise, say."""
     return not (row_tracking.is_supported(table) or iceberg_compat.active_version(table))
 
 
 def are_plain(files: pa.Table, table: TableConfiguration) -> bool:
-    """Whether `table` may have each of `files` just as it is. Raises CorruptLog for a partition value that is none."""
+    """Whether `table` may have each of `files` unchanged. Raises CorruptLog for a partition value that is none."""
     return _has_json_of_its_own(files) and _has_partition_values(files, table) and _has_vectors(files, table)
 
 

@@ -74,7 +74,7 @@ class FileDeletion:
         return FileDeletion(file, vector, self.rows, self.num_rows, kept)
 
     def remove(self, deletion_timestamp_ms: int) -> RemoveFile:
-        """The `remove` of the file as it is."""
+        """The `remove` of the file in its state before this deletion."""
         file = self.file
         return RemoveFile(
             file.path,
@@ -187,7 +187,7 @@ _SPACE = " \t\n\r"
 def _wide_stats(stats: str | None, num_rows: int) -> str:
     """`stats` with the number of physical rows, and bounds that may be wider than the rows that are left.
 
-    What else they say stays as it is written: numbers of any precision would not survive being parsed.
+    What else they say keeps its text: numbers of any precision would not survive being parsed.
     """
     members = _members(stats) if stats else {}
     members = {key: text for key, text in members.items() if key not in ("numRecords", "tightBounds")}
@@ -196,7 +196,7 @@ def _wide_stats(stats: str | None, num_rows: int) -> str:
 
 
 def _members(text: str) -> dict[str, str]:
-    """The members of a JSON object by name, their values as they are written; empty for text that is no object."""
+    """The members of a JSON object by name, their values as text; empty for text that is no object."""
     found: dict[str, str] = {}
     try:
         at = _after_space(text, 0)

@@ -21,7 +21,7 @@ from slackwater.transaction.rows.exchange import FileExchange, are_plain, as_act
 
 
 class StreamBroken(Exception):
-    """The files cannot be read, or not be taken just as they are: nothing is written, and they are to be held."""
+    """The files cannot be read, or not be taken unchanged: nothing is written, and they are to be held."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class FileStream:
         return FileExchange(self.held(), ADD_SCHEMA.empty_table(), now_ms)
 
     def is_plain(self, table: TableConfiguration) -> bool:
-        """Whether the first commit of `table` may have them as they are, as far as `table` says."""
+        """Whether the first commit of `table` may have them unchanged, as far as `table` says."""
         return may_be_plain(table)
 
     def actions(self, small: Sequence[Mapping[str, Any]], table: TableConfiguration) -> StreamedActions:

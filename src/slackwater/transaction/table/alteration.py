@@ -177,7 +177,7 @@ def drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False) -> A
 
 
 def sync_identity(snapshot: Snapshot, name: str, extreme: int | None) -> Alteration:
-    """The table whose identity column `name` generates no value again that is in it, whoever brought that.
+    """The table whose identity column `name` generates no value again that is in it, whichever writer brought that.
 
     `extreme`: the largest value there is where the column's step is positive, else the smallest; None without rows.
     Raises InvalidArgument for a column that is no identity column, InvariantViolationException where no value is left.
