@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import enum
 import io
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,8 +88,7 @@ def print_csv(records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> N
 
 def print_json(document: Any) -> None:
     """`document` as JSON on stdout, UTF-8, indented: numbers exact, datetimes as ISO 8601 in UTC with milliseconds."""
-    options = orjson.OPT_INDENT_2 | orjson.OPT_PASSTHROUGH_DATETIME
-    typer.echo(orjson.dumps(document, default=_json_value, option=options))
+    typer.echo(_json(document, indent=2))
 
 
 def print_human(*parts: RenderableType) -> None:
@@ -161,7 +161,18 @@ def _field(value: object) -> str:
         return value or ""
     if isinstance(value, dt.datetime):
         return iso(value)
-    return orjson.dumps(value, default=_json_value, option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
+    return _json(value).decode()
+
+
+def _json(value: object, indent: int | None = None) -> bytes:
+    options = orjson.OPT_PASSTHROUGH_DATETIME | (orjson.OPT_INDENT_2 if indent else 0)
+    try:
+        return orjson.dumps(value, default=_json_value, option=options)
+    except orjson.JSONEncodeError:
+        # It writes no number of more than 64 bits, which the name of a stray file may have for a version.
+        separators = None if indent else (",", ":")
+        text = json.dumps(value, default=_json_value, ensure_ascii=False, indent=indent, separators=separators)
+        return text.encode()
 
 
 def _json_value(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.cli.commands import PARTITIONED, STAMPED, document, error, run
@@ -46,6 +47,16 @@ def test_a_fault_of_any_name_does_not_steer_the_terminal(tmp_path: Path) -> None
     text = run("verify", str(tmp_path)).stdout
     assert "[red]x\\x1b[2J" in text
     assert "\x1b" not in text
+
+
+def test_a_stray_file_of_an_absurd_version_is_told_in_every_form(tmp_path: Path) -> None:
+    TableLog(str(tmp_path)).create(add("x"))
+    (tmp_path / "_delta_log" / f"{'9' * 20}.json").write_bytes(b"")
+    told = json.loads(run("verify", str(tmp_path), "--json").stdout)
+    assert told["version"] == 10**20 - 1
+    assert [fault["kind"] for fault in told["faults"]].count("gap") == 2
+    assert f"versions 1 to {10**20 - 2}" in run("verify", str(tmp_path)).stdout
+    assert f"gap,versions 1 to {10**20 - 2}," in run("verify", str(tmp_path), "--csv").stdout
 
 
 def test_what_is_no_table_is_one_plain_line(tmp_path: Path) -> None:
