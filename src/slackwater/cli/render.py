@@ -170,9 +170,7 @@ def _json(value: object, indent: int | None = None) -> bytes:
         return orjson.dumps(value, default=_json_value, option=options)
     except orjson.JSONEncodeError:
         # It writes no number of more than 64 bits, which the name of a stray file may have for a version.
-        separators = None if indent else (",", ":")
-        text = json.dumps(value, default=_json_value, ensure_ascii=False, indent=indent, separators=separators)
-        return text.encode()
+        return json.dumps(value, default=_json_value, ensure_ascii=False, indent=indent).encode()
 
 
 def _json_value(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The lakes of a transaction, and the state of each that is seen: where a table is, by its name.
+"""The lakes of a transaction, and the state of each that it sees: where a table is, by its name.
 
 Source: docs/transactions.md (one consistent state is read).
 """

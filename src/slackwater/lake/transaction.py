@@ -218,8 +218,8 @@ class LogTransaction:
     def lock(self, *names: str, where: str | Predicate | None = None, exclusive: bool = False) -> None:
         """Lock the tables `names` until the end, or what is in the partitions that `where` names.
 
-        `where`: SQL text or a predicate over partition columns. `exclusive`: no other transaction may lock
-        them, else others may share the lock. Others wait, or are waited for. Before anything of these tables is read or
+        `where`: SQL text or a predicate over partition columns. `exclusive`: no other transaction may lock them,
+        else others may share the lock. Others wait, or are waited for. Before anything of these tables is read or
         written. Raises LockTimeout, which says who holds what; DeadlockDetected; InvalidArgument for a condition that
         names no partitions.
 

@@ -26,8 +26,8 @@ def truncate_history(
 
     The newest version is one that this makes, so that its commit says nothing but that. It has a checkpoint before
     anything goes, from which removals are left out that are older than `delta.deletedFileRetentionDuration`; whatever
-    is cut short leaves it readable. A table with an owner is backfilled first. Reads of an earlier version fail
-    afterwards, and commits on one. Raises OperationNotAllowed for a table with the feature
+    is cut short leaves it readable. A table with an owner is backfilled first. Reads of an earlier
+    version, and commits on one, fail afterwards. Raises OperationNotAllowed for a table with the feature
     checkpointProtection, and what commits and checkpoints raise.
     """
     clock = clock or Clock()
