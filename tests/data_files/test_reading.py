@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from slackwater.data_files.calendars import OLD_CALENDAR
 from slackwater.data_files.reading import RowsWanted, Split, read_splits
 from slackwater.errors import CorruptTable, DataFileNotFound, UnsupportedFeature
+from slackwater.stats.footer_bounds import LEGACY_DATES_KEY, SPARK_VERSION_KEY
 from slackwater.storage import open_store
 from slackwater.storage.parquet_footer import FIELD_ID_KEY
 
@@ -293,12 +293,51 @@ def test_days_of_another_calendar_are_refused(
     schema = RowsWanted(pa.schema({"c": wanted}))
     write(tmp_path, table)
     assert len(read(tmp_path, schema)) == 2
-    write(tmp_path, table.replace_schema_metadata({OLD_CALENDAR[0]: b""}))
+    assert len(read(tmp_path, schema)) == 2
+    for footer in ({LEGACY_DATES_KEY: b""}, {SPARK_VERSION_KEY: b"2.4.8"}):
+        write(tmp_path, table.replace_schema_metadata(footer))
+        if is_old:
+            with pytest.raises(UnsupportedFeature, match="column c has days before 1582"):
+                read(tmp_path, schema)
+        else:
+            assert len(read(tmp_path, schema)) == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "int96", "is_old"),
+    [
+        ("3.0.3", True, True),
+        ("3.0.3", False, False),
+        ("3.1.0", True, False),
+        ("4.3.0", True, False),
+        ("x", False, True),
+    ],
+)
+def test_the_calendar_is_that_of_the_version_of_spark(tmp_path: Path, version: str, int96: bool, is_old: bool) -> None:
+    times = pa.table({"c": pa.array([dt.datetime(1800, 1, 1)], pa.timestamp("us"))})
+    keyed = times.replace_schema_metadata({SPARK_VERSION_KEY: version.encode()})
+    pq.write_table(keyed, tmp_path / "f.parquet", use_deprecated_int96_timestamps=int96)
+    wanted = RowsWanted(pa.schema({"c": pa.timestamp("us", "UTC")}))
     if is_old:
         with pytest.raises(UnsupportedFeature, match="column c has days before 1582"):
-            read(tmp_path, schema)
+            read(tmp_path, wanted)
     else:
-        assert len(read(tmp_path, schema)) == 2
+        assert len(read(tmp_path, wanted)) == 1
+
+
+@pytest.mark.parametrize("name", ["part-00000-5eb2d7e6-8b43-4d5c-9f5c-1a2b3c4d5e6f-c000.snappy.parquet", "f.parquet"])
+def test_unmarked_files_are_julian_where_the_session_says_so(tmp_path: Path, name: str) -> None:
+    days = pa.table({"c": pa.array([dt.date(1500, 1, 1)])})
+    own = "p=1/part-5eb2d7e6-8b43-4d5c-9f5c-1a2b3c4d5e6f-c000.snappy.parquet"
+    (tmp_path / "p=1").mkdir()
+    for path in (name, own):
+        pq.write_table(days, tmp_path / path)
+    store, schema = open_store(tmp_path), pa.schema({"c": pa.date32()})
+    for path in (name, own):
+        assert list(read_splits(store, [Split(path)], RowsWanted(schema)))
+    assert list(read_splits(store, [Split(own)], RowsWanted(schema, unmarked_is_julian=True)))
+    with pytest.raises(UnsupportedFeature, match="column c has days before 1582"):
+        list(read_splits(store, [Split(name)], RowsWanted(schema, unmarked_is_julian=True)))
 
 
 _TASK = """

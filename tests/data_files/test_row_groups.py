@@ -20,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from slackwater.data_files.calendars import OLD_CALENDAR
 from slackwater.data_files.reading import RowsWanted, Split, read_splits
 from slackwater.predicate.predicate import (
     And,
@@ -48,6 +47,7 @@ from slackwater.protocol.schema.schema import (
     StructType,
     to_arrow_type,
 )
+from slackwater.stats.footer_bounds import LEGACY_DATES_KEY
 from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage import open_store
 from slackwater.storage.parquet_footer import FIELD_ID_KEY
@@ -337,7 +337,12 @@ def test_a_row_group_that_is_left_out_costs_no_request(tmp_path: Path) -> None:
 
 def test_days_that_may_be_of_another_calendar_prove_nothing(tmp_path: Path) -> None:
     days = pa.table({"d": pa.array([dt.date(1500, 1, 1), dt.date(2020, 1, 1)])})
-    pq.write_table(days.replace_schema_metadata({OLD_CALENDAR[0]: b""}), tmp_path / "f.parquet", row_group_size=1)
+    days = days.replace_schema_metadata({LEGACY_DATES_KEY: b""})
+    pq.write_table(
+        days,
+        tmp_path / "f.parquet",
+        row_group_size=1,
+    )
     schema = StructType((StructField("d", DATE),))
     late = Comparison(("d",), "<", dt.date(1400, 1, 1))
     assert _indexes(tmp_path, late, schema) == [0]

@@ -27,7 +27,9 @@ _SCHEMA = StructType(
 def test_a_file_keeps_rows_and_codec_and_gets_ids(codec: str, tmp_path: Path) -> None:
     columns = {"i": pa.int64(), "l": pa.list_(pa.int32()), "m": pa.map_(pa.string(), pa.int64())}
     table = pa.Table.from_pylist([{"i": 1, "l": [1, None], "m": [("a", 1)]}, {"i": 2}], pa.schema(columns))
-    pq.write_table(table, tmp_path / "f.parquet", compression=codec, row_group_size=1)
+    with pq.ParquetWriter(tmp_path / "f.parquet", table.schema, compression=codec) as writer:
+        writer.add_key_value_metadata({"org.apache.spark.version": "4.3.0"})
+        writer.write_table(table, row_group_size=1)
     finish = with_nested_field_ids(_SCHEMA, "none")
     assert finish is not None
     finish(open_store(str(tmp_path)), "f.parquet")
@@ -35,6 +37,7 @@ def test_a_file_keeps_rows_and_codec_and_gets_ids(codec: str, tmp_path: Path) ->
     with file:
         assert file.read().to_pylist() == table.to_pylist()
         found = str(file.metadata.schema)
+        assert file.metadata.metadata[b"org.apache.spark.version"] == b"4.3.0"
         kept = [file.metadata.row_group(number).column(0).compression for number in range(len(groups))]
     assert kept == [codec.upper().replace("NONE", "UNCOMPRESSED")] * 2
     assert all(f"field_id={number}" in found for number in (5, 6, 7))

@@ -1,23 +1,65 @@
-"""Days and times that old versions of Spark counted by another calendar: those before the two calendars agree.
+"""Dates and timestamps of the hybrid Julian calendar, by which old versions of Spark counted.
 
-Source: Spark's "datetimeRebaseMode" and "int96RebaseMode" of its Parquet reader.
+A footer tells by which calendar the values of a file are counted. Source: Spark's "datetimeRebaseModeInRead" and
+"int96RebaseModeInRead"; `DataSourceUtils.datetimeRebaseSpec`, `DataSourceUtils.int96RebaseSpec`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from slackwater.errors import UnsupportedFeature
+from slackwater.stats.footer_bounds import LEGACY_DATES_KEY, SPARK_VERSION_KEY
 
-OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-"""What a footer says, by one of these keys, of a file whose days or times may be of the Julian calendar."""
+_LEGACY_KEYS = (LEGACY_DATES_KEY, b"org.apache.spark.legacyINT96")
+# The first versions that count dates, and INT96 timestamps, by the Gregorian calendar unless a legacy key is set.
+_FIRST_GREGORIAN, _FIRST_GREGORIAN_INT96 = (3, 0), (3, 1)
+# Every file that `write_rows` names, and no file that Spark, delta-rs or DuckDB names: these number their parts.
+_WRITTEN_BY_PYARROW = r"(^|/)part-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-c000[.a-z4]*\.parquet$"
 
 _FIRST_DAY = dt.date(1582, 10, 15)
 # Zones had other offsets before.
 _FIRST_MICROS = int(dt.datetime(1900, 1, 1, tzinfo=dt.timezone.utc).timestamp()) * 1_000_000
+
+
+def may_be_julian(metadata: pq.FileMetaData, path: str, unmarked_is_julian: bool = False) -> bool:
+    """Return whether dates or timestamps of a file may be counted by the Julian calendar.
+
+    `unmarked_is_julian`: the answer for a footer that names no version of Spark, unless this package wrote the file.
+    """
+    keys = metadata.metadata or {}
+    if any(key in keys for key in _LEGACY_KEYS):
+        return True
+    version = keys.get(SPARK_VERSION_KEY)
+    if version is None:
+        return unmarked_is_julian and not all(are_written_by_pyarrow([path]).to_pylist())
+    numbers = _version(version)
+    return numbers < _FIRST_GREGORIAN or (numbers < _FIRST_GREGORIAN_INT96 and _has_int96(metadata))
+
+
+def are_written_by_pyarrow(paths: Sequence[str] | pa.ChunkedArray) -> pa.BooleanArray | pa.ChunkedArray:
+    """Return for each path of a data file whether `write_rows` named the file.
+
+    Values in these files are Gregorian. Early releases left SPARK_VERSION_KEY out of their footers.
+    """
+    texts = paths if isinstance(paths, pa.ChunkedArray) else pa.array(paths, pa.string())
+    return pc.match_substring_regex(texts, _WRITTEN_BY_PYARROW)
+
+
+def _version(text: bytes) -> tuple[int, int]:
+    """Return the major and minor version; (0, 0) for a text without them."""
+    major, _, rest = text.decode(errors="replace").partition(".")
+    minor = rest.partition(".")[0]
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
+
+
+def _has_int96(metadata: pq.FileMetaData) -> bool:
+    return any(metadata.schema.column(at).physical_type == "INT96" for at in range(metadata.num_columns))
 
 
 def require_one_calendar(batch: pa.RecordBatch, where: str) -> None:

@@ -40,7 +40,9 @@ from slackwater.protocol.schema.schema import (
 )
 from slackwater.storage.parquet_footer import ParquetFooter
 
-_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
+"""Footer key: the columns as Spark's schema, in JSON."""
+
 _COLLATIONS = "__COLLATIONS"
 _PHYSICAL: dict[str, DataType] = {
     "BOOLEAN": BOOLEAN,
@@ -74,7 +76,7 @@ def schema_of_footer(footer: ParquetFooter) -> StructType:
     """
     if footer.is_encrypted:
         raise UnsupportedFeature("it is encrypted, and tables have no keys: decrypt it first")
-    noted = (footer.metadata.metadata or {}).get(_SPARK_SCHEMA)
+    noted = (footer.metadata.metadata or {}).get(SPARK_SCHEMA_KEY)
     schema = None if noted is None else _as_spark_noted(noted)
     return as_nullable(without_internal_metadata(_by_parquet_types(footer.metadata) if schema is None else schema))
 

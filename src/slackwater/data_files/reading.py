@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from slackwater.data_files.calendars import OLD_CALENDAR, require_one_calendar
+from slackwater.data_files.calendars import may_be_julian, require_one_calendar
 from slackwater.data_files.conversion import matched
 from slackwater.data_files.fetched_file import FetchedFile, FileOnDisk, Parts, ranges_of
 from slackwater.data_files.row_filter import Datum, truth
@@ -77,7 +77,7 @@ class RowsWanted:
     `constants`: the columns whose values each split has. `row`: the name of a column for the index of each row in its
     file, if it is wanted. `matching`: row groups in which no row can match are left out, others are read as a whole.
     `where`: only rows for which it is true. `given`: the schema of the batches, where it is not all of these columns
-    in this order.
+    in this order. `unmarked_is_julian`: as `may_be_julian` takes it.
     """
 
     columns: pa.Schema
@@ -87,6 +87,7 @@ class RowsWanted:
     matching: RowGroupTest | None = None
     where: RowCondition | None = None
     given: pa.Schema | None = None
+    unmarked_is_julian: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -231,7 +232,7 @@ class _OpenFile:
             if column.name and "." not in column.name and pa.types.is_string(field.type)
             if schema.field(column.name).type == field.type
         }
-        self._is_old = any(key in (footer.metadata.metadata or {}) for key in OLD_CALENDAR)
+        self._is_old = may_be_julian(footer.metadata, where, wanted.unmarked_is_julian)
 
     def fetch(self, number: int) -> Parts:
         """The pages of a row group that `rows` will need."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from slackwater.data_files.calendars import OLD_CALENDAR, require_one_calendar
+from slackwater.data_files.calendars import may_be_julian, require_one_calendar
 from slackwater.data_files.conversion import Matched, matched
 from slackwater.data_files.reading import UNREADABLE, RowsWanted, Split, finished, read_splits
 from slackwater.data_files.writing import FileFormat, FileWritten, write_rows
@@ -188,7 +188,7 @@ class _SmallFiles:
             file = pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us", pre_buffer=False)
             layout = self._layout(file, where)
             columns = None if len(layout.names) == len(layout.schema) else layout.names
-            is_old = any(key in (file.metadata.metadata or {}) for key in OLD_CALENDAR)
+            is_old = may_be_julian(file.metadata, split.place, self._wanted.unmarked_is_julian)
             table = file.read(columns, use_threads=False) if layout.names else None
         except UNREADABLE as error:
             raise CorruptTable(f"{where} is not a Parquet file that can be read: {error}") from error

@@ -46,6 +46,7 @@ class FileFormat:
 
     `directories`: names of further columns of the rows, texts that name a partition; files of each go to a directory
     named after them by `partitions`, the columns' names in the table. Rows with equal ones come one after the other.
+    `footer`: keys and values for the footer of each file, as Spark's writer has them.
     """
 
     columns: pa.Schema
@@ -53,6 +54,7 @@ class FileFormat:
     partitions: Sequence[str] = ()
     codec: str = "snappy"
     max_rows: int = 0
+    footer: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def codec_of(name: str) -> str:
@@ -173,6 +175,7 @@ class _OpenFile:
                 store_schema=False,
                 store_decimal_as_integer=True,
             )
+            self._writer.add_key_value_metadata(dict(self.form.footer))
         except OSError as error:
             raise StorageError(f"a file cannot be begun on the disk of a machine that writes: {error}") from error
 

@@ -32,8 +32,11 @@ _UNITS_PER_MS = {"milliseconds": 1, "microseconds": 1_000, "nanoseconds": 1_000_
 # Before these days the calendars, and the time zones, of old and new Spark differ.
 _GREGORIAN_DAY = dt.date(1582, 10, 15).toordinal() - _EPOCH_DAY
 _ZONES_MS = (dt.date(1900, 1, 2).toordinal() - _EPOCH_DAY) * 86_400_000
-_LEGACY_CALENDAR = b"org.apache.spark.legacyDateTime"
-_SPARK_VERSION = b"org.apache.spark.version"
+LEGACY_DATES_KEY = b"org.apache.spark.legacyDateTime"
+"""Footer key: dates and timestamps are counted by the Julian calendar."""
+
+SPARK_VERSION_KEY = b"org.apache.spark.version"
+"""Footer key: the version of Spark by whose rules the file is written."""
 
 # Parquet for Java orders NaN above all numbers, and its bounds say so; other writers leave NaN out of the bounds.
 _COUNTS_NAN = re.compile(r"parquet-mr version 1\.1[0-7]\.")
@@ -58,7 +61,7 @@ class Writer:
     @classmethod
     def of(cls, name: str, notes: Mapping[bytes, bytes]) -> Writer:
         """The writer of a footer that calls it `name`, by the footer's key-value pairs."""
-        old = _LEGACY_CALENDAR in notes or notes.get(_SPARK_VERSION, b"").startswith((b"1.", b"2."))
+        old = LEGACY_DATES_KEY in notes or notes.get(SPARK_VERSION_KEY, b"").startswith((b"1.", b"2."))
         return cls(_COUNTS_NAN.match(name) is not None, _KEEPS_TEXT_WHOLE.match(name) is not None, old)
 
 

@@ -28,6 +28,7 @@ from slackwater.spark.change.row_change import RowChange, rows_left
 from slackwater.spark.read.file_columns import ROW, file_constants
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.modes import hadoop_setting
+from slackwater.spark.session.rebase_modes import rebases_unmarked_files, spark_footer
 from slackwater.spark.session.row_way import has_python_workers
 from slackwater.spark.session.shared_storage import require_shared
 from slackwater.spark.session.types import to_spark_schema
@@ -161,14 +162,20 @@ class MovedRows:
                 constants = constants.add(plain.name, plain.dataType)
                 write = write.add(column.name, column.dataType, metadata=column.metadata)
         wanted = RowsWanted(
-            to_arrow_schema(read), layout.mode == ID, to_arrow_schema(constants), ROW if change.is_tracked else None
+            to_arrow_schema(read),
+            layout.mode == ID,
+            to_arrow_schema(constants),
+            ROW if change.is_tracked else None,
+            unmarked_is_julian=rebases_unmarked_files(change.spark),
         )
         codec, most = options_of(change.rows.parquet_options({}), change.spark.conf.get(CODEC, None) or "snappy")
         kept: tuple[KeptColumn, ...] = ()
         if change.is_tracked:
             row_id, version = layout.hidden
             kept = (KeptColumn(row_id, _BASE, True), KeptColumn(version, _VERSION, False))
-        return Rewriting(wanted, FileFormat(to_arrow_schema(write), codec=codec, max_rows=most), kept)
+        footer = spark_footer(change.spark, write)
+        form = FileFormat(to_arrow_schema(write), codec=codec, max_rows=most, footer=footer)
+        return Rewriting(wanted, form, kept)
 
     @property
     def _partitioned(self) -> list[StructField]:

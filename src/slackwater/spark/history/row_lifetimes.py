@@ -23,6 +23,7 @@ from slackwater.scan.file_lifetimes import FileLifetime
 from slackwater.spark.read.file_columns import ROW
 from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, TableScan
 from slackwater.spark.session.modes import empty_frame
+from slackwater.spark.session.rebase_modes import items_by_calendar
 
 START, END = "__slackwater_start_ms", "__slackwater_end_ms"
 """The columns of a row's lifetime: `[START, END)` in ms since the epoch."""
@@ -63,7 +64,8 @@ def row_lifetimes(
 
 
 def _of_files(scan: TableScan, lifetimes: Sequence[FileLifetime], wanted: Column | None) -> DataFrame:
-    frames = [_of_layer(scan, layer) for layer in _layers(scan, lifetimes)]
+    parts = items_by_calendar(scan.spark, lifetimes, lambda lifetime: lifetime.path)
+    frames = [_of_layer(scan, layer) for part in parts for layer in _layers(scan, part)]
     frame = reduce(DataFrame.unionAll, frames)
     return frame if wanted is None else frame.where(wanted)
 

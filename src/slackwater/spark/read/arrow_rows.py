@@ -17,6 +17,7 @@ from slackwater.data_files.reading import RowsWanted, Split, read_splits
 from slackwater.spark.read.file_columns import FILE, ROW, Constants
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.modes import default_parallelism
+from slackwater.spark.session.rebase_modes import rebases_unmarked_files
 from slackwater.stats.row_groups import RowGroupTest
 from slackwater.storage.store import ObjectStore
 
@@ -64,7 +65,14 @@ def arrow_rows(
     )
     row = [spark_types.StructField(ROW, spark_types.LongType())] if needs_row else []
     found = spark_types.StructType([*schema.fields, *of_constants.fields, *row])
-    wanted = RowsWanted(to_arrow_schema(schema), by_id, to_arrow_schema(of_constants), ROW if needs_row else None, test)
+    wanted = RowsWanted(
+        to_arrow_schema(schema),
+        by_id,
+        to_arrow_schema(of_constants),
+        ROW if needs_row else None,
+        test,
+        unmarked_is_julian=rebases_unmarked_files(spark),
+    )
     tasks = _tasks(spark, files, typed)
     own = spark_types.StructType().add(_PLACE, "string").add(_START, "long").add(_END, "long").add(_DELETED, "binary")
     own = own.add(_SIZE, "long")

@@ -44,6 +44,7 @@ from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import empty_frame
 from slackwater.spark.session.options import Options
+from slackwater.spark.session.rebase_modes import items_by_calendar
 from slackwater.transaction.committers.choice import require_not_past_transaction
 
 FEED_COLUMNS: Mapping[str, spark_types.DataType] = {
@@ -119,7 +120,11 @@ class ChangeFeed:
         parts = [(part, kind) for changes, kind in kinds for part in self._by_partition_columns(changes).items()]
         if not parts:
             return empty_frame(self.spark, self._output_schema()).select("*")
-        frames = (self._frame(scan, columns, changes, kind) for (columns, changes), kind in parts)
+        frames = (
+            self._frame(scan, columns, alike, kind)
+            for (columns, changes), kind in parts
+            for alike in items_by_calendar(self.spark, changes, lambda change: change.path)
+        )
         return reduce(DataFrame.unionAll, frames)
 
     def _output_schema(self) -> spark_types.StructType:

@@ -36,6 +36,7 @@ from slackwater.spark.read.file_columns import (
 from slackwater.spark.read.file_relations import KeptRelations, read_files, require_content
 from slackwater.spark.session.locations import DataLocations, verify_urls
 from slackwater.spark.session.modes import frame_of_relation, is_connect, never_null, relation_of
+from slackwater.spark.session.rebase_modes import calendar_options
 from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.spark.session.types import NotNull, to_spark_schema
 from slackwater.stats.row_groups import RowGroupTest
@@ -205,7 +206,8 @@ class BySpark(_Files):
         key = kept.key(self.locations, paths, (data.json(), partitions.json(), str(not_null)))
         if (known := kept.frame(key)) is not None:
             return known
-        reader = self.spark.read.schema(spark_types.StructType([*data, *partitions]))
+        calendar = calendar_options(paths, self.snapshot.configuration)
+        reader = self.spark.read.schema(spark_types.StructType([*data, *partitions])).options(**calendar)
         if len(partitions):
             reader = reader.option("basePath", self.locations.root)
         with self.named(paths):

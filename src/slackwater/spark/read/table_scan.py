@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +53,7 @@ from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import empty_frame, is_connect
 from slackwater.spark.session.options import Options
+from slackwater.spark.session.rebase_modes import by_calendar
 from slackwater.spark.session.row_way import RowWay, row_way, served_to_spark
 from slackwater.spark.session.sessions import asked_once
 from slackwater.spark.session.types import NotNull, to_spark_schema, to_spark_type
@@ -159,10 +160,10 @@ class TableScan:
         if needed is not None and needed != self.needed:
             return replace(self, needed=needed).frame_of(files, None, predicate)
         test = self._row_group_test(predicate)
-        parts = [self._part(part, test) for part in _by_vector(files)]
+        parts = [self._part(part, test) for part in self._alike(files)]
         if not parts:
             return empty_frame(self.spark, self.output_schema).select("*")
-        return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+        return reduce(DataFrame.unionAll, parts)
 
     def located(self, files: pa.Table, predicate: Predicate | None = None, in_order: bool = False) -> LocatedRows:
         """All live rows of `files` with their ADDRESS; with row tracking also KEPT_ROW_ID and KEPT_COMMIT_VERSION.
@@ -175,11 +176,15 @@ class TableScan:
         by_url = not self.by_arrow and not in_order and are_by_url(numbers, urls)
         by_path = dict(zip(paths, numbers, strict=True))
         test = self._row_group_test(predicate)
-        parts = [self._part(part, test, by_path, by_url) for part in _by_vector(files)]
+        parts = [self._part(part, test, by_path, by_url) for part in self._alike(files)]
         if not parts:
             parts = [empty_frame(self.spark, located_schema(self.columns, self.options.row_tracking))]
-        frame = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
-        return LocatedRows(frame, files, numbers, by_url)
+        return LocatedRows(reduce(DataFrame.unionAll, parts), files, numbers, by_url)
+
+    def _alike(self, files: pa.Table) -> list[pa.Table]:
+        """Split `files` so that one plan reads those of a part."""
+        parts = _by_vector(files)
+        return parts if self.by_arrow else [each for part in parts for each in by_calendar(self.spark, part)]
 
     def _row_group_test(self, predicate: Predicate | None) -> RowGroupTest | None:
         # Spark's own reader knows the conditions of the plan.

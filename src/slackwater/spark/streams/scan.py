@@ -24,6 +24,7 @@ from slackwater.spark.read.row_sources import RowsAsked, RowsFound, RowSource
 from slackwater.spark.read.table_scan import TRACKING_FIELDS, TableScan
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.modes import default_parallelism
+from slackwater.spark.session.rebase_modes import rebases_unmarked_files
 from slackwater.spark.session.types import NotNull, to_spark_type
 from slackwater.spark.streams.data_source import register_stream
 from slackwater.streams.options import StreamOptions
@@ -113,6 +114,7 @@ class _StreamRows:
             to_arrow_schema(of_constants),
             ROW if asked.needs_row else None,
             scan._row_group_test(scan.predicate_of_files),
+            unmarked_is_julian=rebases_unmarked_files(scan.spark),
         )
         read = StreamRead(
             snapshot.table,

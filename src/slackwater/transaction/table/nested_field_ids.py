@@ -94,6 +94,7 @@ def _rewrite(path: Path, schema: StructType, mode: str) -> None:
         with pq.ParquetWriter(
             again, wanted, compression=codec, store_schema=False, store_decimal_as_integer=True
         ) as writer:
+            writer.add_key_value_metadata(file.metadata.metadata or {})
             for group in range(file.metadata.num_row_groups):
                 table = file.read_row_group(group)
                 columns = [_as(column, field) for column, field in zip(table.columns, wanted, strict=True)]

@@ -23,6 +23,7 @@ from slackwater.data_files.writing import (
     write_rows,
 )
 from slackwater.spark.session.arrow_types import to_arrow_schema
+from slackwater.spark.session.rebase_modes import spark_footer
 from slackwater.sql.tokens import quoted
 from slackwater.storage.store import ObjectStore
 
@@ -50,7 +51,7 @@ def write_arrow_files(
     schema = frame.schema
     columns = spark_types.StructType([field for field in schema.fields if field.name not in directories])
     codec, most = options_of(options, spark.conf.get(CODEC, None) or "snappy")
-    form = FileFormat(to_arrow_schema(columns), directories, partitions, codec, most)
+    form = FileFormat(to_arrow_schema(columns), directories, partitions, codec, most, spark_footer(spark, columns))
     # One file is open at a time.
     rows = frame.sortWithinPartitions(*map(quoted, directories)) if directories else frame
     try:

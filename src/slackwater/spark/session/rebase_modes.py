@@ -1,0 +1,62 @@
+"""Calendars of old dates: the session's rebase modes for reading, and the footer keys that say how files were written.
+
+Spark applies a rebase mode only to files whose footer names no version of Spark.
+Source: Spark's `ParquetWriteSupport.init`, "spark.sql.parquet.datetimeRebaseModeInRead".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from slackwater.data_files.calendars import are_written_by_pyarrow
+from slackwater.data_files.footer_schema import SPARK_SCHEMA_KEY
+from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.features import iceberg_compat
+from slackwater.spark.session.sessions import asked_once
+from slackwater.stats.footer_bounds import SPARK_VERSION_KEY
+
+_MODES = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
+_GREGORIAN = "CORRECTED"
+_READ_AS_WRITTEN = {"datetimeRebaseMode": _GREGORIAN, "int96RebaseMode": _GREGORIAN}
+_T = TypeVar("_T")
+
+
+def spark_footer(spark: SparkSession, schema: StructType) -> dict[str, str]:
+    """Return the footer keys that Spark's own writer gives a file with the columns `schema`."""
+    return {SPARK_VERSION_KEY.decode(): spark.version, SPARK_SCHEMA_KEY.decode(): schema.json()}
+
+
+def rebases_unmarked_files(spark: SparkSession) -> bool:
+    """Return whether the session reads old dates by another calendar, or rejects them, in files without a version."""
+    return asked_once(spark, "rebase modes", lambda: any(_mode(spark, name) != _GREGORIAN for name in _MODES))
+
+
+def _mode(spark: SparkSession, name: str) -> str:
+    return (spark.conf.get(name, None) or _GREGORIAN).upper()
+
+
+def calendar_options(paths: Sequence[str], table: TableConfiguration) -> Mapping[str, str]:
+    """Return options of Spark's reader for files of `table`, which are one part as `by_calendar` splits them."""
+    # Early releases wrote the files of Spark again to add field ids, and left out the version.
+    has_nested_ids = iceberg_compat.active_version(table) == 2
+    return _READ_AS_WRITTEN if has_nested_ids or pc.all(are_written_by_pyarrow(paths)).as_py() else {}
+
+
+def by_calendar(spark: SparkSession, files: pa.Table) -> list[pa.Table]:
+    """Split `files` by their column `path`, if the session reads those that pyarrow wrote in another way."""
+    written = are_written_by_pyarrow(files["path"])
+    if not pc.any(written).as_py() or pc.all(written).as_py() or not rebases_unmarked_files(spark):
+        return [files]
+    return [files.filter(written), files.filter(pc.invert(written))]
+
+
+def items_by_calendar(spark: SparkSession, items: Sequence[_T], path: Callable[[_T], str]) -> list[list[_T]]:
+    """Split `items` as `by_calendar` does, each by its `path`."""
+    files = pa.table({"path": pa.array(map(path, items), pa.string()), "at": pa.array(range(len(items)), pa.int64())})
+    return [[items[at] for at in part["at"].to_pylist()] for part in by_calendar(spark, files)]
