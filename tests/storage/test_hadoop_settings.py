@@ -34,6 +34,16 @@ ACCOUNT = "lake.dfs.core.windows.net"
             {"fs.s3a.endpoint": "https://s3.eu-west-1.amazonaws.com"},
             {"aws_endpoint": "https://b.s3.eu-west-1.amazonaws.com", "aws_virtual_hosted_style_request": "true"},
         ),
+        ({"fs.s3a.endpoint": "http://here:9000"}, {"aws_endpoint": "http://here:9000", "aws_allow_http": "true"}),
+        (
+            {"fs.s3a.endpoint": "https://here:9000", "fs.s3a.path.style.access": "false"},
+            {"aws_endpoint": "https://b.here:9000", "aws_virtual_hosted_style_request": "true"},
+        ),
+        (
+            {"fs.s3a.endpoint": "https://127.0.0.1:9000", "fs.s3a.path.style.access": "false"},
+            {"aws_endpoint": "https://127.0.0.1:9000"},
+        ),
+        ({"fs.s3a.endpoint": "https://[::1]:9000"}, {"aws_endpoint": "https://[::1]:9000"}),
         (
             {"fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"},
             {"aws_skip_signature": "true"},

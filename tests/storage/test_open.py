@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.errors import InvalidArgument, StorageError, UnsupportedFeature
 from slackwater.storage import open_store
 from slackwater.storage.location import KNOWN_SCHEMES, Location, parse_location
 
@@ -145,3 +145,22 @@ segment = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characte
 def test_the_url_of_a_location_leads_back_to_it(scheme: str, key: str) -> None:
     location = Location(scheme, "" if scheme == "file" else "bucket", key)
     assert parse_location(location.url) == location
+
+
+@pytest.mark.parametrize("operation", ["head", "read", "list_from"])
+def test_a_panic_of_obstore_is_a_storage_error(operation: str) -> None:
+    """The host name ends like an IP address and is none, over which obstore's client stumbles."""
+    options = {"aws_endpoint": "http://b.127.0.0.1:9", "aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    with pytest.raises(StorageError, match=r"s3://b/t.* failed"):
+        getattr(open_store("s3://b/t", options), operation)("x")
+
+
+def test_an_interrupt_while_obstore_works_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store("memory://interrupted/t")
+
+    def interrupted(_path: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "_backend", type("Backend", (), {"head": staticmethod(interrupted)}))
+    with pytest.raises(KeyboardInterrupt):
+        store.head("x")

@@ -31,10 +31,19 @@ _proven: set[str] = set()
 
 def lookalike(options: Mapping[str, str], environment: Mapping[str, str]) -> str:
     """The endpoint of S3 that `options`, in lower case, or else the `environment` names; '' where it is Amazon's."""
-    given = [options[name] for name in _ENDPOINTS if name in options]
-    found = given or [environment[name.upper()] for name in _ENDPOINTS if environment.get(name.upper())]
     # Which of several counts is obstore's to know: one that is not Amazon's is enough to ask.
-    return " ".join(_named(parts) for parts in map(_parts, found) if not _is_amazons(parts))
+    parts = map(_parts, _endpoints(options, environment))
+    return " ".join(_named(each) for each in parts if not is_amazons(each.hostname or ""))
+
+
+def names_plain_http(options: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+    """Return whether the endpoint is an `http:` URL. Arguments as of `lookalike`."""
+    return any(endpoint.lower().startswith("http://") for endpoint in _endpoints(options, environment))
+
+
+def _endpoints(options: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+    given = [options[name] for name in _ENDPOINTS if name in options]
+    return given or [environment[name.upper()] for name in _ENDPOINTS if environment.get(name.upper())]
 
 
 def require_conditional_puts(store: ObjectStore, directory: str, bucket: str) -> None:
@@ -115,5 +124,6 @@ def _named(parts: SplitResult) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 
-def _is_amazons(parts: SplitResult) -> bool:
-    return f".{parts.hostname or ''}".endswith(_AMAZON)
+def is_amazons(host: str) -> bool:
+    """Return whether a host name is one of Amazon's endpoints."""
+    return f".{host}".endswith(_AMAZON)

@@ -5,9 +5,13 @@ Source: the public documentation of Hadoop's connectors (hadoop-aws "S3A", hadoo
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
+from slackwater.storage.conditional_puts import is_amazons
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, S3_SCHEMES, Location
 
 _S3 = {
@@ -37,7 +41,7 @@ _SAME = {
 }
 
 Setting: TypeAlias = Callable[[str], str | None]
-"""What is set under a key, None or nothing where that is not set."""
+"""The value that a user chose for a key; None or nothing if there is none, whatever Hadoop's default is."""
 
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 _AWS_ENDPOINT = "s3.amazonaws.com"
@@ -82,13 +86,25 @@ def _of_s3(setting: Setting, bucket: str) -> Iterator[tuple[str, str]]:
         return
     scheme, _, host = endpoint.rpartition("://")
     scheme = scheme or ("http" if told("connection.ssl.enabled").lower() == "false" else "https")
-    if told("path.style.access").lower() != "true":
+    if not _is_path_style(host, told("path.style.access")):
         # obstore uses the given endpoint unchanged: it has to be that of the bucket.
         host = f"{bucket}.{host}"
         yield "aws_virtual_hosted_style_request", "true"
     yield "aws_endpoint", f"{scheme}://{host}"
     if scheme == "http":
         yield "aws_allow_http", "true"
+
+
+def _is_path_style(host: str, chosen: str) -> bool:
+    """Return whether requests name the bucket in their path, as obstore does unless told otherwise.
+
+    Host names of Amazon, and a user's choice, put the bucket in front of the host name. No bucket goes before an IP
+    address.
+    """
+    name = urlsplit(f"//{host}").hostname or ""
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_address(name))
+    return chosen.lower() == "true" or (not chosen and not is_amazons(name))
 
 
 def _of_gcs(setting: Setting) -> Iterator[tuple[str, str]]:

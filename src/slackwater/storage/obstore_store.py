@@ -22,7 +22,7 @@ from slackwater.storage.conditional_puts import REMEDY, require_conditional_puts
 from slackwater.storage.listing import list_below
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
 from slackwater.storage.range_reader import open_by_ranges
-from slackwater.storage.refusals import answer_of
+from slackwater.storage.refusals import answer_of, is_panic
 from slackwater.storage.store import (
     ObjectMeta,
     ObjectStore,
@@ -254,11 +254,13 @@ class ObstoreStore:
             yield
         except SlackwaterError:
             raise
-        except Exception as error:  # noqa: BLE001 - obstore raises some, through PyO3, that are of no tree
+        except BaseException as error:
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
             # What they say may hold signed URLs and tokens, so the user does not see them as the cause.
             raise self._told(operation, path, needs, error) from None
 
-    def _told(self, operation: str, path: str, needs: str, error: Exception) -> StorageError:
+    def _told(self, operation: str, path: str, needs: str, error: BaseException) -> StorageError:
         url, answer = self._url(path), answer_of(error)
         if isinstance(error, exceptions.AlreadyExistsError):
             return ObjectExists(f"{operation} {url}: it exists already and was left as it is")

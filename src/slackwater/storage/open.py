@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from slackwater.errors import InvalidArgument, StorageError, UnsupportedFeature
-from slackwater.storage.conditional_puts import lookalike
+from slackwater.storage.conditional_puts import lookalike, names_plain_http
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.location import (
     AZURE_SCHEMES,
@@ -23,7 +23,8 @@ from slackwater.storage.location import (
 )
 from slackwater.storage.store import ObjectStore
 
-_PROVIDER_PREFIXES = ("aws_", "google_", "azure_")
+_S3_PREFIX = "aws_"
+_PROVIDER_PREFIXES = (_S3_PREFIX, "google_", "azure_")
 _CLIENT_FLAGS = frozenset(
     {
         "allow_http",
@@ -158,7 +159,7 @@ class _Opener:
         from obstore import store as backends
 
         if location.scheme in S3_SCHEMES:
-            config, client = self._split("aws_")
+            config, client = self._split(_S3_PREFIX)
             return backends.S3Store(location.authority, config=config, client_options=client)
         if location.scheme in GCS_SCHEMES:
             config, client = self._split("google_")
@@ -191,4 +192,6 @@ class _Opener:
                 client[bare] = value.lower() in ("true", "1", "yes", "on") if bare in _CLIENT_FLAGS else value
             else:
                 config[key] = value
+        if own == _S3_PREFIX and names_plain_http(self._options, os.environ):
+            client.setdefault("allow_http", True)
         return config, client

@@ -99,6 +99,11 @@ class Answer:
         return _short(_USER.sub("//", _QUERY.sub("", bare)))
 
 
+def is_panic(error: BaseException) -> bool:
+    """Return whether an error is a panic of obstore, which PyO3 derives from BaseException, and of no public class."""
+    return type(error).__name__ == "PanicException"
+
+
 def answer_of(error: BaseException) -> Answer:
     """What a store said, by the exception of obstore."""
     text = str(error)

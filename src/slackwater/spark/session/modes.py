@@ -37,6 +37,7 @@ _ATTRIBUTE_ID = re.compile(r"#(\d+)L?\Z")
 _ALL_FIELDS = 2**31 - 1
 _NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|Class [\w.$]*FileSystem not found")
 _GUESSED_PARALLELISM = 16
+_HADOOP_DEFAULTS = "core-default.xml"
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 # Listeners hear of the end of a job a moment after the job itself; they may never, where their queue overflows.
 _OBSERVED_POLL_S, _OBSERVED_POLLS = 0.002, 5_000
@@ -334,6 +335,15 @@ def hadoop_setting(spark: SparkSession, key: str) -> str | None:
         return None
     found: str | None = spark._jsc.hadoopConfiguration().get(key)
     return found
+
+
+def chosen_hadoop_setting(spark: SparkSession, key: str) -> str | None:
+    """Return `hadoop_setting`, or None if the value is Hadoop's default."""
+    found = hadoop_setting(spark, key)
+    if found is None:
+        return None
+    sources = spark._jsc.hadoopConfiguration().getPropertySources(key)
+    return None if sources is not None and list(sources) == [_HADOOP_DEFAULTS] else found
 
 
 def knows_scheme(spark: SparkSession, scheme: str, root: str) -> bool:

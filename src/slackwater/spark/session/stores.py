@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from slackwater.log.table import Table
 from slackwater.spark.hadoop.reach import on_default_file_system, reach_hadoop
-from slackwater.spark.session.modes import all_settings, hadoop_setting
+from slackwater.spark.session.modes import all_settings, chosen_hadoop_setting
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.sessions import asked_once, require_running
 from slackwater.storage.hadoop_settings import merged_options, storage_options_of
@@ -53,5 +53,5 @@ def storage_options(spark: SparkSession, path: str, options: Options | None = No
     # Set while the session runs, Hadoop's settings go by their own names.
     told = {k.removeprefix(_HADOOP): v for k, v in all_settings(spark).items() if k.startswith((_HADOOP, _STORES))}
     told |= {} if options is None else options.hadoop_settings()
-    found = storage_options_of(lambda key: told.get(key) or hadoop_setting(spark, key), location)
+    found = storage_options_of(lambda key: told.get(key) or chosen_hadoop_setting(spark, key), location)
     return merged_options(found, given)
