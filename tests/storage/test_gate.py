@@ -19,7 +19,14 @@ from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescripto
 from slackwater.protocol.actions.z85 import encode_uuid
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.storage import ObjectStore, open_store
-from slackwater.storage.gate import file_place, file_places, opened_place, vector_place
+from slackwater.storage.gate import (
+    file_place,
+    file_places,
+    named_place,
+    named_vector_place,
+    opened_place,
+    vector_place,
+)
 from slackwater.storage.location import Location
 from tests.log.tables import DEFAULT, TableLog, add, checkpoint_metadata
 
@@ -186,6 +193,26 @@ def test_a_path_that_climbs_is_refused_also_where_leave_is_given(path: str) -> N
     store: Any = RecordingStore("/data/t")
     with pytest.raises(PathNotAllowed, match=r"climbs"):
         file_place(store, path, allow_outside_root=True)
+
+
+@pytest.mark.parametrize("path", ["http://h/f", "HTTPS://h/f", "ftp://h/f", "jar:file:/x!/f", "data:,f", "s3x://b/f"])
+def test_a_path_on_a_web_server_or_of_an_unknown_scheme_is_never_followed(path: str) -> None:
+    store: Any = RecordingStore("/data/t")
+    with pytest.raises(PathNotAllowed, match="never followed"):
+        file_place(store, path, allow_outside_root=True)
+    vector = DeletionVectorDescriptor("p", path, 1, 1, 1)
+    with pytest.raises(PathNotAllowed, match="never followed"):
+        vector_place(store, vector, allow_outside_root=True)
+    # A file that is only named, as VACUUM names files that it keeps, may be anywhere.
+    assert named_place(store, path) == named_vector_place(store, vector)
+
+
+@pytest.mark.parametrize("path", ["file:/x/f", "/x/f", "s3a://b/f", "gs://b/f", "abfss://c@a/f", "hdfs://h/f"])
+def test_a_path_in_a_file_system_or_an_object_store_is_followed_if_allowed(path: str) -> None:
+    store: Any = RecordingStore("/data/t")
+    assert file_place(store, path, allow_outside_root=True) == path.removeprefix("file:")
+    with pytest.raises(PathNotAllowed, match="allowPathsOutsideRoot"):
+        file_place(store, path)
 
 
 def test_a_symbolic_link_below_the_root_is_the_owners_business(tmp_path: Path) -> None:

@@ -29,7 +29,11 @@ Timestamp = Annotated[
     ),
 ]
 Outside = Annotated[
-    bool, typer.Option("--allow-paths-outside-root", help="Read files of a clone too, which is trusted.")
+    bool,
+    typer.Option(
+        "--allow-paths-outside-root/--no-paths-outside-root",
+        help="Read files outside the table's directory too, such as those of a shallow clone.",
+    ),
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most so many.")]
 
@@ -59,7 +63,7 @@ def loaded(
     version: int | None,
     timestamp: str | None,
     storage_option: list[str] | None,
-    outside: bool = False,
+    outside: bool = True,
 ) -> Snapshot:
     """The table at `path` as the options say, with files `outside` of its directory.
 

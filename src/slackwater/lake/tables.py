@@ -57,8 +57,8 @@ class LakeTables:
         return Table.at(location, self._options_at(location), self._follows_outside())
 
     def _follows_outside(self) -> bool:
-        """Whether files outside the roots of tables are opened."""
-        return False
+        """Return whether files outside the roots of tables are opened."""
+        return True
 
     def _options_at(self, location: str | os.PathLike[str]) -> Mapping[str, str]:
         """The storage options for a place."""

@@ -71,7 +71,7 @@ class LogSnapshot:
         storage_options: Mapping[str, str] | None = None,
         strict: bool | None = None,
         allow_after_last_commit: bool = False,
-        allow_paths_outside_root: bool = False,
+        allow_paths_outside_root: bool = True,
     ) -> Self:
         """The table at `path` (a directory or URL): the newest version, or that of `version` or `timestamp`.
 
@@ -79,8 +79,9 @@ class LogSnapshot:
         of the store by object_store's keys (`aws_region`, `timeout` …), before those of the environment. Raises
         TableNotFound, VersionNotFound, TimestampOutOfRange, UnsupportedFeature, CorruptTable and its kinds, and
         InvalidArgument for both a version and a timestamp. A timestamp after the last commit is out of range; with
-        `allow_after_last_commit`, or with `strict` False (None: not said), it gives the latest version. With
-        `allow_paths_outside_root` files outside the table's directory are read too: those of a clone, which is trusted.
+        `allow_after_last_commit`, or with `strict` False (None: not said), it gives the latest version. Without
+        `allow_paths_outside_root` a file outside the table's directory, such as those of a shallow clone, raises
+        PathNotAllowed.
         """
         allowed = after_last_commit_allowed(allow_after_last_commit, strict)
         return cls.open(Table.at(path, storage_options, allow_paths_outside_root), version, timestamp, allowed)

@@ -15,7 +15,7 @@ from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.gate import file_places
+from slackwater.storage.gate import named_places
 from slackwater.storage.store import ObjectStore
 
 SYMLINK_FORMAT_MANIFEST = "symlink_format_manifest"
@@ -62,7 +62,7 @@ def _contents(snapshot: Snapshot) -> dict[str, bytes]:
             error_class="DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS",
         )
     columns = snapshot.metadata.partition_columns
-    places = file_places(snapshot.store, files["path"].to_pylist(), allow_outside_root=True)
+    places = named_places(snapshot.store, files["path"].to_pylist())
     lines: dict[str, list[str]] = {} if columns else {f"{DIRECTORY}/{_NAME}": []}
     for place, pairs in zip(places, files["partitionValues"].to_pylist(), strict=True):
         lines.setdefault(_manifest(columns, dict(pairs)), []).append(_told(snapshot.store, place))

@@ -13,7 +13,7 @@ from slackwater.errors import DataFileNotFound
 from slackwater.log.table import Table
 from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor
 from slackwater.protocol.actions.paths import is_absolute
-from slackwater.storage.gate import file_places, vector_place
+from slackwater.storage.gate import named_places, named_vector_place
 from slackwater.storage.presence import missing_places
 from slackwater.storage.store import ObjectStore
 
@@ -25,7 +25,7 @@ def file_and_vector_places(store: ObjectStore, files: pa.Table) -> Iterator[str]
 
     `files` has the columns `path` and `deletionVector` of ADD_SCHEMA.
     """
-    yield from file_places(store, files["path"].to_pylist(), allow_outside_root=True)
+    yield from named_places(store, files["path"].to_pylist())
     with_vector = files.filter(files["deletionVector"].is_valid())
     yield from vector_places(store, with_vector)
 
@@ -36,7 +36,7 @@ def vector_places(store: ObjectStore, files: pa.Table) -> Iterator[str]:
     for node in files["deletionVector"].to_pylist():
         if node is None or node["storageType"] == INLINE:
             continue
-        place = vector_place(store, DeletionVectorDescriptor.from_json(node), allow_outside_root=True)
+        place = named_vector_place(store, DeletionVectorDescriptor.from_json(node))
         if place not in seen:
             seen.add(place)
             yield place

@@ -18,7 +18,7 @@ from slackwater.log.history import CommitHistory
 from slackwater.maintenance.present_files import file_and_vector_places
 from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.gate import file_place, vector_place
+from slackwater.storage.gate import named_place, named_vector_place
 from slackwater.storage.store import ObjectStore
 
 # A store's clock and that of a commit's writer may differ so much.
@@ -61,10 +61,10 @@ def files_left(store: ObjectStore, actions: Iterable[Mapping[str, Any]]) -> dict
         if not isinstance(node, Mapping) or not isinstance(node.get("path"), str):
             continue
         size = node.get("size")
-        found[file_place(store, node["path"], allow_outside_root=True)] = size if isinstance(size, int) else 0
+        found[named_place(store, node["path"])] = size if isinstance(size, int) else 0
         vector = node.get("deletionVector")
         if vector is not None and vector.get("storageType") != INLINE:
-            found[vector_place(store, DeletionVectorDescriptor.from_json(vector), allow_outside_root=True)] = 0
+            found[named_vector_place(store, DeletionVectorDescriptor.from_json(vector))] = 0
     return found
 
 

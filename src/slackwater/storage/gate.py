@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slackwater.errors import PathNotAllowed
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
 from slackwater.protocol.actions.paths import (
     are_plain,
@@ -18,16 +19,35 @@ from slackwater.protocol.actions.paths import (
     encode_path,
     is_absolute,
 )
+from slackwater.storage.location import KNOWN_SCHEMES, is_on_hadoop
 from slackwater.storage.store import ObjectStore
+
+_FOLLOWED = frozenset(KNOWN_SCHEMES) - {"http", "https"}
 
 
 def file_place(store: ObjectStore, path: str, allow_outside_root: bool = False) -> str:
     """Where the file is whose `path` an add, remove or cdc has: relative to the root, else absolute; decoded.
 
-    Raises PathNotAllowed for a path outside the root unless that is allowed, and always for one that climbs with '..'
-    or cannot be that of a file.
+    Raises PathNotAllowed for a path outside the root unless that is allowed, and always for one on a web server or of
+    an unknown scheme, for one that climbs with '..', and for one that cannot be that of a file.
     """
-    return checked_data_path(path, store.root_url, store.local_root, allow_outside_root)
+    return _followed(store, path, checked_data_path(path, store.root_url, store.local_root, allow_outside_root))
+
+
+def named_place(store: ObjectStore, path: str) -> str:
+    """Return the place of `file_place` for a file that is only named, and never opened. Raises PathNotAllowed."""
+    return checked_data_path(path, store.root_url, store.local_root, True)
+
+
+def _followed(store: ObjectStore, path: str, place: str) -> str:
+    """Return `place` if it is relative, a path of this machine, or in a file system or object store."""
+    scheme = place.partition(":")[0].lower()
+    if not is_absolute(place) or place.startswith("/") or scheme in _FOLLOWED or is_on_hadoop(scheme):
+        return place
+    raise PathNotAllowed(
+        f"{store.root_url}: the log names the file {path!r}, which is not in a file system or an object store. Such a "
+        "path is never followed"
+    )
 
 
 def file_places(store: ObjectStore, paths: Sequence[str], allow_outside_root: bool = False) -> list[str]:
@@ -37,15 +57,28 @@ def file_places(store: ObjectStore, paths: Sequence[str], allow_outside_root: bo
     return [file_place(store, path, allow_outside_root) for path in paths]
 
 
+def named_places(store: ObjectStore, paths: Sequence[str]) -> list[str]:
+    """Return `named_place` of each of `paths`."""
+    return list(paths) if are_plain(paths) else [named_place(store, path) for path in paths]
+
+
 def vector_place(store: ObjectStore, vector: DeletionVectorDescriptor, allow_outside_root: bool = False) -> str:
     """As `file_place`, for the file of a deletion vector that is not inline.
 
     A relative one is below the root whatever is allowed. Raises CorruptDeletionVector too.
     """
+    named = vector.path_or_inline_dv
+    return _vector_place(store, vector) or file_place(store, named, allow_outside_root)
+
+
+def named_vector_place(store: ObjectStore, vector: DeletionVectorDescriptor) -> str:
+    """As `named_place`, for the file of a deletion vector that is not inline. Raises CorruptDeletionVector too."""
+    return _vector_place(store, vector) or named_place(store, vector.path_or_inline_dv)
+
+
+def _vector_place(store: ObjectStore, vector: DeletionVectorDescriptor) -> str | None:
     relative = vector.relative_path
-    if relative is not None:
-        return checked_relative_path(relative, store.root_url)
-    return file_place(store, vector.path_or_inline_dv, allow_outside_root)
+    return None if relative is None else checked_relative_path(relative, store.root_url)
 
 
 def opened_place(store: ObjectStore, place: str) -> tuple[ObjectStore, str]:

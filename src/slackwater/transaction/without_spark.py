@@ -95,7 +95,7 @@ class Transaction:
         >>> tx.commit("CREATE TABLE").version
         0
         """
-        table = Table.at(path, storage_options)
+        table = Table.at(path, storage_options, follows_outside=True)
         if table.list_log().latest_version is not None:
             raise TableAlreadyExists(
                 f"{table.root_url} is a Delta table already: append to it, or write elsewhere",

@@ -19,6 +19,7 @@ import pytest
 from slackwater.cli.rows import query
 from slackwater.cli.rows.columns_read import columns_read
 from slackwater.cli.rows.values import plain, records_of
+from slackwater.errors import PathNotAllowed
 from slackwater.scan.difference import difference
 from slackwater.scan.snapshot import Snapshot
 from tests.cli.commands import PARTITIONED, WITH_DELETED_ROWS, document, error, lines, run, usage_error
@@ -235,15 +236,18 @@ def test_keys_of_several_columns_and_null_keys_match(tmp_path: Path) -> None:
     assert found["rows"]["examples"]["changed"][0]["after"] == {"old": None, "new": 1, "v": 5}
 
 
-def test_rows_of_a_clone_are_read_where_it_is_trusted(tmp_path: Path) -> None:
+def test_rows_of_a_clone_are_read_unless_files_outside_are_excluded(tmp_path: Path) -> None:
     clone = str(tmp_path / "clone")
     assert run("clone", PARTITIONED, clone).exit_code == 0
-    for asked in (("head", clone), ("count", clone, "--where", "number > 0"), ("diff", clone, "0", "0")):
-        assert run(*asked, "--allow-paths-outside-root").exit_code == 0, asked
-    assert "allow_paths_outside_root=True in Python" in error("head", clone)
-    assert Snapshot.load(clone, allow_paths_outside_root=True).to_arrow().num_rows == 6
+    assert run("diff", clone, "0", "0", "--no-paths-outside-root").exit_code == 0, "without a key no rows are read"
+    for asked in (("head", clone), ("count", clone, "--where", "number > 0")):
+        assert run(*asked).exit_code == 0, asked
+        assert "allow_paths_outside_root=True in Python" in error(*asked, "--no-paths-outside-root")
+    assert Snapshot.load(clone).to_arrow().num_rows == 6
+    with pytest.raises(PathNotAllowed, match="outside the table's root"):
+        Snapshot.load(clone, allow_paths_outside_root=False).to_arrow()
     pytest.importorskip("duckdb")
-    told = ("query", "SELECT count(*) AS n FROM t", "--table", f"t={clone}", "--allow-paths-outside-root")
+    told = ("query", "SELECT count(*) AS n FROM t", "--table", f"t={clone}")
     assert document(*told) == [{"n": 6}]
 
 

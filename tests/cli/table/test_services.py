@@ -90,9 +90,9 @@ def test_a_clone_is_made_without_copying(aged: AgedTable, tmp_path: Path) -> Non
     result = run("clone", str(aged.root), str(tmp_path / "clone"), "--replace")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "has the 1 file of version 2, 100 B, where they are" in " ".join(result.stderr.split())
-    assert "allowPathsOutsideRoot" in error("clone", str(tmp_path / "clone"), str(tmp_path / "again"))
-    trusted = ("clone", str(tmp_path / "clone"), str(tmp_path / "again"), "--allow-paths-outside-root")
-    assert document(*trusted)["source_num_of_files"] == 1
+    again = ("clone", str(tmp_path / "clone"), str(tmp_path / "again"))
+    assert "allowPathsOutsideRoot" in error(*again, "--no-paths-outside-root")
+    assert document(*again)["source_num_of_files"] == 1
     both = ("--version", "1", "--timestamp", "2026-01-01")
     assert "not both" in usage_error("clone", str(aged.root), str(tmp_path / "other"), *both)
 

@@ -224,15 +224,19 @@ def test_awkward_file_names_read(spark: SparkSession, tmp_path: Path) -> None:
     assert rows(load(spark, path).where("part = 1")) == [(i, 1) for i in range(1, len(names), 2)]
 
 
-def test_paths_that_leave_the_table_are_read_only_when_allowed(spark: SparkSession, tmp_path: Path) -> None:
+def test_paths_that_leave_the_table_are_read_unless_the_reader_excludes_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     pq.write_table(pa.table({"id": [9]}), tmp_path / "outside.parquet")
     path = write_table(tmp_path / "t", [{"id": [1]}], actions=[(tmp_path / "outside.parquet").as_uri()])
     with pytest.raises(errors.PathNotAllowed, match="allowPathsOutsideRoot"):
-        load(spark, path)
-    assert rows(load(spark, path, {"allowPathsOutsideRoot": "true"})) == [(1,), (9,)]
-    climbing = write_table(tmp_path / "u", [{"id": [1]}], actions=["../outside.parquet"])
-    with pytest.raises(errors.PathNotAllowed, match=r"\.\."):
-        load(spark, climbing, {"allowPathsOutsideRoot": "true"})
+        load(spark, path, {"allowPathsOutsideRoot": "false"})
+    assert rows(load(spark, path)) == [(1,), (9,)]
+    never = {"../outside.parquet": r"\.\.", "http://127.0.0.1:1/f.parquet": "never followed", "gopher://h/f": "never"}
+    for number, (named, told) in enumerate(never.items()):
+        refused = write_table(tmp_path / f"u{number}", [{"id": [1]}], actions=[named])
+        with pytest.raises(errors.PathNotAllowed, match=told):
+            load(spark, refused, {"allowPathsOutsideRoot": "true"})
 
 
 def test_an_empty_table_has_columns_and_no_rows(spark: SparkSession, tmp_path: Path) -> None:

@@ -51,13 +51,28 @@ def test_rows_of_a_clone_are_read_and_changed(
     assert clone.toDF(rowTracking="true").select("_row_id").distinct().count() == 3
 
 
-def test_others_read_a_clone_where_they_say_that_they_trust_it(
-    spark: SparkSession, tmp_path: Path, source: DeltaTable
+@pytest.mark.modes
+def test_a_clone_is_read_by_path_and_by_name(
+    spark: SparkSession, tmp_path: Path, source: DeltaTable, conf: Any
 ) -> None:
-    source.clone(str(tmp_path / "clone"), isShallow=True)
-    with pytest.raises(errors.PathNotAllowed, match="allowPathsOutsideRoot"):
-        read(spark, tmp_path / "clone")
-    assert len(rows(read(spark, tmp_path / "clone", allowPathsOutsideRoot="true"))) == 3
+    path = tmp_path / "clone"
+    source.clone(str(path), isShallow=True)
+    assert len(rows(read(spark, path))) == 3
+    assert spark.sql(f"select count(*) from delta.`{path}`").first()[0] == 3
+    spark.sql(f"create table trial_of_clone shallow clone delta.`{tmp_path / 'a b'}` location '{tmp_path / 'trial'}'")
+    try:
+        assert spark.sql("select count(*) from trial_of_clone").first()[0] == 3
+        assert spark.table("trial_of_clone").count() == 3
+        strict = spark.read.option("allowPathsOutsideRoot", "false")
+        with pytest.raises(errors.PathNotAllowed, match="allowPathsOutsideRoot"):
+            strict.table("trial_of_clone")
+        conf("spark.slackwater.allowPathsOutsideRoot", "false")
+        for refused in (lambda: read(spark, path), lambda: spark.table("trial_of_clone").count()):
+            with pytest.raises(errors.PathNotAllowed, match="allowPathsOutsideRoot"):
+                refused()
+        assert len(rows(read(spark, path, allowPathsOutsideRoot="true"))) == 3
+    finally:
+        spark.sql("drop table trial_of_clone")
 
 
 @pytest.mark.modes

@@ -368,6 +368,7 @@ def _user_name(spark: SparkSession, path: Path, conf: Setting) -> None:
 def _outside(spark: SparkSession, path: Path, conf: Setting) -> None:
     clone = made(spark, path).clone(str(path.parent / "clone"), isShallow=True)
     assert rows(clone.toDF()) == [(1, 10), (2, 20)]
+    conf("spark.slackwater.allowPathsOutsideRoot", "false")
     with pytest.raises(errors.PathNotAllowed, match="allowPathsOutsideRoot"):
         read(spark, path.parent / "clone")
     conf("spark.slackwater.allowPathsOutsideRoot", "true")

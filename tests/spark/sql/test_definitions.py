@@ -119,7 +119,7 @@ def test_a_table_like_another(spark: SparkSession, rows: Rows) -> None:
     assert (detail(spark, "b").partitionColumns, detail(spark, "b").properties["k"]) == (["v"], "w")
 
 
-def test_a_clone(spark: SparkSession, rows: Rows, conf: Callable[[str, str], None]) -> None:
+def test_a_clone(spark: SparkSession, rows: Rows) -> None:
     spark.sql("CREATE TABLE a USING delta AS SELECT id FROM range(3)")
     spark.sql("DELETE FROM a WHERE id = 0")
     (told,) = spark.sql("CREATE TABLE b SHALLOW CLONE a").collect()
@@ -129,7 +129,6 @@ def test_a_clone(spark: SparkSession, rows: Rows, conf: Callable[[str, str], Non
     assert 0 < told.source_table_size <= size
     assert (told.num_removed_files, told.num_copied_files, told.removed_files_size, told.copied_files_size) == (0,) * 4
     spark.sql("CREATE OR REPLACE TABLE c SHALLOW CLONE a VERSION AS OF 0 TBLPROPERTIES ('k' = 'v')")
-    conf("spark.slackwater.allowPathsOutsideRoot", "true")
     assert (rows("SELECT * FROM b"), rows("SELECT * FROM c")) == ([(1,), (2,)], [(0,), (1,), (2,)])
     assert detail(spark, "c").properties["k"] == "v"
     with pytest.raises(UnsupportedFeature, match="DEEP CLONE"):

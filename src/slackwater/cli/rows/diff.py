@@ -31,7 +31,7 @@ def diff_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
-    allow_paths_outside_root: Outside = False,
+    allow_paths_outside_root: Outside = True,
 ) -> None:
     """What leads from version V1 to V2: schema, properties, files; with --key rows added, removed and changed.
 

@@ -43,7 +43,7 @@ def head_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
-    allow_paths_outside_root: Outside = False,
+    allow_paths_outside_root: Outside = True,
 ) -> None:
     """The first rows of the table, in the order of its files.
 
@@ -64,7 +64,7 @@ def count_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
-    allow_paths_outside_root: Outside = False,
+    allow_paths_outside_root: Outside = True,
 ) -> None:
     """How many rows the table has, with --where of which it is true.
 

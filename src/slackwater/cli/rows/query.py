@@ -33,7 +33,7 @@ def query_command(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     storage_option: StorageOption = None,
-    allow_paths_outside_root: Outside = False,
+    allow_paths_outside_root: Outside = True,
 ) -> None:
     """The rows that a query over one or several tables gives, by DuckDB or Polars where one is installed.
 

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, form_of, moment_ms, storage_options
+from slackwater.cli.arguments import (
+    AsCsv,
+    AsJson,
+    Outside,
+    StorageOption,
+    TablePath,
+    form_of,
+    moment_ms,
+    storage_options,
+)
 from slackwater.cli.render import Form, print_csv, print_done, print_json, print_note
 from slackwater.cli.working import working
 from slackwater.log.table import Table
@@ -92,10 +101,7 @@ def clone_command(
         str | None,
         typer.Option("--timestamp", metavar="T", help="As it was at this moment; UTC where it names no zone."),
     ] = None,
-    outside: Annotated[
-        bool,
-        typer.Option("--allow-paths-outside-root", help="Of a table that is a clone itself, and is trusted."),
-    ] = False,
+    outside: Outside = True,
     replace_table: Annotated[bool, typer.Option("--replace", help="A table that is there becomes the clone.")] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -118,5 +124,5 @@ def _size(size_bytes: int) -> str:
     return f"{text} B" if text.isdigit() else text
 
 
-def _table(path: str, storage_option: list[str] | None, follows_outside: bool = False) -> Table:
+def _table(path: str, storage_option: list[str] | None, follows_outside: bool = True) -> Table:
     return Table.at(path, storage_options(storage_option), follows_outside)

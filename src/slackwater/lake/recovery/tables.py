@@ -27,7 +27,7 @@ from slackwater.protocol.actions.file_names import (
 )
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.protocol.features.managed_commits import OWNER_NAME, Ownership, ownership
-from slackwater.storage.gate import file_place
+from slackwater.storage.gate import named_place
 from slackwater.storage.location import LOCAL, Location, parse_location
 from slackwater.storage.store import ObjectStore
 
@@ -157,7 +157,7 @@ def _missing(store: ObjectStore, actions: Collection[Mapping[str, Any]]) -> str:
     """A file below the table's root that the commit adds and that is not there; '' for none."""
     added = [a["add"]["path"] for a in actions if isinstance(a.get("add"), dict)]
     for path in added[:_MOST_FILES]:
-        inside = file_place(store, path, allow_outside_root=True)
+        inside = named_place(store, path)
         if not is_absolute(inside) and store.head(inside) is None:
             return inside
     return ""

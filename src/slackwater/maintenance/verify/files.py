@@ -18,7 +18,7 @@ from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorD
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.stats.columns import record_counts
-from slackwater.storage.gate import file_place, vector_place
+from slackwater.storage.gate import named_place, named_vector_place
 from slackwater.storage.presence import sizes_of
 
 COLUMNS = ("path", "size", "deletionVector", "stats")
@@ -31,7 +31,7 @@ def data_places(table: Table, files: pa.Table, findings: Findings) -> list[str |
     outside = 0
     for path in files["path"].to_pylist():
         try:
-            place: str | None = file_place(table.store, path, allow_outside_root=True)
+            place: str | None = named_place(table.store, path)
         except PathNotAllowed as error:
             findings.fault(FaultKind.DATA_FILE, path, str(error))
             place = None
@@ -83,9 +83,7 @@ def _may_be_opened(table: Table, node: Mapping[str, Any]) -> bool:
         return True
     try:
         vector = DeletionVectorDescriptor.from_json(node)
-        return vector.storage_type == INLINE or not is_absolute(
-            vector_place(table.store, vector, allow_outside_root=True)
-        )
+        return vector.storage_type == INLINE or not is_absolute(named_vector_place(table.store, vector))
     except SlackwaterError:
         # Why it cannot be used is said when it is loaded.
         return True

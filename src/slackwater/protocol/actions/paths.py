@@ -207,8 +207,9 @@ def checked_data_path(path: str, root_url: str, local_root: str | None, allow_ou
             return checked_relative_path(named[len(root) + 1 :], root_url, path)
     if not allow_outside:
         raise PathNotAllowed(
-            f"{root_url}: the log names the file {path!r} outside the table's root; if you trust the table, allow it "
-            "with the option allowPathsOutsideRoot=true (allow_paths_outside_root=True in Python)"
+            f"{root_url}: the log names the file {path!r} outside the table's root, and such files are not followed "
+            "here. If you trust the table, set the option allowPathsOutsideRoot to true (allow_paths_outside_root=True "
+            "in Python)"
         )
     _require_file(canonical, root_url, path)
     return canonical

@@ -306,10 +306,10 @@ class Lake(LogLake):
         """Make `tables`, by default all that there were, as they were at the instant `as_of`, tables of the lake `to`.
 
         `as_of` as the method of that name takes it. `to` is an open lake, or the root of a new one. Nothing is copied:
-        the clones name the files of this lake's tables where they are, and are written to on their own; they are read
-        where the setting `spark.slackwater.allowPathsOutsideRoot` is true. VACUUM here deletes what only they still
-        need. One table follows the other, and an error names those that are made by then. `user_metadata`: a text for
-        the histories, `user_name`: who did it; None: as the session says. The answer has one row a table:
+        the clones name the files of this lake's tables where they are, and are written to on their own. They are
+        read unless the setting `spark.slackwater.allowPathsOutsideRoot` is false. VACUUM here deletes what only they
+        still need. One table follows the other, and an error names those that are made by then. `user_metadata`: a
+        text for the histories, `user_name`: who did it; None: as the session says. The answer has one row a table:
         LAKE_CLONE_RESULT. Raises TableNotFound, TableAlreadyExists, TimestampOutOfRange, InvalidArgument.
 
         >>> now = lake.run(lambda tx: tx.current_timestamp())
@@ -397,7 +397,7 @@ class Lake(LogLake):
 
     def _follows_outside(self) -> bool:
         session = self._spark or SparkSession.getActiveSession()
-        return session is not None and stores.follows_outside(session)
+        return session is None or stores.follows_outside(session)
 
     def _options_at(self, location: str | os.PathLike[str]) -> Mapping[str, str]:
         session = self._spark or SparkSession.getActiveSession()

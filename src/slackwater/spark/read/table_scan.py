@@ -79,7 +79,7 @@ class ScanOptions:
     """
 
     row_tracking: bool = False
-    allow_paths_outside_root: bool = False
+    allow_paths_outside_root: bool | None = None
     replay: str | None = None
     rows: str | None = None
     says_not_null: bool = False
@@ -88,13 +88,14 @@ class ScanOptions:
     def of(options: Options) -> ScanOptions:
         """What a reader's options ask for. Raises InvalidArgument for a value that is none, and a mistyped name."""
         options.require_meant()
-        outside = options.flag("allowPathsOutsideRoot")
+        outside = options.choice("allowPathsOutsideRoot")
         rows = options.get("rows")
         return ScanOptions(options.flag("rowTracking"), outside, options.get("replay"), rows, says_not_null=True)
 
     def follows_outside(self, snapshot: Snapshot) -> bool:
-        """Whether files outside the root of `snapshot` are read: as the reader is told, or its table was reached."""
-        return self.allow_paths_outside_root or snapshot.table.follows_outside
+        """Return whether files outside the root of `snapshot` are read: as the reader says, else as its table does."""
+        choice = self.allow_paths_outside_root
+        return snapshot.table.follows_outside if choice is None else choice
 
 
 @dataclass(frozen=True)

@@ -53,22 +53,19 @@ class Options(Mapping[str, str]):
 
     def flag(self, *keys: str) -> bool:
         """Whether one of `keys` is true; raises InvalidArgument for a value that is neither true nor false."""
-        for key in keys:
-            text = self.get(key)
-            if text is None:
-                continue
-            if text.lower() not in ("true", "false"):
-                raise InvalidArgument(
-                    f"option {key} must be true or false, found {text!r}", error_class="DELTA_ILLEGAL_OPTION"
-                )
-            return text.lower() == "true"
-        return False
+        return next((choice for key in keys if (choice := self.choice(key)) is not None), False)
+
+    def choice(self, key: str) -> bool | None:
+        """Return the value of a flag, None if it is not given. Raises InvalidArgument as `flag`."""
+        text = self.get(key)
+        if text is None or text.lower() in ("true", "false"):
+            return None if text is None else text.lower() == "true"
+        raise InvalidArgument(f"option {key} must be true or false, found {text!r}", error_class="DELTA_ILLEGAL_OPTION")
 
     @property
     def after_last_commit_allowed(self) -> bool:
         """Whether a time after the last commit means the latest version: `allowAfterLastCommit`, or `strict=false`."""
-        strict = self.flag("strict") if self.get("strict") is not None else None
-        return after_last_commit_allowed(self.flag("allowAfterLastCommit"), strict)
+        return after_last_commit_allowed(self.flag("allowAfterLastCommit"), self.choice("strict"))
 
     def integer(self, key: str) -> int | None:
         """A whole number from 0, None where it is not set; raises InvalidArgument for anything else."""

@@ -28,14 +28,15 @@ def table_at(spark: SparkSession, path: str, options: Options | None = None) -> 
     """
     require_running(spark)
     path = on_default_file_system(spark, path)
-    told = options is not None and options.flag("allowPathsOutsideRoot")
-    return Table.at(path, storage_options(spark, path, options), told or follows_outside(spark))
+    choice = None if options is None else options.choice("allowPathsOutsideRoot")
+    follows = follows_outside(spark) if choice is None else choice
+    return Table.at(path, storage_options(spark, path, options), follows)
 
 
 def follows_outside(spark: SparkSession) -> bool:
-    """Whether the session trusts its tables to name files outside their roots. Raises InvalidArgument."""
+    """Return whether the session follows absolute paths outside the roots of its tables. Raises InvalidArgument."""
     told = asked_once(spark, _OUTSIDE, lambda: spark.conf.get(_OUTSIDE, None))
-    return Options({_OUTSIDE: told}).flag(_OUTSIDE)
+    return Options({_OUTSIDE: told}).choice(_OUTSIDE) is not False
 
 
 def storage_options(spark: SparkSession, path: str, options: Options | None = None) -> dict[str, str]:

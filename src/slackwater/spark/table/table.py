@@ -331,8 +331,9 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         >>> [(row.sku, row.qty, row.system_end, row._row_id) for row in versions.collect()]
         [('A1', 10, None, 0)]
         """
-        allowed = Options(self._options).flag("allowPathsOutsideRoot") or self._table.follows_outside
-        return SystemTime(self._spark, self._snapshot_for_rows, since, rowTracking, allowed, self._told_place())
+        choice = Options(self._options).choice("allowPathsOutsideRoot")
+        follows = self._table.follows_outside if choice is None else choice
+        return SystemTime(self._spark, self._snapshot_for_rows, since, rowTracking, follows, self._told_place())
 
     def detail(self) -> DataFrame:
         """Describe the table by one row: DETAIL_SCHEMA; sizes in bytes. Raises what reading a log raises.
