@@ -29,13 +29,15 @@ _BETWEEN = uuid.uuid4().hex
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """A table or view of the catalog: its `parts` are database and table. Views have no provider."""
+    """A table or view of the catalog: its `parts` are database and table. Views, which `is_view` says of
+    those that are not temporary, have no provider."""
 
     parts: tuple[str, str]
     provider: str | None
     location: str | None
     is_managed: bool
     is_temporary: bool = False
+    is_view: bool = False
 
     @property
     def is_delta(self) -> bool:
@@ -64,7 +66,13 @@ def entry_of(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | None:
         return None
     if len(given) > 2 or (len(given) == 2 and given[0].lower() == GLOBAL_TEMP):
         return None
-    return _by_statement(spark, given) if is_connect(spark) else _by_catalog(spark, given)
+    find = _by_statement if is_connect(spark) else _by_catalog
+    return asked_once(spark, "\0".join(["entry", *given]), lambda: find(spark, given))
+
+
+def catalog_metadata(spark: SparkSession, parts: tuple[str, str]) -> Any:
+    """Return Spark's object for a table or view of the catalog, in a classic session."""
+    return java_catalog(spark).getTableMetadata(_identifier(spark, parts))
 
 
 def current_database(spark: SparkSession) -> str:
@@ -111,6 +119,7 @@ def _by_catalog(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | Non
         said.get("Provider") if kind != "VIEW" else None,
         _local(said.get("Location")),
         is_managed=kind == "MANAGED",
+        is_view=kind == "VIEW",
     )
 
 
@@ -136,6 +145,8 @@ def _by_statement(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | N
         if condition_of(error) in _MISSING or isinstance(error, AnalysisException):
             return None
         raise
+    # A temporary view is listed with every database, and has a name of one part.
+    rows = [row for row in rows if len(parts) == 1 or not row.isTemporary]
     # The pattern takes names in any case.
     same = [row for row in rows if row.tableName == parts[-1]]
     if not same and not case_counts(spark):
@@ -154,6 +165,7 @@ def _by_statement(spark: SparkSession, parts: Sequence[str]) -> CatalogEntry | N
         said.get("Provider") if kind != "VIEW" else None,
         _local(said.get("Location")),
         is_managed=kind == "MANAGED",
+        is_view=kind == "VIEW",
     )
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import types as spark_types
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
 from slackwater.maintenance.clone import CloneResult, commit_clone
 from slackwater.maintenance.parquet_files import require_no_plain_files
+from slackwater.spark.catalog.persisted_views import create
 from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.registration import put_down, take_out
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, path_in_parts
@@ -42,7 +43,7 @@ from slackwater.spark.table.table import DeltaTable
 from slackwater.spark.write.save import begin_definition, newest_snapshot, save_as_definition
 from slackwater.sql import definitions as parsed
 from slackwater.sql.definitions import ColumnDefinition, TableCreation, creation_of
-from slackwater.sql.tokens import name_at
+from slackwater.sql.tokens import Cursor, name_at
 from slackwater.transaction.table.definition import TableDefinition
 from slackwater.transaction.transaction import TableTransaction
 
@@ -346,7 +347,7 @@ def drop_table(statement: Statement) -> DataFrame | None:
 
 
 def create_view(statement: Statement) -> DataFrame | None:
-    """`CREATE TEMPORARY VIEW v AS …` over Delta tables, read anew each time. Permanent ones are refused."""
+    """`CREATE [TEMPORARY] VIEW v AS …` over Delta tables, which are read at their newest version each time."""
     statement = statement.with_values()
     cursor = statement.cursor()
     cursor.expect("CREATE")
@@ -358,10 +359,7 @@ def create_view(statement: Statement) -> DataFrame | None:
     if not names_delta_tables(statement.spark, statement.text, statement.tokens):
         return None
     if not is_temporary:
-        raise UnsupportedFeature(
-            "a permanent view over a Delta table: Spark keeps its text and cannot read the table by it; create a "
-            "temporary view, or write a table"
-        )
+        return _persisted(statement, cursor)
     cursor.takes("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a view").parts[-1]
     names = []
@@ -384,9 +382,40 @@ def create_view(statement: Statement) -> DataFrame | None:
     return nothing(statement.spark)
 
 
+def alter_view(statement: Statement) -> DataFrame | None:
+    """`ALTER VIEW v AS …` over Delta tables: another query for a view of the catalog."""
+    statement = statement.with_values()
+    cursor = statement.cursor()
+    if not cursor.takes("ALTER", "VIEW"):
+        return None
+    at = cursor.place_of("AS", "SELECT", "WITH", "FROM", "TABLE", "VALUES")
+    if at == len(statement.tokens) or not names_delta_tables(statement.spark, statement.text, statement.tokens):
+        return None
+    return _persisted(statement, cursor)
+
+
+def _persisted(statement: Statement, cursor: Cursor) -> DataFrame:
+    """Create or alter a view of the catalog; `cursor` is behind the word VIEW."""
+    cursor.takes("IF", "NOT", "EXISTS")
+    name = cursor.name("the name of a view")
+    in_lake = lake_name_of(statement.spark, name.parts, is_new=True)
+    if in_lake is not None and in_lake.is_certain:
+        raise UnsupportedFeature(f"{name.text}: a lake has no views. Create the view in the session's catalog")
+    if statement.views:
+        raise InvalidArgument(f"{name.text}: other sessions do not have the frames given here. Create a temporary view")
+    if statement.first == "CREATE":
+        cursor.until("AS")
+    cursor.takes("AS")
+    start = cursor.tokens[cursor.at].start
+    query = cursor.rest()
+    frame = statement.query(query)
+    create(statement.spark, statement.text, name.parts, query, start, frame)
+    return nothing(statement.spark)
+
+
 def keep_text(statement: Statement) -> DataFrame | None:
-    """Functions, altered views and all else whose text Spark keeps to run it later: refused over Delta tables."""
-    if statement.first in ("CREATE", "ALTER") and not {"FUNCTION", "VIEW"} & {t.upper for t in statement.tokens[:6]}:
+    """Functions and all else whose text Spark keeps to run it later: refused over Delta tables."""
+    if statement.first == "CREATE" and "FUNCTION" not in {token.upper for token in statement.tokens[:6]}:
         return None
     if not names_delta_tables(statement.spark, statement.text, statement.tokens):
         return None

@@ -14,7 +14,8 @@ from slackwater.errors import InvalidArgument
 from slackwater.predicate.predicate import columns_of, is_understood
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.catalog.attached import SessionNames
-from slackwater.spark.catalog.resolve import parts_of
+from slackwater.spark.catalog.persisted_views import expanded, stored_view
+from slackwater.spark.catalog.resolve import parts_of, path_in_parts
 from slackwater.spark.conditions.predicates import predicate_of
 from slackwater.spark.lake.transaction import TransactionTable
 from slackwater.spark.lake.transaction_time import TransactionTime
@@ -24,7 +25,7 @@ from slackwater.spark.session.sessions import one_statement
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.frames import new_view_name, sql_over
 from slackwater.spark.sql.tables import NamedTable, frame_of, named_table, required_table
-from slackwater.spark.sql.views import kept_view
+from slackwater.spark.sql.views import kept_view, reading
 from slackwater.sql.needed import needed_columns, renames_columns
 from slackwater.sql.pushed import pushed_conditions
 from slackwater.sql.relations import Block, Relation, blocks_of
@@ -107,16 +108,34 @@ def query_frame(spark: SparkSession, text: str, views: Mapping[str, DataFrame] |
 
 
 def view_frame(spark: SparkSession, parts: tuple[str, ...]) -> DataFrame | None:
-    """The rows of a temporary view over Delta tables, as these are now; None for every other name."""
-    read = kept_view(spark, parts, partial(query_frame, spark))
-    return None if read is None else read()
+    """The rows of a view over Delta tables, as these are now; None for every other name."""
+    with one_statement():
+        read = _view(spark, parts)
+        return None if read is None else read()
 
 
 def _kept_views(spark: SparkSession, blocks: Sequence[Block]) -> dict[tuple[str, ...], Callable[[], DataFrame]]:
-    """What reads the temporary views over Delta tables among the relations."""
+    """What reads the views over Delta tables among the relations."""
     names = {each.parts for block in blocks for each in block.relations if each.arguments is None}
-    found = {parts: kept_view(spark, parts, partial(query_frame, spark)) for parts in names}
+    found = {parts: _view(spark, parts) for parts in names}
     return {parts: read for parts, read in found.items() if read is not None}
+
+
+def _view(spark: SparkSession, parts: tuple[str, ...]) -> Callable[[], DataFrame] | None:
+    """Return what reads the view of that name over Delta tables, temporary or of the catalog; None for other names."""
+    if path_in_parts(parts) is not None:
+        return None
+    kept = kept_view(spark, parts, partial(query_frame, spark))
+    stored = stored_view(spark, parts) if kept is None else None
+    if stored is None:
+        return kept
+
+    def rows() -> DataFrame:
+        with reading(stored.entry.text):
+            return expanded(spark, stored, rewritten(spark, stored.query) or StatementOnViews(stored.query))
+
+    with reading(stored.entry.text):
+        return rows if names_delta_tables(spark, stored.query) else None
 
 
 def _is_kept(relation: Relation, kept: Mapping[tuple[str, ...], object]) -> bool:

@@ -32,7 +32,7 @@ _HANDLERS: dict[str, tuple[Handler, ...]] = {
     "CREATE": (creation.create_table, creation.create_view, transactions.of_namespace),
     "REPLACE": (creation.create_table,),
     "DROP": (creation.drop_table, transactions.of_namespace),
-    "ALTER": (creation.keep_text, alterations.alter),
+    "ALTER": (creation.alter_view, alterations.alter),
     "COMMENT": (alterations.comment_on,),
     "DESCRIBE": (describe.log, describe.table),
     "DESC": (describe.log, describe.table),

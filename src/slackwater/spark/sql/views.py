@@ -98,7 +98,7 @@ def kept_view(
         return None
 
     def rows() -> DataFrame:
-        with _reading(".".join((*parts[:-1], _key(spark, parts[-1])))):
+        with reading(".".join((*parts[:-1], _key(spark, parts[-1])))):
             frame = read(found.query, found.frames)
         return frame.toDF(*found.columns) if found.columns else frame
 
@@ -151,7 +151,8 @@ def _key(spark: SparkSession, name: str) -> str:
 
 
 @contextmanager
-def _reading(name: str) -> Iterator[None]:
+def reading(name: str) -> Iterator[None]:
+    """Read the view `name` within the block. Raises InvalidArgument for a view that is being read already."""
     if name in _being_read.get():
         raise InvalidArgument(f"the view {name} reads itself, by way of other views: create it anew")
     token = _being_read.set(_being_read.get() | {name})

@@ -1,0 +1,245 @@
+"""Views of the session's catalog that read Delta tables: Spark stores the user's text, and each statement expands it.
+
+Every session, and every engine that knows the catalog, reads the same view. Its tables are read at the newest version.
+Source: Spark's `CreateViewCommand`, `ViewHelper.generateViewProperties`, `SessionCatalog.fromCatalogTable`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.spark.catalog.resolve import lake_name_of, parts_of, path_in_parts
+from slackwater.spark.catalog.session_catalog import (
+    SPARK_CATALOG,
+    CatalogEntry,
+    catalog_metadata,
+    entry_of,
+    java_catalog,
+    plain_sql,
+)
+from slackwater.spark.session.modes import is_connect, java_class, scala_object
+from slackwater.spark.sql.frames import new_view_name, session_views, sql_over
+from slackwater.sql.parameters import text_literal
+from slackwater.sql.relations import relations_of
+from slackwater.sql.replacements import Replacement, replaced
+from slackwater.sql.tokens import name_at, quoted, tokens_of
+
+_REFERRED, _CAPTURED_CATALOGS = "view.referredTempViewNames", "view.sqlConfig.spark.sql.catalog."
+_COMPENSATION, _BINDING, _EVOLUTION = "COMPENSATION", "BINDING", "EVOLUTION"
+# Settings that change what a text means.
+_MEANINGS = tuple(f"spark.sql.{name}" for name in ("ansi.", "caseSensitive", "legacy.", "parser.", "session."))
+_UNFINISHED = "the view was not created completely. Create it again, or ALTER VIEW … AS its query"
+
+
+class Rewritten(Protocol):
+    """A statement whose Delta tables are frames, by the names of views in its text."""
+
+    text: str
+    views: dict[str, DataFrame]
+
+
+@dataclass(frozen=True)
+class StoredView:
+    """A view of the catalog; `query` is its text, with names that mean the same in every database.
+
+    `described`: the fields of `DESCRIBE TABLE EXTENDED … AS JSON`, through Connect.
+    """
+
+    entry: CatalogEntry
+    query: str
+    described: Mapping[str, Any]
+
+
+def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
+    """Return the view of that name in the session's catalog; None for any other name."""
+    entry = entry_of(spark, parts)
+    if entry is None or not entry.is_view:
+        return None
+    described: Mapping[str, Any] = {}
+    if is_connect(spark):
+        described = json.loads(plain_sql(spark, f"DESCRIBE TABLE EXTENDED {entry.text} AS JSON").collect()[0][0])
+        text, namespace = described.get("view_text"), parts_of(described.get("view_catalog_and_namespace") or "none")
+    else:
+        metadata = catalog_metadata(spark, entry.parts)
+        text = metadata.viewText().getOrElse(None) if metadata.viewText().isDefined() else None
+        namespace = tuple(str(metadata.viewCatalogAndNamespace().mkString("\0")).split("\0"))
+    if not text or len(namespace) != 2 or namespace[0] != SPARK_CATALOG:
+        return None
+    return StoredView(entry, _with_whole_names(str(text), namespace), described)
+
+
+def expanded(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
+    """Return the rows of `view`, whose query `statement` is.
+
+    Raises UnsupportedFeature through Spark Connect for a view that was created under other SQL settings.
+    """
+    return (_by_sql if is_connect(spark) else _by_catalog)(spark, view, statement)
+
+
+def _by_catalog(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
+    """Let Spark resolve the view by another text, with the columns, settings and functions that it captured."""
+    metadata = catalog_metadata(spark, view.entry.parts)
+    properties = metadata.properties().updated(_REFERRED, json.dumps([[name] for name in statement.views]))
+    for key in str(metadata.properties().keys().mkString("\0")).split("\0"):
+        # A view of delta-spark captures the class of its catalog.
+        if key.startswith(_CAPTURED_CATALOGS):
+            properties = properties.removed(key)
+    changed = _copied(metadata, viewText=_some(spark, statement.text), properties=properties)
+    catalog, name = java_catalog(spark), new_view_name()
+    # The metadata of a view of the catalog, as those of a temporary view that stores a text and no plan.
+    relation = java_class(spark, "org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation")
+    with session_views(spark, statement.views):
+        catalog.createTempView(name, relation(changed, scala_object(spark, "scala.None")), True)
+        try:
+            return plain_sql(spark, f"TABLE {name}")
+        finally:
+            catalog.dropTempView(name)
+
+
+def _by_sql(spark: SparkSession, view: StoredView, statement: Rewritten) -> DataFrame:
+    _require_same_settings(spark, view)
+    frame = sql_over(spark, statement.text, statement.views)
+    mode = str(view.described.get("view_schema_mode") or _COMPENSATION).upper()
+    if mode == _EVOLUTION:
+        return frame
+    fields = view.described["columns"]
+    names = view.described.get("view_query_output_columns") or [field["name"] for field in fields]
+    return frame.select(*(_column(name, field, mode) for name, field in zip(names, fields, strict=True)))
+
+
+def _column(name: str, field: Mapping[str, Any], mode: str) -> Column:
+    """Return the column `name` of the query as the column `field` of the view."""
+    found = F.col(quoted(name))
+    typed = found.cast(_type_text(field["type"])) if mode in (_COMPENSATION, _BINDING) else found
+    comment = {"comment": field["comment"]} if field.get("comment") else None
+    return typed.alias(field["name"], metadata=comment) if comment else typed.alias(field["name"])
+
+
+def _type_text(kind: Mapping[str, Any]) -> str:
+    """Return the SQL text of a type of `DESCRIBE … AS JSON`."""
+    name = str(kind["name"])
+    if name == "struct":
+        fields = ", ".join(f"{quoted(field['name'])}: {_type_text(field['type'])}" for field in kind["fields"])
+        return f"struct<{fields}>"
+    if name == "array":
+        return f"array<{_type_text(kind['element_type'])}>"
+    if name == "map":
+        return f"map<{_type_text(kind['key_type'])}, {_type_text(kind['value_type'])}>"
+    if name == "decimal":
+        return f"decimal({kind['precision']}, {kind['scale']})"
+    if name == "interval":
+        return f"interval {kind['start_unit']} to {kind['end_unit']}"
+    return "string" if name in ("char", "varchar") else name
+
+
+def _require_same_settings(spark: SparkSession, view: StoredView) -> None:
+    captured: Mapping[str, str] = view.described.get("view_creation_spark_configuration") or {}
+    for key, value in captured.items():
+        if key.startswith(_MEANINGS) and (now := str(spark.conf.get(key))).lower() != value.lower():
+            raise UnsupportedFeature(
+                f"{view.entry.text}: the view was created with {key}={value}, and this session has {now}. Through "
+                f"Spark Connect a view over Delta tables needs the settings of its creation: set {key} to {value}"
+            )
+
+
+def create(spark: SparkSession, text: str, name: Sequence[str], query: str, start: int, frame: DataFrame) -> None:
+    """Run `text`, CREATE VIEW or ALTER VIEW, whose `query` begins at `start` and now gives `frame`.
+
+    Raises InvalidArgument for a view that reads itself, or what other sessions do not have; UnsupportedFeature through
+    Spark Connect for a query that names what the catalog does not know. Raises as Spark does.
+    """
+    _require_lasting(spark, name, query)
+    if _catalog_knows(spark, query, frame):
+        plain_sql(spark, text)
+        return
+    if is_connect(spark):
+        raise UnsupportedFeature(
+            f"{'.'.join(name)}: through Spark Connect a view names tables of the catalog, at their newest version and "
+            "by columns that the catalog has known since the table was created. Create this view in a classic session, "
+            "or create a temporary view"
+        )
+    # Spark has no way to a table by its path or version: it creates the view of another query, whose text is replaced.
+    columns = [frame._jdf.schema().apply(at) for at in range(len(frame.columns))]
+    failing = f"raise_error({text_literal('.'.join(name) + ': ' + _UNFINISHED)})"
+    stand_in = ", ".join(f"CAST({failing} AS {each.dataType().sql()}) AS {quoted(each.name())}" for each in columns)
+    plain_sql(spark, f"{text[:start]}SELECT {stand_in}")
+    entry = entry_of(spark, name)
+    assert entry is not None  # noqa: S101  (it was created)
+    metadata = catalog_metadata(spark, entry.parts)
+    if _UNFINISHED in str(metadata.viewText()):
+        stored = _some(spark, query)
+        java_catalog(spark).alterTable(_copied(metadata, viewText=stored, viewOriginalText=stored))
+
+
+def _catalog_knows(spark: SparkSession, query: str, frame: DataFrame) -> bool:
+    """Return whether Spark resolves the query by the catalog alone, to the same columns."""
+    try:
+        plain = plain_sql(spark, query).schema
+    except PySparkException:
+        return False
+    found, wanted = ([(f.name, f.dataType.simpleString()) for f in schema] for schema in (plain, frame.schema))
+    return found == wanted
+
+
+def _require_lasting(spark: SparkSession, name: Sequence[str], query: str) -> None:
+    """Let pass a query that names what every session finds, and not the view `name` itself."""
+    own = _whole(spark, name)
+    for relation in relations_of(query, tokens_of(query) or []):
+        if relation.arguments is not None or path_in_parts(relation.parts) is not None:
+            continue
+        shown = ".".join(relation.parts)
+        in_lake = lake_name_of(spark, relation.parts)
+        if in_lake is not None and (in_lake.is_certain or in_lake.is_there):
+            raise UnsupportedFeature(
+                f"{'.'.join(name)}: other sessions do not have the lake of {shown} under this name. Name its table by "
+                "its path in the view, or create a temporary view"
+            )
+        entry = entry_of(spark, relation.parts)
+        if entry is not None and entry.is_temporary:
+            raise InvalidArgument(
+                f"{'.'.join(name)}: the temporary view {shown} ends with this session. Create a temporary view, or "
+                f"create {shown} as a view of the catalog",
+                error_class="INVALID_TEMP_OBJ_REFERENCE",
+            )
+        if entry is not None and own == _whole(spark, relation.parts):
+            raise InvalidArgument(f"{'.'.join(name)}: the view reads itself. Name another view or table")
+        view = stored_view(spark, relation.parts)
+        if view is not None:
+            _require_lasting(spark, name, view.query)
+
+
+def _whole(spark: SparkSession, parts: Sequence[str]) -> tuple[str, ...] | None:
+    entry = entry_of(spark, parts)
+    return None if entry is None else tuple(part.lower() for part in entry.parts)
+
+
+def _with_whole_names(query: str, namespace: Sequence[str]) -> str:
+    """Return the query with every name of its relations in full: a view does not look at the current database."""
+    tokens = tokens_of(query) or []
+    starts = {token.start: at for at, token in enumerate(tokens)}
+    changes = []
+    for relation in relations_of(query, tokens):
+        name = name_at(tokens, starts[relation.start]) if relation.arguments is None else None
+        if name is None or name.parts != relation.parts or path_in_parts(name.parts) is not None or len(name.parts) > 2:
+            continue
+        prefix = "".join(f"{quoted(part)}." for part in namespace[: 3 - len(name.parts)])
+        changes.append(Replacement(name.start, name.start, prefix))
+    return replaced(query, changes)
+
+
+def _some(spark: SparkSession, value: str) -> Any:
+    return java_class(spark, "scala.Some")(value)
+
+
+def _copied(value: Any, **changed: Any) -> Any:
+    """Return a value of a Scala case class with some of its fields changed."""
+    names = [str(value.productElementName(at)) for at in range(value.productArity())]
+    return value.copy(*(changed.get(name, value.productElement(at)) for at, name in enumerate(names)))

@@ -1,0 +1,209 @@
+"""Views of the catalog over Delta tables: the text of the user is stored, and statements that name one expand it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import slackwater
+from slackwater.errors import InvalidArgument, UnsupportedFeature
+from slackwater.spark.session.modes import is_connect
+
+pytestmark = [pytest.mark.spark, pytest.mark.modes]
+
+Rows = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def table(spark: SparkSession, db: str) -> str:
+    spark.sql("CREATE TABLE t (id INT, v STRING) USING delta")
+    spark.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    return f"{db}.t"
+
+
+def test_a_view_sees_the_newest_version_wherever_it_is_named(
+    spark: SparkSession, rows: Rows, table: str, db: str
+) -> None:
+    spark.sql("CREATE VIEW late AS SELECT * FROM t WHERE id > 1")
+    spark.sql("INSERT INTO t VALUES (9, 'x')")
+    expected = [(2, "b"), (9, "x")]
+    assert rows("SELECT * FROM late") == expected
+    assert rows(f"TABLE {db}.late") == rows(f"SELECT late.* FROM spark_catalog.{db}.late") == expected
+    assert sorted(map(tuple, spark.table("late").collect())) == expected
+    assert sorted(map(tuple, spark.read.table(f"{db}.LATE").collect())) == expected
+    assert rows("SELECT l.id FROM late l JOIN t USING (id) WHERE l.v = 'x'") == [(9,)]
+    assert rows("WITH w AS (SELECT count(*) n FROM late) SELECT n FROM w") == [(2,)]
+    assert rows("SELECT id FROM t WHERE id NOT IN (SELECT id FROM late)") == [(1,)]
+    spark.sql("DELETE FROM t WHERE id IN (SELECT id FROM late WHERE v = 'x')")
+    assert rows("SELECT count(*) FROM late") == [(1,)]
+    spark.sql("CREATE TABLE copied USING delta AS SELECT * FROM late")
+    assert rows("SELECT * FROM copied") == [(2, "b")]
+
+
+def test_clauses_of_a_view_are_kept(spark: SparkSession, rows: Rows, table: str, db: str) -> None:
+    spark.sql(
+        "CREATE OR REPLACE VIEW v (number COMMENT 'the id', text) COMMENT 'both' TBLPROPERTIES ('k' = 'w') "
+        "AS SELECT id, v FROM t"
+    )
+    assert spark.table("v").columns == ["number", "text"]
+    assert rows("SELECT number FROM v WHERE text = 'b'") == [(2,)]
+    described = {row.col_name: row for row in spark.sql("DESCRIBE TABLE EXTENDED v").collect()}
+    assert described["number"].comment == "the id"
+    assert described["Comment"].data_type == "both"
+    assert described["View Text"].data_type == "SELECT id, v FROM t"
+    assert rows("SHOW TBLPROPERTIES v ('k')") == [("k", "w")]
+    assert ("v", False) in [(row.viewName, row.isTemporary) for row in spark.sql("SHOW VIEWS").collect()]
+    assert "SELECT id, v FROM t" in rows("SHOW CREATE TABLE v")[0][0]
+    assert spark.catalog.tableExists("v")
+    spark.sql("CREATE VIEW IF NOT EXISTS v AS SELECT 1 AS one FROM t")
+    assert spark.table("v").columns == ["number", "text"]
+    with pytest.raises(Exception, match="already exists"):
+        spark.sql("CREATE VIEW v AS SELECT id FROM t")
+    spark.sql("ALTER VIEW v AS SELECT id * 10 AS ten FROM t")
+    assert rows("SELECT * FROM v") == [(10,), (20,)]
+    spark.sql("ALTER VIEW v RENAME TO w")
+    assert rows("SELECT * FROM w") == [(10,), (20,)]
+    spark.sql("DROP VIEW w")
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("SELECT * FROM w")
+
+
+def test_names_in_a_view_mean_what_they_meant_at_its_creation(
+    spark: SparkSession, rows: Rows, table: str, db: str
+) -> None:
+    spark.sql("CREATE TABLE plain USING parquet AS SELECT 2 AS id")
+    spark.sql("CREATE VIEW v AS SELECT t.id, t.v, plain.id AS other FROM t LEFT JOIN plain ON t.id = plain.id")
+    spark.sql(f"CREATE VIEW outside AS SELECT {db}.t.id FROM {db}.t")
+    spark.sql("USE default")
+    try:
+        assert rows(f"SELECT * FROM {db}.v") == [(1, "a", None), (2, "b", 2)]
+        assert rows(f"SELECT * FROM {db}.outside") == [(1,), (2,)]
+    finally:
+        spark.sql(f"USE {db}")
+    spark.sql("CREATE TEMP VIEW t AS SELECT 7 AS id, 'temporary' AS v")
+    try:
+        assert rows("SELECT id FROM v") == [(1,), (2,)]
+    finally:
+        spark.catalog.dropTempView("t")
+
+
+def test_views_over_views(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql("CREATE VIEW a AS SELECT id AS x FROM t")
+    spark.sql("CREATE VIEW b (y) AS SELECT x + 1 AS z FROM a")
+    spark.sql("CREATE TEMP VIEW c AS SELECT y * 2 AS z FROM b")
+    try:
+        spark.sql("INSERT INTO t VALUES (10, 'x')")
+        assert rows("SELECT y FROM b") == [(11,), (2,), (3,)]
+        assert rows("SELECT z FROM c") == [(22,), (4,), (6,)]
+        spark.sql("ALTER VIEW a AS SELECT id * 100 AS x FROM t WHERE id = 1")
+        assert rows("SELECT y FROM b") == [(101,)]
+    finally:
+        spark.catalog.dropTempView("c")
+    for text in ("ALTER VIEW a AS SELECT y AS x FROM b", "CREATE OR REPLACE VIEW a AS SELECT x FROM a JOIN t"):
+        with pytest.raises(InvalidArgument, match="reads itself"):
+            spark.sql(text)
+    assert rows("SELECT y FROM b") == [(101,)]
+
+
+def test_columns_of_a_view_stay_when_its_table_evolves(spark: SparkSession, rows: Rows, table: str) -> None:
+    spark.sql("CREATE VIEW star AS SELECT * FROM t")
+    spark.sql("ALTER TABLE t ADD COLUMNS (w INT)")
+    spark.sql("INSERT INTO t VALUES (3, 'c', 4)")
+    assert rows("SELECT * FROM star") == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_view_names_tables_by_path_version_and_new_columns(
+    spark: SparkSession, rows: Rows, table: str, tmp_path: Path
+) -> None:
+    spark.sql("INSERT INTO t VALUES (3, 'c')")
+    path = str(tmp_path / "by path")
+    mapped = "USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    spark.sql(f"CREATE TABLE delta.`{path}` {mapped} AS SELECT named_struct('a', 1, 'b c', id) AS s FROM t")
+    queries = {
+        f"SELECT s.`b c` AS id, s FROM delta.`{path}`": [(1, (1, 1)), (2, (1, 2)), (3, (1, 3))],
+        "SELECT id FROM t VERSION AS OF 1": [(1,), (2,)],
+        "SELECT id FROM t@v1": [(1,), (2,)],
+    }
+    for query, expected in queries.items():
+        if is_connect(spark):
+            with pytest.raises(UnsupportedFeature, match="through Spark Connect a view names tables of the catalog"):
+                spark.sql(f"CREATE OR REPLACE VIEW v AS {query}")
+            assert not spark.catalog.tableExists("v")
+            continue
+        spark.sql(f"CREATE OR REPLACE VIEW v AS {query}")
+        assert rows("SELECT * FROM v") == expected
+        text = {row.col_name: row.data_type for row in spark.sql("DESCRIBE TABLE EXTENDED v").collect()}
+        assert text["View Text"] == text["View Original Text"] == query
+        spark.sql(f"ALTER VIEW v AS SELECT count(*) AS n FROM ({query})")
+        assert rows("SELECT * FROM v") == [(len(expected),)]
+        other = spark.newSession()
+        assert other.sql(f"SELECT n FROM {table.partition('.')[0]}.v").collect() == [(len(expected),)]
+        spark.sql("CREATE VIEW IF NOT EXISTS v AS SELECT id FROM t@v1")
+        assert rows("SELECT * FROM v") == [(len(expected),)]
+
+
+def test_settings_are_those_of_the_creation(
+    spark: SparkSession, rows: Rows, table: str, conf: Callable[[str, str], None]
+) -> None:
+    """As Spark reads a view of the same query over Parquet."""
+    spark.sql("CREATE TABLE p USING parquet AS SELECT * FROM t")
+    query = "SELECT CAST(v AS INT) AS n, CAST(TIMESTAMP'1970-01-01 00:00:00Z' AS STRING) AS s, ID AS i FROM"
+    conf("spark.sql.ansi.enabled", "false")
+    conf("spark.sql.session.timeZone", "Asia/Kolkata")
+    spark.sql(f"CREATE VIEW v AS {query} t")
+    spark.sql(f"CREATE VIEW w AS {query} p")
+    assert rows("SELECT * FROM v") == rows("SELECT * FROM w")
+    for key, value in (("session.timeZone", "America/St_Johns"), ("ansi.enabled", "true"), ("caseSensitive", "true")):
+        conf(f"spark.sql.{key}", value)
+    if is_connect(spark):
+        with pytest.raises(UnsupportedFeature, match=r"was created with spark\.sql"):
+            rows("SELECT * FROM v")
+    else:
+        assert rows("SELECT * FROM v") == rows("SELECT * FROM w")
+
+
+def test_what_other_sessions_do_not_have_is_refused(spark: SparkSession, table: str, lake: slackwater.Lake) -> None:
+    spark.sql("CREATE TEMP VIEW passing AS SELECT * FROM t")
+    frame = spark.table("t")
+    refused: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
+        "CREATE VIEW v AS SELECT * FROM passing": (
+            InvalidArgument,
+            "temporary view passing ends",
+            {},
+        ),
+        "CREATE VIEW v AS SELECT sku FROM lake.stock": (UnsupportedFeature, "other sessions do not have the lake", {}),
+        "CREATE VIEW lake.v AS SELECT * FROM t": (UnsupportedFeature, "a lake has no views", {}),
+        "CREATE VIEW v AS SELECT f.id FROM {f} f JOIN t": (InvalidArgument, "temporary view", {"f": frame}),
+        "CREATE VIEW v AS SELECT nope FROM t": (Exception, "UNRESOLVED_COLUMN", {}),
+    }
+    try:
+        for text, (error, says, frames) in refused.items():
+            with pytest.raises(error, match=says):
+                spark.sql(text, **frames)
+            assert not spark.catalog.tableExists("v")
+    finally:
+        spark.catalog.dropTempView("passing")
+
+
+@pytest.mark.classic
+def test_a_view_that_was_not_completed_says_so(
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ends between the two steps that a table by its path needs."""
+    from slackwater.spark.catalog import persisted_views
+
+    def ends(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(persisted_views, "_copied", ends)
+        with pytest.raises(KeyboardInterrupt):
+            spark.sql("CREATE VIEW v AS SELECT id FROM t@v1")
+    with pytest.raises(Exception, match="the view was not created completely"):
+        spark.sql("SELECT * FROM v").collect()
+    spark.sql("CREATE OR REPLACE VIEW v AS SELECT id FROM t@v1")
+    assert spark.sql("SELECT * FROM v").count() == 2
