@@ -13,6 +13,7 @@ from slackwater.log.table import Table
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.change_feed import ChangeFeed
+from slackwater.spark.read.partition_paths import PartitionPath, is_partition_name, partition_path
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.options import Options, TimeTravel, split_path, time_travel
@@ -31,13 +32,14 @@ def load(spark: SparkSession, path: str, options: Mapping[str, Any] | None = Non
     `endingVersion|endingTimestamp`; `rowTracking` adds `_row_id` and `_row_commit_version`; `replay` = `spark` replays
     the log as a Spark job, `driver` never does, else its size decides; `allowPathsOutsideRoot` follows absolute paths
     in the log that leave the table's root. Unknown ones are ignored, unless they look much like one of these.
+    A path may lead to a partition of a table, as `/t/p=1`: then only its rows are read.
     Times without a zone are in the session's. The frame stays at the version that it is made of; `refresh` gives a
     newer one. Raises TableNotFound and every other error of reading, and OperationNotAllowed for a table of the lake
     whose transaction is open here.
     """
     given = Options(options or {})
-    table, named = _table_and_version(spark, path, session_zone(spark), given)
-    frame = _frame(spark, table, given, named)
+    table, named, partition = _located(spark, path, session_zone(spark), given)
+    frame = _frame(spark, table, given, named, partition)
     frame.__dict__[_LOADED] = partial(load, spark, path, dict(options or {}))
     return frame
 
@@ -71,7 +73,13 @@ def refresh(frame: DataFrame) -> DataFrame:
     return remade
 
 
-def _frame(spark: SparkSession, table: Table, options: Options, named: TimeTravel = TimeTravel()) -> DataFrame:  # noqa: B008
+def _frame(
+    spark: SparkSession,
+    table: Table,
+    options: Options,
+    named: TimeTravel = TimeTravel(),  # noqa: B008
+    partition: PartitionPath | None = None,
+) -> DataFrame:
     zone = session_zone(spark)
     travel = time_travel(options, zone)
     if named != TimeTravel():
@@ -88,16 +96,30 @@ def _frame(spark: SparkSession, table: Table, options: Options, named: TimeTrave
                 "a change feed takes startingVersion and endingVersion, not a version to travel to",
                 error_class="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
             )
+        if partition is not None:
+            raise InvalidArgument(
+                f"{table.location}: a change feed is of a whole table, and the path leads to {partition.fragment}. "
+                "Load the table's path, and filter the feed"
+            )
         return ChangeFeed.of_options(spark, table, options, scan_options, zone).dataframe()
     snapshot = Snapshot.open(table, travel.version, travel.timestamp_ms, options.after_last_commit_allowed)
     require_not_past_transaction(snapshot)
+    if partition is not None:
+        return partition.scan(spark, snapshot, scan_options).dataframe()
     return TableScan(spark, snapshot, scan_options).dataframe()
 
 
-def _table_and_version(spark: SparkSession, path: str, zone: str, options: Options) -> tuple[Table, TimeTravel]:
+def _located(
+    spark: SparkSession, path: str, zone: str, options: Options
+) -> tuple[Table, TimeTravel, PartitionPath | None]:
+    """The table that the path leads to, and the version and the partition of it that it names."""
     shorter, named = split_path(path, zone)
-    table = table_at(spark, path, options)
-    if named == TimeTravel() or table.store.list_from(LOG):
-        # A table whose own name ends in "@v3" goes before a version of another one.
-        return table, TimeTravel()
-    return table_at(spark, shorter, options), named
+    at = partial(table_at, spark, options=options)
+    table = at(path)
+    # A table whose own name ends in "@v3", or in "p=1", goes before a part of another one.
+    if not (named != TimeTravel() or is_partition_name(path)) or table.store.list_from(LOG):
+        return table, TimeTravel(), None
+    table = table if named == TimeTravel() else at(shorter)
+    is_partition = is_partition_name(shorter) and not table.store.list_from(LOG)
+    partition = partition_path(shorter, at) if is_partition else None
+    return table if partition is None else partition.table, named, partition
