@@ -47,7 +47,7 @@ from slackwater.spark.read.located_rows import (
     located_schema,
 )
 from slackwater.spark.read.narrowing import narrowing_frame
-from slackwater.spark.read.readable_types import validate_types
+from slackwater.spark.session.readable_types import validate_types
 from slackwater.spark.read.row_sources import ByArrow, BySpark, RowsAsked, RowsFound, RowSource
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.locations import DataLocations
