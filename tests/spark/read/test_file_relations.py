@@ -47,6 +47,17 @@ def test_a_file_that_hadoop_hides_is_refused_by_its_name(spark: SparkSession, tm
         load(spark, path)
 
 
+@pytest.mark.parametrize("listed", ["csv", ""])
+def test_files_are_read_by_one_reader_whichever_the_session_prefers(
+    spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None], listed: str
+) -> None:
+    path = write_table(tmp_path / "t", [{"id": [1, 2]}, {"id": [3]}])
+    conf("spark.sql.sources.useV1SourceList", listed)
+    DeltaTable.forPath(spark, path).delete("id = 2")
+    assert sorted(row[0] for row in load(spark, path).collect()) == [1, 3]
+    assert len(load(spark, path).where("id = 3").inputFiles()) == 1
+
+
 def test_no_change_is_made_where_a_file_is_hidden(spark: SparkSession, tmp_path: Path) -> None:
     path = write_table(tmp_path / "t", [{"id": [1, 2]}, {"id": [3]}], names=["_x.parquet", "y.parquet"])
     table, source = DeltaTable.forPath(spark, path), spark.range(1, 3)

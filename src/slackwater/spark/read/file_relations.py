@@ -35,15 +35,18 @@ from slackwater.storage.presence import metas_of
 
 # What a session may have set otherwise, for files that are its own to lose.
 _EVERY_FILE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+# By its name, "parquet", the session chooses between two readers (`spark.sql.sources.useV1SourceList`). Only this one
+# tells each row's file.
+_PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 _SHOWN = 4
 _KEPT = "_slackwater_relations"
 _MOST_KEPT, _MOST_KEPT_FILES = 32, 256
 
 
 def read_files(
-    spark: SparkSession, reader: DataFrameReader, source: str, locations: DataLocations, paths: Sequence[str]
+    spark: SparkSession, reader: DataFrameReader, locations: DataLocations, paths: Sequence[str]
 ) -> DataFrame:
-    """The rows of all the files at `paths`, each as `DataLocations.relative` gives it; `source` is their format.
+    """The rows of all the Parquet files at `paths`, each as `DataLocations.relative` gives it.
 
     A file that is gone later on, or cannot be read, fails the job. Raises UnsupportedFeature for names that Hadoop
     hides, DataFileNotFound for a file that is gone, CorruptTable for one that is none or has no bytes, StorageError
@@ -61,12 +64,12 @@ def read_files(
             f"{path}: Hadoop, by which Spark reads, cannot open a path with a colon and one of {{ }} [ ] * ? \\ in it: "
             "move the table's directory to a place without"
         )
-    known = _known_files(spark, source, locations, paths)
+    known = _known_files(spark, locations, paths)
     # Many paths on a local disk are looked up faster without a Spark job; in a remote store the job is right.
     with listing_on_driver(spark, len(paths) if locations.is_local else 0):
         try:
             asked = locations.spark_paths(paths[:1] if known else paths)
-            frame = read_paths(spark, reader.options(**_EVERY_FILE, **locations.reading).format(source), asked)
+            frame = read_paths(spark, reader.options(**_EVERY_FILE, **locations.reading).format(_PARQUET), asked)
         except AnalysisException as error:
             if is_missing_path(error):
                 missing = (error.getMessageParameters() or {}).get("path") or str(error).splitlines()[0]
@@ -75,15 +78,12 @@ def read_files(
         if known:
             frame = frame_of_relation(spark, relation_over(spark, relation_of(frame), known))
         listed = listed_urls(frame)
-    if source == "parquet":
-        require_content(locations, paths)
+    require_content(locations, paths)
     _require_same(locations, paths, listed)
     return frame
 
 
-def _known_files(
-    spark: SparkSession, source: str, locations: DataLocations, paths: Sequence[str]
-) -> list[KnownFile] | None:
+def _known_files(spark: SparkSession, locations: DataLocations, paths: Sequence[str]) -> list[KnownFile] | None:
     """The files at `paths`, of which the store has been asked here; None where Spark is to ask.
 
     Spark asks an object store three times for each, this package once. What the log says of their sizes is not taken:
@@ -91,7 +91,7 @@ def _known_files(
     """
     store = locations.store
     is_asked_here = not (is_connect(spark) or locations.is_local or isinstance(store, HadoopStore))
-    if not is_asked_here or source != "parquet" or len(paths) < 2 or any(map(is_absolute, paths)):
+    if not is_asked_here or len(paths) < 2 or any(map(is_absolute, paths)):
         return None
     found = []
     for path, meta in zip(paths, metas_of(store, paths), strict=True):

@@ -107,7 +107,7 @@ def parquet_adds(
     paths = [file.path for file in files]
     locations = DataLocations(store, served=served_to_spark(spark, store))
     try:
-        frame = read_files(spark, reader, "parquet", locations, paths)
+        frame = read_files(spark, reader, locations, paths)
     except DataFileNotFound as refused:
         if all_here(store, paths):
             raise not_shared(store.root_url, "no such log") from refused

@@ -211,7 +211,7 @@ class BySpark(_Files):
         if len(partitions):
             reader = reader.option("basePath", self.locations.root)
         with self.named(paths):
-            frame = read_files(self.spark, reader, "parquet", self.locations, paths)
+            frame = read_files(self.spark, reader, self.locations, paths)
         if self.snapshot.column_mapping_mode == ID:
             field_ids.require_field_ids(store, paths)
         if is_connect(self.spark):

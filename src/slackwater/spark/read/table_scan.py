@@ -47,12 +47,12 @@ from slackwater.spark.read.located_rows import (
     located_schema,
 )
 from slackwater.spark.read.narrowing import narrowing_frame
-from slackwater.spark.session.readable_types import validate_types
 from slackwater.spark.read.row_sources import ByArrow, BySpark, RowsAsked, RowsFound, RowSource
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import empty_frame, is_connect
 from slackwater.spark.session.options import Options
+from slackwater.spark.session.readable_types import validate_types
 from slackwater.spark.session.rebase_modes import by_calendar
 from slackwater.spark.session.row_way import RowWay, row_way, served_to_spark
 from slackwater.spark.session.sessions import asked_once
