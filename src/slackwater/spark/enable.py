@@ -34,7 +34,7 @@ from slackwater.spark.requests import (
     wants_delta,
     wrap,
 )
-from slackwater.spark.session.modes import frame_of_writer, is_connect
+from slackwater.spark.session.modes import frame_of_writer, is_connect, this_python_for_server, use_this_python
 from slackwater.spark.session.sessions import (
     ENABLED,
     answers_for,
@@ -159,8 +159,8 @@ def _extend_frames(frame: type) -> None:
 
 
 def _new_session(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
-    del self
-    session = original(*args, **kwargs)
+    with this_python_for_server(getattr(self, "_options", {})):
+        session = original(*args, **kwargs)
     _attend(session)
     return session
 
@@ -209,6 +209,7 @@ def _attend(session: Any) -> None:
         _extend_connect()
     if answers_for(session):
         take_back_catalog(session)
+        use_this_python(session)
 
 
 def _extend(reader: type, writer: type, writer_by_name: type) -> None:

@@ -7,6 +7,7 @@ Everything that touches the JVM or a Connect plan is here (and at the foot of `c
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 import sys
@@ -38,6 +39,8 @@ _ALL_FIELDS = 2**31 - 1
 _NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|Class [\w.$]*FileSystem not found")
 _GUESSED_PARALLELISM = 16
 _HADOOP_DEFAULTS = "core-default.xml"
+_PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+_PYTHON_SETTINGS = ("spark.pyspark.python", "spark.pyspark.driver.python")
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 # Listeners hear of the end of a job a moment after the job itself; they may never, where their queue overflows.
 _OBSERVED_POLL_S, _OBSERVED_POLLS = 0.002, 5_000
@@ -61,6 +64,37 @@ def workers_have_this_python(spark: SparkSession) -> bool:
     told = shutil.which(spark.sparkContext.pythonExec)
     # By name: an environment's Python is a link to one that has not its packages.
     return told is not None and Path(told).parent == Path(sys.executable).parent
+
+
+def use_this_python(spark: SparkSession) -> None:
+    """Run the Python workers of a classic session on this machine by this process's Python, unless the user chose one.
+
+    PySpark's own default is the first `python3` of the PATH, which need not have this package.
+    """
+    if is_one_process(spark) and sys.executable and not _chooses_python(spark.sparkContext.getConf().get):
+        spark.sparkContext.pythonExec = sys.executable
+
+
+@contextmanager
+def this_python_for_server(options: Mapping[str, str]) -> Iterator[None]:
+    """Within the block, a Connect server that PySpark starts on this machine takes this process's Python.
+
+    A server reads its choice once, as it starts. `options` are those of the builder. A choice of the user stays.
+    """
+    remote = options.get("spark.remote") or os.environ.get("SPARK_REMOTE")
+    url = remote or options.get("spark.master") or os.environ.get("MASTER") or ""
+    if not url.startswith("local") or not sys.executable or _chooses_python(options.get):
+        yield
+        return
+    os.environ[_PYTHONS[0]] = sys.executable
+    try:
+        yield
+    finally:
+        os.environ.pop(_PYTHONS[0], None)
+
+
+def _chooses_python(setting: Callable[[str], str | None]) -> bool:
+    return any(map(os.environ.get, _PYTHONS)) or any(map(setting, _PYTHON_SETTINGS))
 
 
 def told_in_python(error: PySparkException) -> str:
