@@ -30,6 +30,7 @@ from slackwater.owner.served.wire.errors import error_to_json
 from tests.owner.served.memory_owner import MemoryOwner
 from tests.owner.served.scripted import LOST, NEVER_SENT, TOKEN, Script, Step, answered, failed
 from tests.owner.served.serving import commit_request, new_id, proposal, taken
+from tests.ports import free_port
 
 COUNTS = {
     "commit": {"version": 1, "fileName": "f", "timestampMs": 5, "sizeBytes": 9, "data": None},
@@ -55,6 +56,30 @@ def test_a_commit_that_was_never_sent_is_no_replay(unsent: Step) -> None:
     script = Script(unsent, unsent, answered(COUNTS))
     assert isinstance(script.owner.commit(commit_request(new_id(), 1)), CommitResponse)
     assert [body["isReplay"] for body in script.bodies] == [False, False, False]
+
+
+def _refused() -> httpx.ConnectError:
+    error = httpx.ConnectError("[Errno 111] Connection refused")
+    error.__cause__ = ConnectionRefusedError(111, "Connection refused")
+    return error
+
+
+def test_a_first_call_to_a_port_where_nobody_listens_fails_immediately() -> None:
+    script = Script(_refused())
+    with pytest.raises(CommitOwnerUnavailable, match="Nothing listens there: start `slackwater serve`") as caught:
+        script.owner.tables()
+    assert (script.waits, len(script.seen), caught.value.changed_nothing) == ([], 1, True)
+    owner = HttpOwner(f"http://127.0.0.1:{free_port()}", timeout_s=60)
+    with pytest.raises(CommitOwnerUnavailable, match="Nothing listens there"):
+        owner.tables()
+    owner.close()
+
+
+def test_a_server_that_refuses_after_it_has_answered_is_waited_for() -> None:
+    script = Script(answered({"tables": []}), _refused(), _refused(), answered({"tables": []}))
+    assert script.owner.tables() == []
+    assert script.owner.tables() == []
+    assert len(script.waits) == 2
 
 
 def test_once_in_doubt_every_further_attempt_is_a_replay() -> None:

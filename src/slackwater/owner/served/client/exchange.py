@@ -80,11 +80,14 @@ class Exchange:
         self._endpoint = endpoint
         self._send = send
         self._clock = clock
+        # A server that was there once may be started again; before that, nobody listens at a wrong address either.
+        self._was_there = False
 
     def ask(self, question: Question) -> OwnerAnswer:
         """The owner's answer. Raises what the owner raised, as the same class.
 
-        Where none comes in time: CommitUnknown if a commit may have been carried out, else CommitOwnerUnavailable, or
+        Where nothing listens before the server has answered once: CommitOwnerUnavailable, immediately. Where no answer
+        comes in time: CommitUnknown if a commit may have been carried out, else CommitOwnerUnavailable, or
         CommitOwnerBusy where the server said so.
         """
         patience = Patience(question.patience_s, self._clock)
@@ -103,15 +106,22 @@ class Exchange:
             response = self._send(question, content, timeout_s)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
             unavailable = CommitOwnerUnavailable(f"the commit owner at {self._endpoint} cannot be reached: {error}")
-            if _is_untrusted(error):
+            if _is_caused_by(error, ssl.SSLCertVerificationError):
                 unavailable = CommitOwnerUnavailable(
                     f"{unavailable}; its certificate is of nobody that is trusted here, or for another name: give "
                     "ca_file (--ca-file), or name the file of certificates by SSL_CERT_FILE"
                 )
                 raise self._given_up(question, in_doubt, unavailable) from error
+            if not self._was_there and _is_caused_by(error, ConnectionRefusedError):
+                unavailable = CommitOwnerUnavailable(
+                    f"{unavailable}. Nothing listens there: start `slackwater serve`, or correct the address"
+                )
+                unavailable.changed_nothing = True
+                raise self._given_up(question, in_doubt, unavailable) from error
             return _NoAnswer(unavailable, is_doubtful=False)
         except httpx.RequestError as error:
             return self._lost(f"{type(error).__name__} {error}".strip())
+        self._was_there = True
         return self._judged(question, in_doubt, response)
 
     def _judged(self, question: Question, in_doubt: bool, response: httpx.Response) -> OwnerAnswer | _NoAnswer:
@@ -189,10 +199,10 @@ def _retry_after_s(response: httpx.Response) -> float:
     return float(text) if text.isascii() and text.isdigit() else _BUSY_WAIT_S
 
 
-def _is_untrusted(error: BaseException | None) -> bool:
-    """Whether the server's certificate is the reason, which waiting does not change."""
+def _is_caused_by(error: BaseException | None, kind: type[Exception]) -> bool:
+    """Whether an error of this kind is the reason, as one of a certificate, which waiting does not change."""
     while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
+        if isinstance(error, kind):
             return True
         error = error.__cause__ or error.__context__
     return False
