@@ -96,7 +96,7 @@ def test_an_error_line_is_red_in_a_terminal_that_has_colour() -> None:
         (("detail", STAMPED, "--version", "-1"), "--version"),
         (("history", STAMPED, "--limit", "0"), "--limit"),
         (("detail", STAMPED, "--version", "1", "--timestamp", "2026-01-01"), "give a version or a timestamp, not both"),
-        (("detail", STAMPED, "--timestamp", "yesterday"), "not a timestamp: 'yesterday'"),
+        (("detail", STAMPED, "--timestamp", "yesterday"), "('yesterday') cannot be converted to a valid timestamp"),
         (("detail", STAMPED, "--storage-option", "AWS_REGION"), "expected KEY=VALUE"),
         (("defragment", STAMPED), "No such command"),
     ],
@@ -265,3 +265,14 @@ def test_the_command_line_loads_no_spark_and_nothing_that_one_command_alone_need
     code = f"import slackwater.cli.main, sys; print([name for name in {others} if name in sys.modules])"
     program = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert program.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("lake",), ("history", STAMPED, "--wide")], ids=" ".join)
+def test_a_reader_that_has_enough_is_no_error(arguments: tuple[str, ...]) -> None:
+    """Source: `slackwater --help | head -1`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "slackwater", *arguments]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")

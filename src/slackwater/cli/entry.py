@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from slackwater.errors import InvalidArgument
@@ -16,4 +17,11 @@ def run() -> None:
         sys.exit(f"error: {error}")
     from slackwater.cli.main import app
 
-    app(prog_name="slackwater")
+    try:
+        app(prog_name="slackwater")
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        # The reader, as `head`, has all that it wants. What is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

@@ -300,6 +300,7 @@ def _parse_text(text: str) -> dt.datetime:
         except ValueError:
             continue
     raise InvalidArgument(
-        f"not a timestamp: {text!r}; write it as 2026-11-21 10:00:00 or 2026-11-21T10:00:00Z",
+        f"The provided timestamp ({text!r}) cannot be converted to a valid timestamp. Write it as "
+        "2026-11-21 10:00:00 or 2026-11-21T10:00:00Z.",
         error_class="DELTA_TIMESTAMP_INVALID",
     )

@@ -187,6 +187,9 @@ def test_a_moment_has_the_versions_of_all_tables(lake: str) -> None:
     assert [line.split()[:2] for line in now.stdout.splitlines()[1:]] == [["a", "0"], ["b", "1"]]
     assert now.stderr == f"as of {newest['timestamp']}\n"
     assert document("lake", "as-of", lake, "2001-01-01")["tables"] == []
+    before = run("lake", "as-of", lake, "2001-01-01")
+    assert before.stdout == ""
+    assert "2001-01-01T00:00:00.000Z the lake had no table: its first one was created later" in before.stderr
     assert "expected an instant" in error("lake", "as-of", lake, "yesterday")
 
 

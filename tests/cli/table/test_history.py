@@ -30,13 +30,22 @@ HISTORY_COLUMNS = [
 
 
 def test_the_newest_commit_comes_first() -> None:
-    shown = [line.split() for line in lines("history", STAMPED, "--wide") if not line.startswith(" " * 9)]
-    assert [row[:4] for row in shown[1:]] == [
-        ["3", "2026-07-12", "16:36:53.881", "UPDATE"],
-        ["2", "2026-07-12", "16:36:52.175", "DELETE"],
-        ["1", "2023-05-12", "06:50:06.883", "WRITE"],
-        ["0", "2026-07-12", "16:36:43.271", "CREATE"],
+    shown = lines("history", STAMPED, "--wide")
+    assert [line for line in shown if line and not line.startswith(" ")] == [
+        "3 2026-07-12 16:36:53.881 UPDATE",
+        "2 2026-07-12 16:36:52.175 DELETE",
+        "1 2023-05-12 06:50:06.883 WRITE",
+        "0 2026-07-12 16:36:43.271 CREATE OR REPLACE TABLE",
     ]
+
+
+def test_wide_history_is_one_block_for_each_commit() -> None:
+    text = run("history", STAMPED, "--wide").stdout
+    blocks = [block.splitlines() for block in text.strip().split("\n\n")]
+    assert [block[0].partition(" ")[0] for block in blocks] == ["3", "2", "1", "0"]
+    names = [line.split()[0] for line in blocks[1][1:]]
+    assert names == sorted(names, key=("parameters", "metrics", "user", "noted", "engine").index)
+    assert names[-1] == "engine"
 
 
 def test_people_see_no_parameters_and_metrics_that_say_nothing() -> None:

@@ -102,7 +102,7 @@ def test_a_clone_is_made_without_copying(aged: AgedTable, tmp_path: Path) -> Non
     [
         ((), "give a version or a timestamp"),
         (("--version", "1", "--timestamp", "2026-01-01"), "give a version or a timestamp"),
-        (("--timestamp", "yesterday"), "not a timestamp"),
+        (("--timestamp", "yesterday"), "cannot be converted to a valid timestamp"),
     ],
 )
 def test_wrong_usage(aged: AgedTable, arguments: tuple[str, ...], message: str) -> None:

@@ -85,8 +85,11 @@ def as_of_command(
         print_csv(records, _AS_OF_RECORD)
     else:
         rows = [(each["table"], each["version"], each["problem"] or each["location"]) for each in records]
-        print_human(table(("table", "version", "location"), rows, right=("version",)))
-        print_note(f"as of {iso(past.timestamp)}")
+        if rows:
+            print_human(table(("table", "version", "location"), rows, right=("version",)))
+            print_note(f"as of {iso(past.timestamp)}")
+        else:
+            print_note(f"as of {iso(past.timestamp)} the lake had no table: its first one was created later")
 
 
 def _table_then(past: LogTimeSlice, name: str, location: str | None) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from slackwater.cli.arguments import (
     AsCsv,
@@ -76,33 +77,36 @@ def history(
     """The commits that the log still holds, newest first.
 
     With --version or --timestamp those up to that version. A line has the rows and files that came (+), changed (~)
-    and went (-), and parameters as far as they fit. With --wide parameters and metrics that are empty or zero are left
-    out; --json and --csv have them all.
+    and went (-), and parameters as far as they fit. With --wide each commit is a block of lines, without parameters and
+    metrics that are empty or zero; --json and --csv have them all.
     """
     form = form_of(as_json, as_csv)
 
     def show() -> None:
         records = describe_history(loaded(path, version, timestamp, storage_option), limit)
-        print_rows(form, records, COLUMNS, lambda: print_human(_wide(records) if wide else _short(records)))
+        print_rows(form, records, COLUMNS, lambda: print_human(*(_blocks(records) if wide else [_short(records)])))
 
     watched(watch, show)
 
 
-def _wide(records: Iterable[Mapping[str, Any]]) -> Table:
-    headers = ("version", "timestamp (UTC)", "operation", "parameters", "metrics", "user", "engine")
-    rows = [
-        (
-            record["version"],
-            record["timestamp"],
-            record["operation"],
-            compact(record["operationParameters"]),
-            compact(record["operationMetrics"]),
-            record["userName"] or record["userId"],
-            record["engineInfo"],
-        )
-        for record in records
-    ]
-    return table(headers, rows, right=("version",))
+def _blocks(records: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
+    """One block for each commit: a line that begins with its version, then a line for each thing that is told of it."""
+    for number, record in enumerate(records):
+        head = " ".join(cell(record[name]).plain for name in ("version", "timestamp", "operation"))
+        told = {
+            "parameters": compact(record["operationParameters"]),
+            "metrics": compact(record["operationMetrics"]),
+            "user": record["userName"] or record["userId"],
+            "noted": record["userMetadata"],
+            "engine": record["engineInfo"],
+        }
+        lines = [f"  {name:<10}  {line}" for name, value in told.items() for line in _lines(value)]
+        yield Text("\n".join([*([""] if number else []), head, *lines]))
+
+
+def _lines(value: Any) -> list[str]:
+    """The lines of a value, one for each entry of a map; none for nothing."""
+    return [] if value is None or value == {} else cell(value).plain.split("\n")
 
 
 def _short(records: Iterable[Mapping[str, Any]]) -> Table:
