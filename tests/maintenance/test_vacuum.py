@@ -112,6 +112,14 @@ def test_what_was_removed_just_now_goes_with_no_retention_and_what_is_being_writ
     assert _unchecked(aged.at(1.5), untracked_hours=0) == ("at-work.parquet",)
 
 
+def test_a_file_that_no_writer_of_tables_names_so_goes_as_soon_as_the_retention_says(aged: AgedTable) -> None:
+    aged.at(1).append("a")
+    aged.at(1.2)
+    for name in ("notes.txt", "part-0.parquet", "vector.bin", "part-1.parquet#1", "a-name-that-tells-nothing"):
+        aged.file(name)
+    assert _unchecked(aged.at(1.3)) == ("notes.txt",)
+
+
 def test_deletion_vectors_stay_as_long_as_their_files_and_go_when_they_are_replaced(tmp_path: Path) -> None:
     table = AgedTable(tmp_path / "t", VECTORS)
     table.at(1).append("a")

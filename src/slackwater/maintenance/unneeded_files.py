@@ -21,6 +21,8 @@ from slackwater.storage.store import HIDDEN, ObjectMeta, ObjectStore
 _CHANGE_DATA = "_change_data"
 _CLUSTER_INDEX = "_delta_index"
 _ICEBERG = "metadata/"
+# Temporary names of some writers go on after the ending.
+_WRITTEN = (".parquet", ".bin", ".crc")
 
 
 def unneeded_files(
@@ -34,8 +36,9 @@ def unneeded_files(
     """Those of `present` that may go.
 
     A file older than both moments goes where it is not `retained`. One that is older than `expired_ms` alone might
-    be a writer's that has not committed yet: it goes only where the log once named it; `given_up` answers what that is
-    of files not older than a moment. Moments are in ms since the epoch.
+    be a writer's that has not committed yet: it goes only if the log once named it, or if its name is not one that
+    writers give; `given_up` answers what the log named of files not older than a moment. Moments are in ms since the
+    epoch.
     """
     visible = _Visible(snapshot)
     plain, staged = [], []
@@ -46,11 +49,19 @@ def unneeded_files(
             plain.append(meta)
     old = [meta for meta in plain if meta.modified_ms < min(expired_ms, untracked_ms)]
     young = [meta for meta in plain if min(expired_ms, untracked_ms) <= meta.modified_ms < expired_ms]
-    if young:
-        known = given_up(min(meta.modified_ms for meta in young))
-        old += [meta for meta in young if meta.path in known]
+    old += [meta for meta in young if not _may_be_written(meta.path)]
+    written = [meta for meta in young if _may_be_written(meta.path)]
+    if written:
+        known = given_up(min(meta.modified_ms for meta in written))
+        old += [meta for meta in written if meta.path in known]
     left_behind = list(_left_behind(staged, min(expired_ms, untracked_ms)))
     return sorted([*old, *left_behind], key=lambda meta: meta.path)
+
+
+def _may_be_written(path: str) -> bool:
+    """Return whether writers of tables name data files or deletion vectors so, as far as a name without a dot tells."""
+    name = path.rpartition("/")[2]
+    return "." not in name or any(ending in name for ending in _WRITTEN)
 
 
 class _Visible:
