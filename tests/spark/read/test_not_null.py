@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from pyspark.sql import types as spark_types
 
 import slackwater
 from slackwater import DeltaTable
-from slackwater.spark.session.modes import is_connect
+from slackwater.spark.session.modes import is_connect, with_settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes]
 
@@ -47,11 +49,6 @@ def strict(frame: DataFrame) -> set[str]:
     return {column.name for column in frame.schema if not column.nullable}
 
 
-def expected(spark: SparkSession) -> set[str]:
-    """Spark's own reader says of no column that it is never null, and through Connect that cannot be changed."""
-    return set() if is_connect(spark) else _STRICT
-
-
 def test_columns_that_are_not_null_are_not_nullable_however_the_table_is_read(spark: SparkSession, path: str) -> None:
     frames = {
         "load": spark.read.format("delta").load(path),
@@ -63,10 +60,27 @@ def test_columns_that_are_not_null_are_not_nullable_however_the_table_is_read(sp
         "the feed": spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(path),
     }
     found = {name: strict(frame) & {*_STRICT, "v", "s"} for name, frame in frames.items()}
+    expected = dict.fromkeys(found, _STRICT)
     if is_connect(spark):
-        # A frame without rows is none of files.
-        found.pop("no file")
-    assert found == dict.fromkeys(found, expected(spark))
+        # Of these the server tells the schema, and Spark's own reader says of no column that it is never null.
+        expected |= {"SQL": set(), "the feed": set()}
+    assert found == expected
+
+
+def test_connect_frames_that_keep_the_columns_keep_the_schema_and_read_as_before(
+    spark: SparkSession, path: str
+) -> None:
+    frame = spark.read.format("delta").load(path)
+    for kept in (frame.where("v = 'one'"), frame.limit(2), frame.orderBy("id"), frame.alias("t")):
+        assert strict(kept) == _STRICT
+    plan = io.StringIO()
+    with contextlib.redirect_stdout(plan), with_settings(spark, {"spark.sql.maxMetadataStringLength": "1000"}):
+        frame.where("id > 1").where("v = 'three'").select("id").explain()
+    assert "EqualTo" in plan.getvalue().partition("PushedFilters: [")[2].partition("]")[0]
+    read = plan.getvalue().partition("ReadSchema: ")[2].splitlines()[0]
+    assert read.count(":") == 2
+    assert frame.toPandas().shape == (3, 5)
+    assert [row.id for row in frame.where("v = 'three'").select("id").collect()] == [3]
 
 
 def test_columns_that_executors_read_are_not_nullable(spark: SparkSession, path: str) -> None:
@@ -77,9 +91,8 @@ def test_columns_that_executors_read_are_not_nullable(spark: SparkSession, path:
 
 def test_a_field_of_a_struct_is_not_nullable_and_null_where_its_struct_is(spark: SparkSession, path: str) -> None:
     frame = spark.read.format("delta").load(path)
-    if not is_connect(spark):
-        assert [field.nullable for field in frame.schema["s"].dataType] == [False, True]
-        assert frame.where("s IS NOT NULL").select("s.a").schema["a"].nullable
+    assert [field.nullable for field in frame.schema["s"].dataType] == [False, True]
+    assert frame.where("s IS NOT NULL").select("s.a").schema["a"].nullable
     assert {tuple(row) for row in frame.select("id", "s.a").collect()} == {(1, 1), (2, None), (3, 3)}
     assert [row.id for row in frame.where("s.a IS NULL").collect()] == [2]
 
@@ -87,7 +100,7 @@ def test_a_field_of_a_struct_is_not_nullable_and_null_where_its_struct_is(spark:
 def test_rows_are_the_same_with_and_without_a_deletion_vector(spark: SparkSession, path: str) -> None:
     DeltaTable.forPath(spark, path).delete("id = 2")
     frame = spark.read.format("delta").load(path)
-    assert strict(frame) == expected(spark)
+    assert strict(frame) == _STRICT
     assert {tuple(row) for row in frame.select("id", "p", F.col("day").cast("string")).collect()} == {
         (1, 1, "2026-11-21"),
         (3, 2, "2026-11-22"),
@@ -139,7 +152,7 @@ def test_partition_columns_are_not_nullable_whether_their_values_are_all_the_sam
     for number in (1, 2):
         spark.sql(f"INSERT INTO delta.`{place}` VALUES ({number}, TIMESTAMP'2026-11-2{number} 10:00:00')")
         frame = spark.read.format("delta").option("rows", rows).load(place)
-        assert frame.schema["p"].nullable == (is_connect(spark) and rows == "spark")
+        assert not frame.schema["p"].nullable
         assert frame.where("p IS NOT NULL").count() == number
 
 
@@ -178,5 +191,5 @@ def test_arrays_without_nulls_read_under_column_mapping(spark: SparkSession, tmp
     spark.sql(f"INSERT INTO delta.`{place}` VALUES (array(1, 2), named_struct('m', map('k', 1)))")
     DeltaTable.forPath(spark, place).update("a[0] = 1", {"a": "array(7)"})
     frame = spark.read.format("delta").load(place)
-    assert frame.schema["a"].dataType.containsNull == is_connect(spark)
+    assert not frame.schema["a"].dataType.containsNull
     assert [(row.a, row.s.m) for row in frame.collect()] == [([7], {"k": 1})]

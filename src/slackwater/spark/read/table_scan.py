@@ -50,7 +50,7 @@ from slackwater.spark.read.narrowing import narrowing_frame
 from slackwater.spark.read.row_sources import ByArrow, BySpark, RowsAsked, RowsFound, RowSource
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.modes import empty_frame, is_connect
+from slackwater.spark.session.modes import empty_frame, is_connect, with_known_schema
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.readable_types import validate_types
 from slackwater.spark.session.rebase_modes import by_calendar
@@ -163,8 +163,12 @@ class TableScan:
         test = self._row_group_test(predicate)
         parts = [self._part(part, test) for part in self._alike(files)]
         if not parts:
-            return empty_frame(self.spark, self.output_schema).select("*")
-        return reduce(DataFrame.unionAll, parts)
+            frame = empty_frame(self.spark, self.output_schema).select("*")
+        else:
+            frame = reduce(DataFrame.unionAll, parts)
+        # Spark's own reader makes all columns nullable, and through Connect no plan can say otherwise of them.
+        is_strict = self.options.says_not_null and not self.by_arrow and is_connect(self.spark)
+        return with_known_schema(frame, self._strict_schema) if is_strict and self._has_not_null else frame
 
     def located(self, files: pa.Table, predicate: Predicate | None = None, in_order: bool = False) -> LocatedRows:
         """All live rows of `files` with their ADDRESS; with row tracking also KEPT_ROW_ID and KEPT_COMMIT_VERSION.
@@ -250,18 +254,28 @@ class TableScan:
     @cached_property
     def output_schema(self) -> spark_types.StructType:
         """The Spark schema of the DataFrame."""
-        schema = to_spark_schema(StructType(self.columns), not_null=self._not_null)
+        return self._spark_schema(self._not_null)
+
+    def _spark_schema(self, not_null: NotNull) -> spark_types.StructType:
+        schema = to_spark_schema(StructType(self.columns), not_null=not_null)
         if self.options.row_tracking:
             schema = schema.add(ROW_ID, "long").add(ROW_COMMIT_VERSION, "long")
         return schema
 
     @cached_property
+    def _strict_schema(self) -> spark_types.StructType:
+        """The Spark schema of the DataFrame, in which all is never null of which the table says so."""
+        return self._spark_schema(NotNull.EVERYWHERE)
+
+    @cached_property
+    def _has_not_null(self) -> bool:
+        schema = StructType(self.columns)
+        return schema != as_nullable(schema)
+
+    @cached_property
     def _not_null(self) -> NotNull:
         """Of which parts Spark is told that they are never null; of none, too, where the table says it of none."""
-        schema = StructType(self.columns)
-        return (
-            self._source.not_null if self.options.says_not_null and schema != as_nullable(schema) else NotNull.NOWHERE
-        )
+        return self._source.not_null if self.options.says_not_null and self._has_not_null else NotNull.NOWHERE
 
     @property
     def _not_null_within(self) -> NotNull:

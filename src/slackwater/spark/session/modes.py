@@ -32,6 +32,7 @@ _PLAN = "_slackwater_plan"
 # The leaves of plans whose rows stay the same.
 _STEADY_LEAVES = frozenset({"LogicalRelation", "LocalRelation", "Range"})
 _WRITE_FAILED = "TASK_WRITE_FAILED"
+_PARSED_FILTER = re.compile(r"(?m)^'?Filter (.*)$")
 # The first line lists the columns, with names that may look like anything.
 _ANALYSED = re.compile(r"(?s)== Analyzed Logical Plan ==\n[^\n]*\n(.*?)\n== Optimized Logical Plan ==")
 _ATTRIBUTE_ID = re.compile(r"#(\d+)L?\Z")
@@ -242,6 +243,18 @@ def with_methods(frame: DataFrame, methods: Mapping[str, Callable[..., Any]]) ->
     # What was asked of the JVM need not be asked again.
     classic.__dict__.update({key: frame.__dict__[key] for key in ("schema", _PLAN) if key in frame.__dict__})
     return classic  # type: ignore[no-any-return]
+
+
+def with_known_schema(frame: DataFrame, schema: StructType) -> DataFrame:
+    """`frame`, which in a Connect session tells `schema` as its own, and asks no server.
+
+    The plan stays unchanged. PySpark hands the schema on to what keeps the columns, such as `filter` and `limit`; of
+    other frames that are made of this one the server tells the schema.
+    """
+    if is_connect(frame.sparkSession):
+        # Its own copy: a schema can be added to.
+        frame._cached_schema = type(schema)(list(schema.fields))  # type: ignore[attr-defined]
+    return frame
 
 
 def plain_method(frame: DataFrame, name: str) -> Callable[..., DataFrame]:
@@ -502,6 +515,22 @@ def analysed_text(frame: DataFrame) -> str:
     if found is None:
         raise SlackwaterError(f"Spark explains a plan in an unexpected way: {told[:200]}")
     return found[1]
+
+
+def parsed_condition(frame: DataFrame, condition: Column) -> str | None:
+    """`condition` as Spark writes it before it looks for names in the columns of `frame`: `('key = a)`.
+
+    None if the plan has it in a form that is not known.
+    """
+    filtered = plain_method(frame, "filter")(condition)
+    if is_connect(frame.sparkSession):
+        client: Any = frame.sparkSession.client
+        plan: Any = filtered._plan
+        told = client.explain_string(plan.to_proto(client), explain_mode="extended")
+    else:
+        told = _tree_text(filtered._jdf.queryExecution().logical())
+    found = _PARSED_FILTER.search(told)
+    return None if found is None else found[1]
 
 
 def _tree_text(plan: Any) -> str:
