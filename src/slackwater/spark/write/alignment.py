@@ -26,7 +26,7 @@ from slackwater.sql.tokens import quoted
 def named_by_position(frame: DataFrame, names: Sequence[str], schema: StructType) -> DataFrame:
     """`frame` with its columns called `names`, and the parts of structs as those of `schema` at their places.
 
-    A struct with more parts, or fewer, than that of the table goes by their names.
+    A struct with more parts keeps the names of those at its end. One with fewer goes by the names of its parts.
     """
     found = frame.toDF(*names)
     columns, is_same = [], True
@@ -41,11 +41,10 @@ def named_by_position(frame: DataFrame, names: Sequence[str], schema: StructType
 
 def _placed(given: spark_types.DataType, wanted: DataType) -> spark_types.DataType:
     """The type `given` with the names that `wanted` has at the same places."""
-    if isinstance(given, spark_types.StructType) and isinstance(wanted, StructType) and len(given) == len(wanted):
-        pairs = zip(given.fields, wanted, strict=True)
-        return spark_types.StructType(
-            [spark_types.StructField(to.name, _placed(f.dataType, to.type), f.nullable) for f, to in pairs]
-        )
+    if isinstance(given, spark_types.StructType) and isinstance(wanted, StructType) and len(given) >= len(wanted):
+        pairs = zip(given.fields, wanted, strict=False)
+        placed = [spark_types.StructField(to.name, _placed(f.dataType, to.type), f.nullable) for f, to in pairs]
+        return spark_types.StructType([*placed, *given.fields[len(wanted) :]])
     if isinstance(given, spark_types.ArrayType) and isinstance(wanted, ArrayType):
         return spark_types.ArrayType(_placed(given.elementType, wanted.element_type), given.containsNull)
     if isinstance(given, spark_types.MapType) and isinstance(wanted, MapType):
