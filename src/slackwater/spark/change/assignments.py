@@ -191,9 +191,11 @@ def _without_first(key: str, alias: str, schema: StructType) -> str:
     except InvalidArgument:
         # The code that parses the assignment later refuses it, and names the clause.
         return key
-    if len(parts) > 1 and parts[0].lower() == alias.lower() and schema.get(parts[0]) is None:
-        return ".".join(quoted(part) for part in parts[1:])
-    return key
+    if len(parts) == 1 or parts[0].lower() != alias.lower():
+        return key
+    # Of a table and a struct of that name, the table comes first, as in Spark.
+    is_struct = schema.get(parts[0]) is not None and schema.get(parts[1]) is None
+    return key if is_struct else ".".join(quoted(part) for part in parts[1:])
 
 
 def _settable_path(key: str, schema: StructType, what: str) -> ColumnPath:
