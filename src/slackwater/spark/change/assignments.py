@@ -105,12 +105,14 @@ def assigned_columns(
     schema: StructType,
     current: Callable[[StructField], Column],
     what: str,
+    fills: bool = False,
 ) -> dict[str, Column]:
     """By top-level column, its value after `assignments`, of exactly its type in `schema`.
 
     The values resolve in `frame`, which is analysed and not run, and so does `current(column)`, the present value of a
     column of which only a part is set; where a struct is null, it becomes one whose other fields are null. The order
-    is that of `schema`. A value that does not fit into its column fails the job that evaluates it.
+    is that of `schema`. A value that does not fit into its column fails the job that evaluates it. With `fills`, fields
+    that a struct lacks are NULL; else such a value is refused.
 
     Raises InvalidArgument for a value that Spark cannot resolve or that is not of one row (see
     `validate_expression`), and for one whose type may not be stored in the column: see
@@ -124,7 +126,7 @@ def assigned_columns(
     for path, value in assignments.items():
         wanted = to_spark_type(resolve_path(schema, path)[1])
         try:
-            values[path] = stored(value, types[path], wanted, format_column_path(path), assignment)
+            values[path] = stored(value, types[path], wanted, format_column_path(path), assignment, fills=fills)
         except InvalidArgument as error:
             raise InvalidArgument(f"{what}: {error}", error_class=error.error_class) from error
     touched = {path[0] for path in values}

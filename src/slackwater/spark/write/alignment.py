@@ -72,7 +72,8 @@ def is_aligned(given: StructField, wanted: StructField) -> bool:
 def merged_value(value: Column, given: DataType, wanted: DataType, present: Column | None) -> Column:
     """`value` with the fields of `wanted`: those that it lacks are as in `present`, null without one.
 
-    A struct that is null stays null. Plain values stay unchanged.
+    A null struct gives null. If `wanted` has fields that `given` lacks and `present` is not null, it gives a struct
+    that keeps those fields, and its other fields are null. Plain values stay unchanged.
     """
     if not isinstance(given, StructType) or not isinstance(wanted, StructType):
         nested = isinstance(wanted, (ArrayType, MapType)) and isinstance(given, type(wanted))
@@ -86,7 +87,18 @@ def merged_value(value: Column, given: DataType, wanted: DataType, present: Colu
         else:
             part = merged_value(value.getField(source.name), source.type, target.type, inner)
             fields.append(part.alias(target.name))
-    return F.when(value.isNull(), F.lit(None)).otherwise(F.struct(*fields))
+    is_null = value.isNull()
+    if present is not None and _has_more(wanted, given):
+        is_null = is_null & present.isNull()
+    return F.when(is_null, F.lit(None)).otherwise(F.struct(*fields))
+
+
+def _has_more(wanted: DataType, given: DataType) -> bool:
+    """Whether the struct `wanted` has a field, at any depth of structs, that `given` lacks."""
+    if not isinstance(given, StructType) or not isinstance(wanted, StructType):
+        return False
+    found = ((target, given.get(target.name)) for target in wanted)
+    return any(source is None or _has_more(target.type, source.type) for target, source in found)
 
 
 def null_column(wanted: StructField) -> Column:

@@ -67,17 +67,18 @@ def stored(
     column: str,
     assignment: StoreAssignment,
     is_column: bool = False,
+    fills: bool = False,
 ) -> Column:
     """`value`, which has the type `given`, in the type `wanted`: its fields in that order and spelling, all nullable.
 
     `column` names the column in messages. A value that does not fit (a number too large, a text that is no date) fails
     the job by an error that names the column, see `misfits_named`; under the policy LEGACY it becomes what
     the session's cast makes of it. Fractions are cut off, or rounded, as Spark does it. `is_column`: `value` is a
-    column itself, and may be evaluated again. Raises InvalidArgument where `assignment` does not allow to store such a
-    value in such a column.
+    column itself, and may be evaluated again. `fills`: fields that a struct lacks are NULL, at every depth; else such a
+    value is refused. Raises InvalidArgument where `assignment` does not allow to store such a value in such a column.
     """
     source, target = _plain(given), _plain(wanted)
-    _Storable(assignment).require(source, target, column)
+    _Storable(assignment, fills).require(source, target, column)
     if source == target:
         return value
     guarded = _may_fail(source, target) and assignment.policy != _LEGACY
@@ -148,6 +149,7 @@ def misfits_named(where: str) -> Iterator[None]:
 @dataclass(frozen=True)
 class _Storable:
     assignment: StoreAssignment
+    fills: bool
 
     def require(self, given: spark_types.DataType, wanted: spark_types.DataType, column: str) -> None:
         if given == wanted or isinstance(given, spark_types.NullType):
@@ -158,9 +160,9 @@ class _Storable:
             self.require(given.keyType, wanted.keyType, f"{column}.key")
             self.require(given.valueType, wanted.valueType, f"{column}.value")
         elif isinstance(given, spark_types.StructType) and isinstance(wanted, spark_types.StructType):
-            _require_same_fields(given, wanted, column)
-            for target in wanted.fields:
-                self.require(_field(given, target.name).dataType, target.dataType, f"{column}.{target.name}")
+            _require_same_fields(given, wanted, column, self.fills)
+            for source, target in _common_fields(given, wanted):
+                self.require(source.dataType, target.dataType, f"{column}.{target.name}")
         elif not self._allows(given, wanted):
             raise InvalidArgument(
                 f"column {column} is of type {wanted.simpleString()}, and a value of type {given.simpleString()} is "
@@ -177,11 +179,13 @@ class _Storable:
         )
 
 
-def _require_same_fields(given: spark_types.StructType, wanted: spark_types.StructType, column: str) -> None:
+def _require_same_fields(
+    given: spark_types.StructType, wanted: spark_types.StructType, column: str, fills: bool
+) -> None:
     there, expected = ([name.lower() for name in struct.names] for struct in (given, wanted))
-    missing = [name for name in wanted.names if name.lower() not in there]
+    missing = [] if fills else [name for name in wanted.names if name.lower() not in there]
     extra = [name for name in given.names if name.lower() not in expected]
-    if missing or extra or len(there) != len(expected):
+    if missing or extra or len(there) != len(set(there)):
         raise InvalidArgument(
             f"column {column} has the fields {wanted.names}, and the value has {given.names}: a value must have each "
             "of them once and no other; add those that it lacks, as nulls if need be",
@@ -239,7 +243,7 @@ def _may_fail(given: spark_types.DataType, wanted: spark_types.DataType) -> bool
     if isinstance(given, spark_types.MapType) and isinstance(wanted, spark_types.MapType):
         return _may_fail(given.keyType, wanted.keyType) or _may_fail(given.valueType, wanted.valueType)
     if isinstance(given, spark_types.StructType) and isinstance(wanted, spark_types.StructType):
-        return any(_may_fail(_field(given, f.name).dataType, f.dataType) for f in wanted.fields)
+        return any(_may_fail(source.dataType, target.dataType) for source, target in _common_fields(given, wanted))
     if isinstance(given, spark_types.StringType):
         return isinstance(wanted, _PARSED)
     if isinstance(wanted, spark_types.NumericType) and given != wanted:
@@ -281,7 +285,7 @@ def _casts_by_position(given: spark_types.DataType, wanted: spark_types.DataType
     if isinstance(given, spark_types.MapType) and isinstance(wanted, spark_types.MapType):
         return given.keyType == wanted.keyType and _casts_by_position(given.valueType, wanted.valueType)
     if isinstance(given, spark_types.StructType) and isinstance(wanted, spark_types.StructType):
-        return all(
+        return len(given) == len(wanted) and all(
             g.name.lower() == w.name.lower() and _casts_by_position(g.dataType, w.dataType)
             for g, w in zip(given.fields, wanted.fields, strict=True)
         )
@@ -321,8 +325,11 @@ class _Conversion:
     def _struct(self, value: Column, given: spark_types.StructType, wanted: spark_types.StructType) -> Column:
         fields = []
         for target in wanted.fields:
-            source = _field(given, target.name)
-            part = self.of(value.getField(source.name), source.dataType, target.dataType)
+            source = _find(given, target.name)
+            if source is None:
+                part = F.lit(None).cast(target.dataType)
+            else:
+                part = self.of(value.getField(source.name), source.dataType, target.dataType)
             fields.append(part.alias(target.name))
         return F.when(value.isNull(), F.lit(None)).otherwise(F.struct(*fields))
 
@@ -334,8 +341,12 @@ class _Conversion:
         return F.when(value.isNull(), F.lit(None)).otherwise(fitting)
 
 
-def _field(struct: spark_types.StructType, name: str) -> spark_types.StructField:
-    return next(field for field in struct.fields if field.name.lower() == name.lower())
+def _common_fields(
+    given: spark_types.StructType, wanted: spark_types.StructType
+) -> list[tuple[spark_types.StructField, spark_types.StructField]]:
+    """The fields of `wanted` that `given` has too, each behind its counterpart there."""
+    pairs = ((_find(given, target.name), target) for target in wanted.fields)
+    return [(source, target) for source, target in pairs if source is not None]
 
 
 def _find(struct: spark_types.StructType, name: str) -> spark_types.StructField | None:

@@ -102,7 +102,8 @@ class ClauseResolver:
             given = assignments_without_alias(given, self.alias, self.schema)
             assignments = parse_assignments(given, self.schema, self.rules, what, insert=inserts)
         current = _no_present_value if inserts else self.current
-        values = assigned_columns(frame, assignments, self.schema, current, what)
+        evolves = self.builder.evolves_schema
+        values = assigned_columns(frame, assignments, self.schema, current, what, fills=evolves)
         return ResolvedClause(clause, number, condition, self._completed(values) if inserts else values)
 
     def _star(self, clause: MergeClause, what: str) -> dict[ColumnPath, Column]:
