@@ -5,7 +5,7 @@ Source: delta-protocol.md "Column Mapping", "Change Metadata", "Partition Value 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.column_mapping import NONE
@@ -122,11 +122,17 @@ def _refuse_reserved(name: str, change_feed: bool) -> None:
             "delta.enableChangeDataFeed to false",
             error_class="DELTA_TABLE_ALREADY_CONTAINS_CDC_COLUMNS",
         )
-    if name.lower().startswith(OWN_PREFIX):
-        raise InvalidArgument(
-            f"column names that begin with {OWN_PREFIX} are reserved, found {name!r}: rename it",
-            error_class="DELTA_ADDING_COLUMN_WITH_INTERNAL_NAME_FAILED",
-        )
+    refuse_own_names((name,))
+
+
+def refuse_own_names(names: Iterable[str]) -> None:
+    """Raise InvalidArgument if one of `names`, of top-level columns, begins with OWN_PREFIX."""
+    for name in names:
+        if name.lower().startswith(OWN_PREFIX):
+            raise InvalidArgument(
+                f"column names that begin with {OWN_PREFIX} are reserved, found {name!r}: rename it",
+                error_class="DELTA_ADDING_COLUMN_WITH_INTERNAL_NAME_FAILED",
+            )
 
 
 def _validate_struct(struct: StructType, path: ColumnPath, mode: str) -> None:

@@ -18,6 +18,7 @@ from pyspark.sql import Column, SparkSession
 from slackwater.errors import MergeCardinalityViolation
 from slackwater.log.table import Table
 from slackwater.predicate.predicate import And, Constant, Or, Predicate
+from slackwater.protocol.changes.column_names import refuse_own_names
 from slackwater.protocol.schema.schema import StructField
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.merge.builder import (
@@ -90,6 +91,7 @@ class Merge:
         self.change = change
         self.builder = builder
         self._progress = progress
+        refuse_own_names(builder.source.columns)
         if builder.evolves_schema:
             change.evolve(evolved_table(change.snapshot, evolving_columns(builder, change.schema), merge=True))
 
