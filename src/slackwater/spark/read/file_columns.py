@@ -114,7 +114,7 @@ def with_file_constants(
     if not constants and not needs_row:
         return frame, {}
     if needs_row:
-        frame = frame.select("*", F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(ROW))
+        frame = frame.select("*", _of_file(frame, "file_path").alias(FILE), _of_file(frame, "row_index").alias(ROW))
     values, varying = uniform_constants(constants, not_null)
     if not varying:
         return frame, values
@@ -126,7 +126,7 @@ def with_file_constants(
         schema = schema.add(keys[name], spark_type, name not in not_null)
     side = F.broadcast(spark.createDataFrame(table, schema=schema))
     if not needs_row:
-        frame = frame.select("*", F.col("_metadata.file_path").alias(FILE))
+        frame = frame.select("*", _of_file(frame, "file_path").alias(FILE))
     joined = frame.join(side, (file_number() if numbers else F.col(FILE)) == F.col(_JOIN_FILE), "inner")
     return joined, values | {name: F.col(key) for name, key in keys.items()}
 
@@ -193,6 +193,11 @@ def same_text(left: str, right: str) -> Column:
     Joins go by one long hash, which is far faster than by a URL; this makes a collision of hashes harmless.
     """
     return F.startswith(F.col(left), F.col(right)) & F.startswith(F.col(right), F.col(left))
+
+
+def _of_file(frame: DataFrame, part: str) -> Column:
+    """What Spark knows of the file that a row is from, whatever the table's own columns are called."""
+    return frame.metadataColumn("_metadata").getField(part)
 
 
 def _uniform(values: pa.Array) -> bool:

@@ -126,7 +126,7 @@ def verify_urls(spark: SparkSession, frame: DataFrame, urls: Sequence[str]) -> N
     """
     if getattr(spark, _VERIFIED, False):
         return
-    row = frame.select("_metadata.file_path").head()
+    row = frame.select(frame.metadataColumn("_metadata").getField("file_path")).head()
     if row is None:
         return
     if row[0] not in urls:
