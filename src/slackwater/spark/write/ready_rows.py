@@ -16,7 +16,7 @@ from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.identity_columns import IdentityColumn
 from slackwater.protocol.features.row_rules import GeneratedColumn, RowRules
 from slackwater.protocol.features.sql_columns import read_columns
-from slackwater.protocol.schema.schema import StructField, StructType
+from slackwater.protocol.schema.schema import STRING, StructField, StructType
 from slackwater.spark.session.types import from_spark_schema, to_spark_type
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
 from slackwater.spark.write.identity_values import identity_values, with_bounded_partitions
@@ -45,11 +45,16 @@ class ReadyRows:
 
 
 def ready_rows(
-    frame: DataFrame, schema: StructType, rules: RowRules, extra_checks: Sequence[RowCheck] = ()
+    frame: DataFrame,
+    schema: StructType,
+    rules: RowRules,
+    extra_checks: Sequence[RowCheck] = (),
+    partition_columns: Sequence[str] = (),
 ) -> ReadyRows:
     """The rows of `frame` in the columns of `schema`, with what the table generates, and looked at by its rules.
 
-    Columns of `frame` are matched by name in any case. Raises InvalidArgument where rows bring values for an identity
+    Columns of `frame` are matched by name in any case. Rules look at an empty text in one of `partition_columns` as at
+    NULL, because the log stores it so. Raises InvalidArgument where rows bring values for an identity
     column that is always generated, or an expression of the table makes no sense to Spark.
     """
     given = from_spark_schema(frame.schema)
@@ -75,7 +80,10 @@ def ready_rows(
         if computed:
             rows = rows.select("*", *(_generated(g, rules) for g in computed))
             rows = rows.select(*(F.col(quoted(c.name)) for c in schema))
-    checks = [*_rule_checks(rules, schema, [g for g in rules.generated if g not in computed]), *extra_checks]
+    nulls = _empty_as_null(schema, partition_columns)
+    checks = [*_rule_checks(rules, schema, [g for g in rules.generated if g not in computed], nulls), *extra_checks]
+    if checks:
+        rows = _with_nulls(rows, nulls)
     with expressions_named("the table's constraint"):
         ready = CheckedRows(rows, checks, token)
         if checks:
@@ -90,8 +98,11 @@ def changed_rows(
     rules: RowRules,
     changed: Column | None = None,
     recomputed: Mapping[str, Column] | None = None,
+    partition_columns: Sequence[str] = (),
 ) -> ReadyRows:
     """Rows in the columns of `schema` and hidden ones; those `changed` (None: each) are looked at by its rules.
+
+    `partition_columns` as `ready_rows` takes them.
 
     `recomputed`: for generated columns, by name, the rows whose value is to be computed from their other columns.
     What was in the table before is not looked at again.
@@ -103,7 +114,10 @@ def changed_rows(
             computed = {g.name: _generated(g, rules) for g in rules.generated}
             values = {n: F.when(m, computed[n]).otherwise(F.col(quoted(n))).alias(n) for n, m in masks.items()}
             frame = frame.select(*(values.get(name, F.col(quoted(name))) for name in frame.columns))
-    checks = _rule_checks(rules, schema, rules.generated)
+    nulls = _empty_as_null(schema, partition_columns)
+    checks = _rule_checks(rules, schema, rules.generated, nulls)
+    if checks:
+        frame = _with_nulls(frame, nulls)
     if changed is not None:
         checks = [replace(c, holds=c.holds | ~changed) for c in checks]
     with expressions_named("the table's constraint"):
@@ -141,7 +155,23 @@ def _generated(column: GeneratedColumn, rules: RowRules) -> Column:
     return F.expr(rules.timed(column.sql)).cast(to_spark_type(column.type)).alias(column.name)
 
 
-def _rule_checks(rules: RowRules, schema: StructType, generated_given: Sequence[GeneratedColumn]) -> list[RowCheck]:
+def _empty_as_null(schema: StructType, partition_columns: Sequence[str]) -> frozenset[str]:
+    """The text columns among `partition_columns`: the log stores an empty text of theirs as NULL."""
+    return frozenset(c.name for c in schema if c.name in partition_columns and c.type == STRING)
+
+
+def _with_nulls(frame: DataFrame, names: frozenset[str]) -> DataFrame:
+    """`frame` with NULL instead of an empty text in the columns `names`."""
+    return frame.withColumns({name: _not_empty(F.col(quoted(name))) for name in names}) if names else frame
+
+
+def _not_empty(text: Column) -> Column:
+    return F.nullif(text, F.lit(""))
+
+
+def _rule_checks(
+    rules: RowRules, schema: StructType, generated_given: Sequence[GeneratedColumn], nulls: frozenset[str]
+) -> list[RowCheck]:
     checks = [*length_checks(schema), *(not_null_check(path, schema) for path in rules.not_null)]
     checks += [sql_check(f"CHECK constraint {c.name}", c.sql, _shown(c.sql, schema), rules.timed) for c in rules.checks]
     for invariant in rules.invariants:
@@ -150,6 +180,7 @@ def _rule_checks(rules: RowRules, schema: StructType, generated_given: Sequence[
         checks.append(sql_check(says, invariant.sql, shown, rules.timed))
     for generated in generated_given:
         value = F.expr(rules.timed(generated.sql)).cast(to_spark_type(generated.type))
+        value = _not_empty(value) if generated.name in nulls else value
         holds = F.col(quoted(generated.name)).eqNullSafe(value)
         says = f"generated column {generated.name} (<value> <=> {generated.sql})"
         checks.append(RowCheck(says, holds, (generated.name, *_shown(generated.sql, schema))))

@@ -120,7 +120,7 @@ class TableRows:
         that breaks a rule, InvalidArgument for columns that do not fit. Nothing stays behind where it raises.
         """
         self._require_own_time(frame.sparkSession)
-        ready = ready_rows(frame, self.schema, self.rules, extra_checks)
+        ready = ready_rows(frame, self.schema, self.rules, extra_checks, self.metadata.partition_columns)
 
         def write(rows: DataFrame, require: Callable[[], None] | None) -> RowsWritten:
             typed, hidden = _with_change_type(rows, change_type)
@@ -141,7 +141,7 @@ class TableRows:
         Raises InvariantViolationException for a changed row that breaks a rule. Nothing stays behind where it raises.
         """
         self._require_own_time(frame.sparkSession)
-        ready = changed_rows(frame, self.schema, self.rules, changed, recomputed)
+        ready = changed_rows(frame, self.schema, self.rules, changed, recomputed, self.metadata.partition_columns)
         return self._write_checked(ready, lambda rows, require: self.rewrite(rows, {}, hidden=hidden, require=require))
 
     def with_kept_ids(self, frame: DataFrame) -> tuple[DataFrame, list[str]]:
