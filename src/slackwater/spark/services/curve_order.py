@@ -18,6 +18,7 @@ from slackwater.log.file_actions import one_array
 from slackwater.maintenance.layout.curves import Curve, bits_of
 from slackwater.maintenance.layout.ranges import CurveOrder
 from slackwater.protocol.schema.schema import ColumnPath
+from slackwater.spark.session.arrow_functions import mapped_in_arrow
 from slackwater.sql.tokens import quoted
 
 _SAMPLED_ROWS = 200_000
@@ -49,7 +50,7 @@ def in_curve_order(
     schema = spark_types.StructType([*frame.schema.fields])
     placed = schema.add(_PART, "long").add(_PLACE, "long")
     numbers = _numbers(frame.sparkSession, parts)
-    rows = frame.select("*", *values).mapInArrow(_placer(order, numbers, len(columns)), placed)
+    rows = mapped_in_arrow(frame.select("*", *values), _placer(order, numbers, len(columns)), placed)
     return rows.repartition(parts, _PART).sortWithinPartitions(_PLACE)
 
 

@@ -22,6 +22,7 @@ from slackwater.data_files.writing import (
     options_of,
     write_rows,
 )
+from slackwater.spark.session.arrow_functions import mapped_in_arrow
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.rebase_modes import spark_footer
 from slackwater.sql.tokens import quoted
@@ -55,7 +56,7 @@ def write_arrow_files(
     # One file is open at a time.
     rows = frame.sortWithinPartitions(*map(quoted, directories)) if directories else frame
     try:
-        return files_of(rows.mapInArrow(_writer(store, directory, form), _FILES).toArrow())
+        return files_of(mapped_in_arrow(rows, _writer(store, directory, form), _FILES).toArrow())
     except Exception as error:
         raised = raised_in_a_task(error)
         if raised is None:
