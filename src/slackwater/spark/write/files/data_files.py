@@ -50,6 +50,7 @@ _PARTITION = "__slackwater_partition_"
 _NOT_NULL = "_"
 # Types whose text in a directory name, unescaped, is just the text of the log.
 _PLAIN_TEXT = frozenset({"long", "integer", "short", "byte", "boolean", "date"})
+_LONGEST_DATE = len("+10000-12-31")
 WRITE_SETTINGS = {
     # INT96 has no statistics in the footer, and other engines are giving it up.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -317,6 +318,11 @@ def _directory_text(column: StructField) -> Column:
 def _log_text(text: str, data_type: DataType) -> str | None:
     """The value of `add.partitionValues` for the text that `_directory_text` made."""
     kind = str(data_type)
+    if kind == "date" and len(text) > _LONGEST_DATE:
+        raise UnsupportedFeature(
+            f"a date that partitions a table must have a year of at most 5 digits, found {text}: leave such rows out, "
+            "or partition by another column"
+        )
     if kind in _PLAIN_TEXT:
         return text
     if kind == "string":
