@@ -25,10 +25,10 @@ from slackwater.protocol.properties.properties import MATERIALIZED_ROW_COMMIT_VE
 from slackwater.protocol.schema.schema import VOID, StructField, StructType
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.spark.change.row_change import RowChange, rows_left
+from slackwater.spark.parquet.rebase_modes import rebases_unmarked_files, spark_footer
 from slackwater.spark.read.file_columns import ROW, file_constants
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.modes import hadoop_setting
-from slackwater.spark.session.rebase_modes import rebases_unmarked_files, spark_footer
 from slackwater.spark.session.row_way import has_python_workers
 from slackwater.spark.session.shared_storage import require_shared
 from slackwater.spark.session.types import to_spark_schema

@@ -20,10 +20,10 @@ from pyspark.sql import types as spark_types
 from slackwater.log.file_actions import STRING_MAP
 from slackwater.protocol.actions.deletion_vectors import CHUNK_ROWS, to_words
 from slackwater.scan.file_lifetimes import FileLifetime
+from slackwater.spark.parquet.rebase_modes import items_by_calendar
 from slackwater.spark.read.file_columns import ROW
 from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, TableScan
 from slackwater.spark.session.modes import empty_frame
-from slackwater.spark.session.rebase_modes import items_by_calendar
 
 START, END = "__slackwater_start_ms", "__slackwater_end_ms"
 """The columns of a row's lifetime: `[START, END)` in ms since the epoch."""

@@ -38,13 +38,13 @@ from slackwater.scan.file_changes import (
     require_feed,
 )
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.parquet.rebase_modes import items_by_calendar
 from slackwater.spark.read.deleted_rows import without_deleted_rows, words_table
 from slackwater.spark.read.file_columns import FILE, same_text
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import empty_frame
 from slackwater.spark.session.options import Options
-from slackwater.spark.session.rebase_modes import items_by_calendar
 from slackwater.transaction.committers.choice import require_not_past_transaction
 
 FEED_COLUMNS: Mapping[str, spark_types.DataType] = {

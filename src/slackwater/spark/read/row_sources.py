@@ -20,7 +20,8 @@ from slackwater.protocol.features.column_mapping import ID
 from slackwater.protocol.schema.schema import StructField, StructType
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.snapshot import Snapshot
-from slackwater.spark.read import field_ids
+from slackwater.spark.parquet import field_ids
+from slackwater.spark.parquet.rebase_modes import calendar_options
 from slackwater.spark.read.arrow_rows import ArrowFiles, arrow_rows
 from slackwater.spark.read.deleted_rows import deleted_rows, without_deleted_rows
 from slackwater.spark.read.file_columns import (
@@ -36,7 +37,6 @@ from slackwater.spark.read.file_columns import (
 from slackwater.spark.read.file_relations import KeptRelations, read_files, require_content
 from slackwater.spark.session.locations import DataLocations, verify_urls
 from slackwater.spark.session.modes import frame_of_relation, is_connect, never_null, relation_of
-from slackwater.spark.session.rebase_modes import calendar_options
 from slackwater.spark.session.shared_storage import all_here, log_sample, not_shared, require_shared
 from slackwater.spark.session.types import NotNull, to_spark_schema
 from slackwater.stats.row_groups import RowGroupTest

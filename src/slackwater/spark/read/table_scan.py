@@ -30,7 +30,9 @@ from slackwater.protocol.schema.schema import VOID, StructField, StructType, as_
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of
-from slackwater.spark.read import field_ids
+from slackwater.spark.parquet import field_ids
+from slackwater.spark.parquet.readable_types import validate_types
+from slackwater.spark.parquet.rebase_modes import by_calendar
 from slackwater.spark.read.file_columns import (
     FILE,
     ROW,
@@ -52,8 +54,6 @@ from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.locations import DataLocations
 from slackwater.spark.session.modes import empty_frame, is_connect, with_known_schema
 from slackwater.spark.session.options import Options
-from slackwater.spark.session.readable_types import validate_types
-from slackwater.spark.session.rebase_modes import by_calendar
 from slackwater.spark.session.row_way import RowWay, row_way, served_to_spark
 from slackwater.spark.session.sessions import asked_once
 from slackwater.spark.session.types import NotNull, to_spark_schema, to_spark_type

@@ -18,13 +18,13 @@ from slackwater.data_files.reading import RowsWanted
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.features.column_mapping import ID
+from slackwater.spark.parquet.rebase_modes import rebases_unmarked_files
 from slackwater.spark.read.change_feed import FEED_COLUMNS, with_feed_columns
 from slackwater.spark.read.file_columns import ROW
 from slackwater.spark.read.row_sources import RowsAsked, RowsFound, RowSource
 from slackwater.spark.read.table_scan import TRACKING_FIELDS, TableScan
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.modes import default_parallelism
-from slackwater.spark.session.rebase_modes import rebases_unmarked_files
 from slackwater.spark.session.types import NotNull, to_spark_type
 from slackwater.spark.streams.data_source import register_stream
 from slackwater.streams.options import StreamOptions

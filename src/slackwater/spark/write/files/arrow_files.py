@@ -22,9 +22,9 @@ from slackwater.data_files.writing import (
     options_of,
     write_rows,
 )
+from slackwater.spark.parquet.rebase_modes import spark_footer
 from slackwater.spark.session.arrow_functions import mapped_in_arrow
 from slackwater.spark.session.arrow_types import to_arrow_schema
-from slackwater.spark.session.rebase_modes import spark_footer
 from slackwater.sql.tokens import quoted
 from slackwater.storage.store import ObjectStore
 

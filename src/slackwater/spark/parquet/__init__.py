@@ -1,0 +1,1 @@
+"""Rules of Spark's Parquet reader and writer: calendars, types and field ids."""
