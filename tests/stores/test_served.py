@@ -19,7 +19,6 @@ from tests.stores.connector import served as is_served
 from tests.stores.servers import Place
 
 pytestmark = [pytest.mark.spark, pytest.mark.classic, is_served]
-_OUTSIDE = "spark.slackwater.allowPathsOutsideRoot"
 _CSRF = "dfs.webhdfs.rest-csrf"
 
 
@@ -68,12 +67,8 @@ def test_a_file_of_several_parts_is_read_whole(spark: SparkSession, s3: Place) -
 def test_a_clone_reads_files_of_another_place(spark: SparkSession, s3: Place, table: str) -> None:
     target = f"{s3.url}/clone of it"
     DeltaTable.forPath(spark, table).clone(target, isShallow=True)
-    spark.conf.set(_OUTSIDE, "true")
-    try:
-        DeltaTable.forPath(spark, target).delete("id = 4")
-        rows = spark.read.format("delta").load(target).collect()
-    finally:
-        spark.conf.unset(_OUTSIDE)
+    DeltaTable.forPath(spark, target).delete("id = 4")
+    rows = spark.read.format("delta").load(target).collect()
     assert sorted(row.id for row in rows) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
     assert spark.read.format("delta").load(table).count() == 10
 

@@ -58,7 +58,7 @@ class Snapshot(ABC):
         storage_options: Mapping[str, str] | None = None,
         strict: bool | None = None,
         allow_after_last_commit: bool = False,
-        allow_paths_outside_root: bool = False,
+        allow_paths_outside_root: bool = True,
     ) -> Snapshot:
         """The table at `path` (a directory or URL): the newest version, or that of `version` or `timestamp`.
 
@@ -66,8 +66,9 @@ class Snapshot(ABC):
         of the store by object_store's keys (`aws_region`, `timeout` …), before those of the environment. Raises
         TableNotFound, VersionNotFound, TimestampOutOfRange, UnsupportedFeature, CorruptTable and its kinds, and
         InvalidArgument for both a version and a timestamp. A timestamp after the last commit is out of range; with
-        `allow_after_last_commit`, or with `strict` False (None: not said), it gives the latest version. With
-        `allow_paths_outside_root` files outside the table's directory are read too: those of a clone, which is trusted.
+        `allow_after_last_commit`, or with `strict` False (None: not said), it gives the latest version. Without
+        `allow_paths_outside_root` a file outside the table's directory, such as those of a shallow clone, raises
+        PathNotAllowed.
 
         >>> slackwater.Snapshot.load(flights).version, slackwater.Snapshot.load(flights, version=0).version
         (1, 0)

@@ -58,6 +58,7 @@ def test_a_clone_is_read_by_path_and_by_name(
     path = tmp_path / "clone"
     source.clone(str(path), isShallow=True)
     assert len(rows(read(spark, path))) == 3
+    assert slackwater.Snapshot.load(str(path)).to_arrow().num_rows == 3
     assert spark.sql(f"select count(*) from delta.`{path}`").first()[0] == 3
     spark.sql(f"create table trial_of_clone shallow clone delta.`{tmp_path / 'a b'}` location '{tmp_path / 'trial'}'")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -97,3 +98,22 @@ def test_a_scheme_that_spark_has_no_file_system_for_is_told_where_rows_must_go_b
     with pytest.raises(UnsupportedFeature, match=told):
         spark.read.format("delta").options(**options).load(path)
     assert Snapshot.load(path, storage_options=options).version == 0
+
+
+def test_a_clone_on_a_disk_of_a_table_that_spark_does_not_reach_is_read_by_arrow(
+    spark: SparkSession, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in options.items():
+        monkeypatch.setenv(key.upper(), value)
+    source, clone = f"s3://{BUCKET}/cloned", str(tmp_path / "clone")
+    vectors = {"delta.enableDeletionVectors": "true"}
+    spark.range(5).write.format("delta").options(**options, **vectors).save(source)
+    table = DeltaTable.forPath(spark, source, as_hadoop_says(options))
+    table.delete("id = 3")
+    table.clone(clone, isShallow=True)
+    assert sorted(Snapshot.load(clone).to_arrow()["id"].to_pylist()) == [0, 1, 2, 4]
+    reader = spark.read.format("delta").options(**options)
+    with pytest.raises(UnsupportedFeature, match=r"has no file system for s3a://. Read the table with the option rows"):
+        reader.load(clone)
+    rows = reader.option("rows", "arrow").load(clone).collect()
+    assert sorted(row.id for row in rows) == [0, 1, 2, 4]

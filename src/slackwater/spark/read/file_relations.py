@@ -30,6 +30,7 @@ from slackwater.spark.session.modes import (
     read_paths,
     relation_of,
 )
+from slackwater.spark.session.row_way import require_known
 from slackwater.spark.session.sessions import is_within_statement
 from slackwater.storage.presence import metas_of
 
@@ -64,6 +65,7 @@ def read_files(
             f"{path}: Hadoop, by which Spark reads, cannot open a path with a colon and one of {{ }} [ ] * ? \\ in it: "
             "move the table's directory to a place without"
         )
+    require_known(spark, locations.store.root_url, (locations.place(path) for path in paths if is_absolute(path)))
     known = _known_files(spark, locations, paths)
     # Many paths on a local disk are looked up faster without a Spark job; in a remote store the job is right.
     with listing_on_driver(spark, len(paths) if locations.is_local else 0):
@@ -181,6 +183,8 @@ def require_content(locations: DataLocations, paths: Sequence[str]) -> None:
         return
     for path in paths:
         place = locations.place(path)
+        if "://" in place:
+            continue
         try:
             found = os.stat(place)  # noqa: PTH116  (thousands of them, where building a Path costs more than asking)
         except FileNotFoundError as error:

@@ -5,7 +5,7 @@ Source: Hadoop's FileSystem (`fs.<scheme>.impl`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from importlib import import_module
 
@@ -149,13 +149,27 @@ def _reaches(spark: SparkSession, store: ObjectStore) -> bool:
 
 def _has_connector(spark: SparkSession, store: ObjectStore) -> bool:
     """Whether Spark itself reads and writes in `store`."""
-    if store.local_root is not None:
-        return True
-    root = DataLocations(store).root
-    scheme = root.partition("://")[0]
+    return store.local_root is not None or _knows(spark, DataLocations(store).root)
+
+
+def require_known(spark: SparkSession, root_url: str, places: Iterable[str]) -> None:
+    """Raise UnsupportedFeature for a file of the table at `root_url` in a store that Spark itself does not reach."""
+    for place in places:
+        if "://" in place and not _knows(spark, place):
+            scheme = place.partition("://")[0]
+            raise UnsupportedFeature(
+                f"{root_url}: the log names {place}, and Spark of this session has no file system for {scheme}://. "
+                "Read the table with the option rows = arrow, or add a connector to the class path of Spark: "
+                f"{_CONNECTORS.get(scheme, _AZURE_CONNECTOR)}"
+            )
+
+
+def _knows(spark: SparkSession, place: str) -> bool:
+    """Return whether Spark has a file system for a URL; asked once per session and scheme."""
+    scheme = place.partition("://")[0]
     known: dict[str, bool] = spark.__dict__.setdefault(_KNOWN, {})
     if scheme not in known:
-        known[scheme] = knows_scheme(spark, scheme, root)
+        known[scheme] = knows_scheme(spark, scheme, place)
     return known[scheme]
 
 
