@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import slackwater
 from slackwater import DeltaTable, Snapshot
-from slackwater.spark.session.modes import with_settings
+from slackwater.spark.session.temporary_settings import with_settings
 from tests.faults import dying_optimize
 from tests.faults.attached_spark import gateway_of
 from tests.faults.dying_optimize import AUTO, CLUSTERING, COMPACTION, OPERATIONS, POINTS, PURGE

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 import slackwater
 from slackwater import DeltaTable, Snapshot, errors
 from slackwater.log.table import Table
-from slackwater.spark.session.modes import with_settings
+from slackwater.spark.session.temporary_settings import with_settings
 from tests.spark.written import listing, read, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared, pytest.mark.usefixtures("enabled")]

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from slackwater import DeltaTable, IdentityGenerator, Snapshot, errors
-from slackwater.spark.session.modes import with_settings
+from slackwater.spark.session.temporary_settings import with_settings
 from tests.spark.changed import FEED, MAPPING, VECTORS, WRITTEN_ALIKE, counts, make
 from tests.spark.committed import column_metadata, live_paths, parquet_schema
 from tests.spark.written import actions, changes, column, listing, read, rows, save, table_log

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -39,8 +40,8 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.located_rows import LocatedRows, located_schema
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.modes import empty_frame, release_kept_rows, with_settings
-from slackwater.spark.write.files.data_files import WRITE_SETTINGS
+from slackwater.spark.session.modes import empty_frame, release_kept_rows
+from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
 from slackwater.sql.tokens import quoted
 from slackwater.transaction.begin import begin
@@ -56,6 +57,8 @@ UPDATE_PREIMAGE, UPDATE_POSTIMAGE = "update_preimage", "update_postimage"
 _CLOCK = Clock()
 _log = logging.getLogger(__name__)
 _ONLY_TARGET = "__slackwater_target"
+# Spark derives constraints from all pairs of computed columns, and a plan that only writes rows needs none of them.
+_MANY_COLUMNS, _PLANS_OF_MANY = 100, {"spark.sql.constraintPropagation.enabled": "false"}
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,7 @@ class RowChange:
         self.rows = TableRows(table, snapshot.configuration, dict(snapshot.domain_metadata), way)
         self.vectors = RowDeletion(0, 0, 0, 0, 0, 0)
         self.kept: list[DataFrame] = []
+        self.infers_conditions = False
         self._written: list[RowsWritten] = []
         self._keeping = threading.Lock()
         self._started_s = time.monotonic()
@@ -194,38 +198,49 @@ class RowChange:
         frame, hidden = self.rows.with_kept_ids(frame)
         if change_type is not None:
             frame, hidden = frame.withColumn(CHANGE_TYPE, change_type), [*hidden, CHANGE_TYPE]
-        written = self.rows.write_changed(frame, changed, recomputed, hidden)
+        with self._planned():
+            written = self.rows.write_changed(frame, changed, recomputed, hidden)
         return self.keep(written, both_roles=change_type is not None)
 
     def copy(self, frame: DataFrame) -> RowsWritten:
         """Write rows that stay unchanged to new files."""
         frame, hidden = self.rows.with_kept_ids(frame)
-        return self.keep(self.rows.rewrite(frame, {}, hidden=hidden))
+        with self._planned():
+            return self.keep(self.rows.rewrite(frame, {}, hidden=hidden))
 
     def insert(
         self, frame: DataFrame, change_type: str | None = None, parquet: Mapping[str, str] | None = None
     ) -> RowsWritten:
         """Write new rows, completed and checked as those of any write; `parquet` are options of the files' writer."""
-        written = self.rows.write(frame, parquet or {}, change_type=change_type)
+        with self._planned():
+            written = self.rows.write(frame, parquet or {}, change_type=change_type)
         return self.keep(written, both_roles=change_type is not None)
 
     def record_changes(self, frame: DataFrame, change_type: str | None) -> RowsWritten:
         """Write rows as change data files; without `change_type` they bring their own."""
-        return self.keep(self.rows.write_changes(frame, change_type, {}))
+        with self._planned():
+            return self.keep(self.rows.write_changes(frame, change_type, {}))
+
+    def _planned(self) -> AbstractContextManager[None]:
+        """Within the block, frames are planned that write rows of the table.
+
+        While `infers_conditions`, a frame reads tables of the user that Spark may prune by conditions that it infers.
+        """
+        is_light = len(self.schema) < _MANY_COLUMNS or self.infers_conditions
+        return with_settings(self.spark, {} if is_light else _PLANS_OF_MANY)
 
     def at_once(self, works: Sequence[FileWork]) -> list[RowsWritten]:
         """Do works that each write files, side by side: one fills the gaps that another's last tasks leave.
 
-        Their frames are made before: making them changes settings of the session for a moment. All have ended when
-        this returns, or raises what the first of them raised. Raises InvalidArgument for a number of rows that is not
-        the expected one.
+        All have ended when this returns, or raises what the first of them raised. Raises InvalidArgument for a number
+        of rows that is not the expected one.
 
         In a partitioned table one follows the other: when the first fails, the others would leave empty directories.
         """
         if len(works) < 2 or self.snapshot.metadata.partition_columns:
             written = [work.write() for work in works]
         else:
-            with with_settings(self.spark, WRITE_SETTINGS), ThreadPoolExecutor(len(works)) as pool:
+            with ThreadPoolExecutor(len(works)) as pool:
                 written = [future.result() for future in [pool.submit(work.write) for work in works]]
         for work, rows in zip(works, written, strict=True):
             self.require_rows(work.num_rows, rows.num_rows)

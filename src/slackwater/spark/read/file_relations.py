@@ -26,12 +26,12 @@ from slackwater.spark.session.modes import (
     is_connect,
     is_missing_path,
     listed_urls,
-    listing_on_driver,
     read_paths,
     relation_of,
 )
 from slackwater.spark.session.row_way import require_known
 from slackwater.spark.session.sessions import is_within_statement
+from slackwater.spark.session.temporary_settings import listing_on_driver
 from slackwater.storage.presence import metas_of
 
 # What a session may have set otherwise, for files that are its own to lose.

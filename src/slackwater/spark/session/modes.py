@@ -21,6 +21,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from slackwater.errors import SlackwaterError
 from slackwater.predicate.sql_text import plan_asks_the_clock
+from slackwater.spark.session.temporary_settings import with_settings
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -42,7 +43,6 @@ _GUESSED_PARALLELISM = 16
 _HADOOP_DEFAULTS = "core-default.xml"
 _PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 _PYTHON_SETTINGS = ("spark.pyspark.python", "spark.pyspark.driver.python")
-_LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 # Listeners hear of the end of a job a moment after the job itself; they may never, where their queue overflows.
 _OBSERVED_POLL_S, _OBSERVED_POLLS = 0.002, 5_000
 
@@ -405,38 +405,6 @@ def knows_scheme(spark: SparkSession, scheme: str, root: str) -> bool:
     except Exception as error:  # noqa: BLE001  (whatever else is wrong there is told by who reads)
         return _NO_FILE_SYSTEM.search(str(error)) is None
     return True
-
-
-@contextmanager
-def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Within the block, the session has these settings; afterwards it has again what it had."""
-    before = {key: spark.conf.get(key, None) for key in settings}
-    changed = {key: value for key, value in settings.items() if before[key] != value}
-    for key, value in changed.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in changed:
-            earlier = before[key]
-            if earlier is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, earlier)
-
-
-@contextmanager
-def listing_on_driver(spark: SparkSession, path_count: int) -> Iterator[None]:
-    """Within the block, `path_count` paths are looked up without a Spark job: on a local disk that is far faster."""
-    before = spark.conf.get(_LISTING_THRESHOLD)
-    if before is None or path_count <= int(before):
-        yield
-        return
-    spark.conf.set(_LISTING_THRESHOLD, str(path_count + 1))
-    try:
-        yield
-    finally:
-        spark.conf.set(_LISTING_THRESHOLD, before)
 
 
 def is_missing_path(error: AnalysisException) -> bool:

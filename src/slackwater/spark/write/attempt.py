@@ -30,7 +30,7 @@ from slackwater.protocol.schema.column_paths import format_column_path, parse_co
 from slackwater.protocol.schema.schema import ColumnPath, as_nullable
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.session.defaults import SessionSettings, session_zone
-from slackwater.spark.session.modes import with_settings
+from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
 from slackwater.spark.write.described import described
 from slackwater.spark.write.options import WriteOptions

@@ -107,6 +107,7 @@ class Merge:
             conditions = [c.condition for c in matched if c.condition is not None]
             source = MergeSource.of(self.builder.source, [self.builder.condition, *conditions], bool(matched))
             change.kept.append(source.frame)
+            change.infers_conditions = source.is_read_again
         with progress.stage("looking for files"):
             predicate = self._predicate(source)
             files = change.candidates(predicate)

@@ -48,6 +48,11 @@ class MergeSource:
         frame = kept_rows(given, F.monotonically_increasing_id().alias(SOURCE_ID))
         return MergeSource(given, frame, frame.count(), compared)
 
+    @property
+    def is_read_again(self) -> bool:
+        """Whether each use of the rows runs the user's query again."""
+        return self.frame is self.given
+
     def to_compare(self) -> DataFrame:
         """The rows for a join that only looks at columns that are compared; sent to every executor where they fit."""
         fields = [field for field in self.given.schema.fields if field.name in self.compared]

@@ -32,9 +32,10 @@ from slackwater.protocol.actions.paths import canonical_path, encode_path
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, physical_name, physical_schema
 from slackwater.protocol.schema.schema import VOID, DataType, StructField, StructType, nullable_type
 from slackwater.spark.session.locations import DataLocations
-from slackwater.spark.session.modes import with_settings, writer_failure
+from slackwater.spark.session.modes import writer_failure
 from slackwater.spark.session.row_way import RowWay, row_way, served_to_spark
 from slackwater.spark.session.shared_storage import require_shared
+from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.session.types import PARQUET_FIELD_ID, to_spark_type
 from slackwater.spark.write.files.arrow_files import write_arrow_files
 from slackwater.spark.write.files.counted_rows import CountedRows
