@@ -223,3 +223,16 @@ def test_a_wide_plan_is_looked_at_to_its_last_column(spark: SparkSession) -> Non
     wide = spark.range(1).select("id", *(F.lit(i).alias(f"c{i}") for i in range(40)))
     assert reads_the_same(wide)
     assert not reads_the_same(wide.withColumn("at", F.now()))
+
+
+@pytest.mark.modes
+def test_a_plan_is_looked_at_whatever_people_may_see_of_plans(kit: Kit) -> None:
+    for key, value in (("spark.sql.maxPlanStringLength", "10"), ("spark.sql.redaction.string.regex", ".*")):
+        with with_settings(kit.spark, {key: value}), kit.lake.transaction() as tx:
+            asking = kit.rows(2).select("id", F.now().alias("at"))
+            with pytest.raises(InvalidArgument, match=r"tx\.current_timestamp\(\)"):
+                tx.table("t").append(asking)
+            tx.table("t").append(kit.rows(3))
+            assert not reads_the_same(asking)
+            assert kit.spark.conf.get(key) == value
+    assert [row.id for row in kit.found()] == [1, 3, 3]

@@ -38,6 +38,13 @@ _PARSED_FILTER = re.compile(r"(?m)^'?Filter (.*)$")
 _ANALYSED = re.compile(r"(?s)== Analyzed Logical Plan ==\n[^\n]*\n(.*?)\n== Optimized Logical Plan ==")
 _ATTRIBUTE_ID = re.compile(r"#(\d+)L?\Z")
 _ALL_FIELDS = 2**31 - 1
+_WHOLE_PLANS = {
+    "spark.sql.debug.maxToStringFields": str(_ALL_FIELDS),
+    # Spark's own default, which leaves room for what follows the text.
+    "spark.sql.maxPlanStringLength": str(2**31 - 16),
+    # It matches nothing.
+    "spark.sql.redaction.string.regex": "(?!)",
+}
 _NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|Class [\w.$]*FileSystem not found")
 _GUESSED_PARALLELISM = 16
 _HADOOP_DEFAULTS = "core-default.xml"
@@ -472,16 +479,16 @@ def reads_the_same(frame: DataFrame) -> bool:
 
 
 def analysed_text(frame: DataFrame) -> str:
-    """The analysed plan of `frame` as Spark writes it, all columns of it."""
-    if not is_connect(frame.sparkSession):
-        return _tree_text(frame._jdf.queryExecution().analyzed())
-    client: Any = frame.sparkSession.client
-    plan: Any = frame._plan
-    with with_settings(frame.sparkSession, {"spark.sql.debug.maxToStringFields": str(_ALL_FIELDS)}):
+    """The analysed plan of `frame` as Spark writes it, all of it, whatever the session lets people see of plans."""
+    with with_settings(frame.sparkSession, _WHOLE_PLANS):
+        if not is_connect(frame.sparkSession):
+            return _tree_text(frame._jdf.queryExecution().analyzed())
+        client: Any = frame.sparkSession.client
+        plan: Any = frame._plan
         told = client.explain_string(plan.to_proto(client), explain_mode="extended")
     found = _ANALYSED.search(told)
     if found is None:
-        raise SlackwaterError(f"Spark explains a plan in an unexpected way: {told[:200]}")
+        raise SlackwaterError("Spark explains a plan in an unexpected form: it has no section 'Analyzed Logical Plan'")
     return found[1]
 
 
