@@ -12,8 +12,8 @@ from functools import partial
 from itertools import islice
 from pathlib import PurePosixPath
 
-from slackwater.errors import MissingCommit, TableNotFound, VersionNotFound
-from slackwater.log.checkpoints.last_checkpoint import read_last_checkpoint
+from slackwater.errors import MissingCommit, StorageError, TableNotFound, VersionNotFound
+from slackwater.log.checkpoints.last_checkpoint import LastCheckpoint, read_last_checkpoint
 from slackwater.protocol.actions.file_names import (
     COMMITS_DIRECTORY,
     LOG,
@@ -24,6 +24,8 @@ from slackwater.protocol.actions.file_names import (
 )
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
+LAKE_DATABASE = "_slackwater/owner.db"
+"""Where the SQLite database of a lake in a local directory is, below its root."""
 _NAMED_GAPS = 5
 _MOST_LISTINGS = 10
 
@@ -136,6 +138,22 @@ def load_segment(
     """
     list_from = list_from or partial(list_log, store)
     hint = None if without else read_last_checkpoint(store)
+    try:
+        return _segment(store, version, without, list_from, hint)
+    except TableNotFound:
+        if store.local_root is None:
+            # A request more for each table that is created in an object store.
+            raise
+        raise TableNotFound(not_a_table(store)) from None
+
+
+def _segment(
+    store: ObjectStore,
+    version: int | None,
+    without: frozenset[CheckpointFiles],
+    list_from: Callable[[int], LogListing],
+    hint: LastCheckpoint | None,
+) -> LogSegment:
     if hint is not None and (version is None or hint.version <= version):
         listing = list_from(hint.version)
         if any(c.version == hint.version for c in listing.checkpoints):
@@ -143,11 +161,29 @@ def load_segment(
     return segment_of(list_from(0), store.root_url, version, without)
 
 
-def not_a_table(where: str) -> TableNotFound:
-    """What is raised where no log of a table is."""
+def not_a_table(store: ObjectStore) -> str:
+    """What is told of a place without a log, with what is there: a lake, plain Parquet files, a table's log."""
+    where = store.root_url
     if where.endswith(f"/{LOG}"):
-        return TableNotFound(f"{where} is the log of a table, not a table: name the directory that it is in")
-    return TableNotFound(f"{where} is not a Delta table: its {LOG} directory is missing or holds no commit")
+        return f"{where} is the log of a table, not a table: name the directory that it is in"
+    return f"{where} is not a Delta table: {_what_is_there(store)}"
+
+
+def _what_is_there(store: ObjectStore) -> str:
+    try:
+        names = [meta.path for meta in store.list_from("")]
+        is_lake = any(meta.path == LAKE_DATABASE for meta in store.list_from(LAKE_DATABASE.partition("/")[0]))
+    except StorageError:
+        names, is_lake = [], False
+    if is_lake:
+        return "it is a lake of tables. Open it with Lake.open, or name the directory of one of its tables"
+    plain = next((name for name in names if name.endswith(".parquet") and not name.startswith(("_", "."))), None)
+    if plain is not None:
+        return (
+            f"it holds plain Parquet files ({plain}). Read them with format parquet, or make them a table with "
+            "DeltaTable.convertToDelta"
+        )
+    return f"its {LOG} directory is missing or holds no commit"
 
 
 def segment_of(
@@ -156,7 +192,7 @@ def segment_of(
     """The segment for `version` (newest where None) from what `listing` shows. Raises as `load_segment` does."""
     latest = listing.latest_version
     if latest is None:
-        raise not_a_table(where)
+        raise TableNotFound(f"{where} is not a Delta table: its {LOG} directory is missing or holds no commit")
     target = latest if version is None else version
     if target > latest:
         raise VersionNotFound(f"{where} has no version {target}: its newest version is {latest}")

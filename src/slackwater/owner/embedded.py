@@ -10,12 +10,14 @@ import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from slackwater.errors import InvalidArgument, SlackwaterError, StorageError, TableNotFound
+from slackwater.log.segment import LAKE_DATABASE
 from slackwater.owner.api.activity import Activity, RecentCommit
 from slackwater.owner.api.commits import (
     LATEST,
@@ -65,7 +67,7 @@ from slackwater.owner.watch.recent import LatestCommits
 from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
 
-DATABASE_FILE = "_slackwater/owner.db"
+DATABASE_FILE = LAKE_DATABASE
 """Where the SQLite database of a lake in a local directory is, below its root."""
 
 
@@ -372,6 +374,8 @@ def database_url(root: str | os.PathLike[str], database: str | None = None) -> s
             f"{location.url}: a lake in an object store needs a database of its own: database='postgresql://…'; a "
             "served one is reached by connect"
         )
+    if Path(f"/{location.key}").is_file():
+        raise InvalidArgument(f"/{location.key} is a file, and a lake is a directory: name the directory of the lake")
     return f"sqlite:////{location.key}/{DATABASE_FILE}"
 
 

@@ -6,7 +6,7 @@ tables".
 
 from __future__ import annotations
 
-from slackwater.errors import CorruptCheckpoint, InvalidSchema, SlackwaterError, VersionNotFound
+from slackwater.errors import CorruptCheckpoint, InvalidSchema, SlackwaterError, TableNotFound, VersionNotFound
 from slackwater.log.segment import not_a_table
 from slackwater.log.table import Table
 from slackwater.maintenance.verify.files import COLUMNS, data_places, look_at_data_files, look_at_vectors
@@ -27,7 +27,7 @@ def verify(table: Table, version: int | None = None, footers: bool = False) -> V
     listing = table.list_log()
     latest = listing.latest_version
     if latest is None:
-        raise not_a_table(table.root_url)
+        raise TableNotFound(not_a_table(table.store))
     target = latest if version is None else version
     if target > latest:
         raise VersionNotFound(f"{table.root_url} has no version {target}: its newest version is {latest}")
