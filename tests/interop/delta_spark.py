@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,9 +55,11 @@ class DeltaSpark:
         """The table at `path`, with reader options."""
         return _answer(self._ask(call="read", path=path, options=options))
 
-    def write(self, query: str, path: str, mode: str = "append", **options: str) -> None:
+    def write(
+        self, query: str, path: str, mode: str = "append", partition_by: Sequence[str] = (), **options: str
+    ) -> None:
         """Write the rows of `query` to the table at `path`, as a DataFrame does."""
-        self._ask(call="write", query=query, path=path, mode=mode, options=options)
+        self._ask(call="write", query=query, path=path, mode=mode, partition_by=list(partition_by), options=options)
 
     def stream(self, source: Path, ddl: str, path: str, checkpoint: Path, counted_by: str = "", **options: str) -> None:
         """Stream the files in `source` to the table at `path`; in complete mode where `counted_by` a column."""

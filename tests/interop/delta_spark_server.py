@@ -76,8 +76,11 @@ def _read(session: SparkSession, path: str, options: dict[str, str]) -> dict[str
     return _answer(session.read.format("delta").options(**options).load(path))
 
 
-def _write(session: SparkSession, query: str, path: str, mode: str, options: dict[str, str]) -> dict[str, str]:
-    session.sql(query).write.format("delta").mode(mode).options(**options).save(path)
+def _write(
+    session: SparkSession, query: str, path: str, mode: str, partition_by: list[str], options: dict[str, str]
+) -> dict[str, str]:
+    writer = session.sql(query).write.format("delta").mode(mode).options(**options)
+    (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
     return {}
 
 

@@ -75,7 +75,7 @@ def test_files_come_back_and_go() -> None:
         "restored_files_size": 100,
     }
     info = only(second.store, 4, "commitInfo")
-    assert (info["operation"], info["operationParameters"]) == ("RESTORE", {"version": "1", "timestamp": ""})
+    assert (info["operation"], info["operationParameters"]) == ("RESTORE", {"version": "1"})
     assert info["operationMetrics"] == {
         "numRestoredFiles": "1",
         "removedFilesSize": "100",

@@ -102,7 +102,9 @@ def restore(
     clock = clock or Clock()
     # What a time after the last commit means stays what it was.
     then = _asked(table, version, timestamp)
-    parameters = {"version": str(then.version), "timestamp": said or _text(timestamp)}
+    parameters = {"version": str(then.version)}
+    if said or timestamp is not None:
+        parameters["timestamp"] = said or _text(timestamp)
     for attempt in range(1, _MOST_ATTEMPTS + 1):
         transaction, result = _staged(Snapshot.open(table), then, ignore_missing_files, clock)
         try:

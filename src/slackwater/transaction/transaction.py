@@ -100,7 +100,7 @@ class TableTransaction(TableWork):
             operation_metrics=metrics or {},
             read_version=self.read_snapshot.version if self.read_snapshot else None,
             isolation_level=isolation.value,
-            is_blind_append=self.is_blind_append,
+            is_blind_append=self.reads_and_removes_nothing,
             user_metadata=user_metadata,
             tags=tags,
             user_id=user.user_id,

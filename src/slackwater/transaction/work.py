@@ -173,8 +173,14 @@ class TableWork:
     def is_blind_append(self) -> bool:
         """Whether nothing was read and only files are added: such a commit moves behind any other append."""
         staged = self.staged
-        blind = not self.reads.readings and not staged.num_removed_files and not staged.change_files
-        return blind and staged.has_adds and staged.metadata is None and staged.protocol is None
+        is_append = staged.has_adds and staged.metadata is None and staged.protocol is None
+        return is_append and self.reads_and_removes_nothing
+
+    @property
+    def reads_and_removes_nothing(self) -> bool:
+        """Return whether nothing was read and no file goes: the history calls such a commit a blind append."""
+        staged = self.staged
+        return not self.reads.readings and not staged.num_removed_files and not staged.change_files
 
     def keep_vectors(self) -> None:
         """Leave the deletion vectors that were written where they are: a commit may refer to them."""

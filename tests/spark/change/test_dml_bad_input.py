@@ -269,7 +269,7 @@ def test_a_table_that_is_not_there_is_not_made(spark: SparkSession, tmp_path: Pa
     path = str(tmp_path / "t")
     _refused(lambda: DeltaTable.forPath(spark, path).delete(), "is not a Delta table", errors.TableNotFound)
     gone = DeltaTable(spark, Table.at(path))
-    says = "is not a Delta table, so it has no rows to change"
+    says = "is not a Delta table: its _delta_log directory is missing or holds no commit"
     _refused(gone.delete, says, errors.TableNotFound)
     _refused(lambda: gone.update(set={"v": "1"}), says, errors.TableNotFound)
     _refused(gone.merge(spark.range(1), "true").whenMatchedDelete().execute, says, errors.TableNotFound)

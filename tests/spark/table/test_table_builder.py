@@ -61,7 +61,7 @@ def test_detail_and_history_show_a_created_table_as_delta_spark_does(spark: Spar
     assert (detail["partitionColumns"], detail["properties"]) == (["part"], {"mine": "1"})
     assert (detail["minReaderVersion"], detail["minWriterVersion"]) == (1, 2)
     [entry] = table.history().collect()
-    assert (entry["version"], entry["operation"], entry["isBlindAppend"]) == (0, "CREATE TABLE", False)
+    assert (entry["version"], entry["operation"], entry["isBlindAppend"]) == (0, "CREATE TABLE", True)
     assert entry["operationParameters"] == {
         "isManaged": "false",
         "description": "text",

@@ -67,7 +67,7 @@ def test_every_mode_creates_a_table(spark: SparkSession, tmp_path: Path, mode: s
     save(spark.range(2), tmp_path / "new" / "t", mode)
     assert rows(read(spark, tmp_path / "new" / "t")) == [(0,), (1,)]
     (info,) = actions(tmp_path / "new" / "t", 0, "commitInfo")
-    assert (info["operation"], info["isBlindAppend"]) == ("WRITE", False)
+    assert (info["operation"], info["isBlindAppend"]) == ("WRITE", True)
 
 
 def test_one_writer_saves_as_often_as_it_is_told(spark: SparkSession, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_history_tells_mode_partitioning_counts_and_what_the_user_said(spark: Sp
     last, second, first = DeltaTable.forPath(spark, path).history().collect()
     assert [r["operation"] for r in (first, second, last)] == ["WRITE"] * 3
     assert first["operationParameters"] == {"mode": "ErrorIfExists", "partitionBy": '["p"]'}
-    assert second["operationParameters"] == {"mode": "Append", "partitionBy": '["p"]'}
+    assert second["operationParameters"] == {"mode": "Append", "partitionBy": "[]"}
     assert last["operationParameters"]["predicate"] == "p = 1 or p = 0"
     assert (second["userMetadata"], second["isBlindAppend"], last["isBlindAppend"]) == ("second", True, False)
     sizes = sum(add["size"] for add in actions(path, 1, "add"))

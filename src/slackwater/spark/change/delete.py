@@ -13,7 +13,7 @@ from pyspark.sql import Column, SparkSession
 
 from slackwater.log.table import Table
 from slackwater.spark.change.metrics import file_metrics, known
-from slackwater.spark.change.row_change import DELETE, Changed, FileWork, RowChange
+from slackwater.spark.change.row_change import DELETE, REWRITE_MS, SCAN_MS, Changed, FileWork, RowChange
 from slackwater.spark.change.row_matches import Condition, RowMatches
 from slackwater.spark.progress.progress import Progress
 
@@ -33,12 +33,13 @@ def delete(spark: SparkSession, table: Table, condition: Column | str | None, al
 def _deleted(
     change: RowChange, condition: Condition, progress: Progress
 ) -> tuple[Mapping[str, str], Mapping[str, int], int | None]:
-    matches = RowMatches.find(change, condition, progress)
+    with change.timed(SCAN_MS):
+        matches = RowMatches.find(change, condition, progress)
     change.read(condition.predicate, matches.rows_read())
     change.remove(matches.whole)
     copied = 0
     if matches.partial.num_rows:
-        with progress.stage("rewriting", files=matches.partial.num_rows):
+        with progress.stage("rewriting", files=matches.partial.num_rows), change.timed(REWRITE_MS):
             copied = _write(change, matches)
     metrics = {**known("numDeletedRows", matches.num_rows), "numCopiedRows": copied, **file_metrics(change)}
     progress.done(files=matches.files.num_rows, rows=matches.num_rows)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from slackwater.errors import (
     TableNotFound,
 )
 from slackwater.log.file_actions import ADD_SCHEMA
+from slackwater.log.segment import not_a_table
 from slackwater.log.table import Table
 from slackwater.predicate.predicate import Predicate, not_true
 from slackwater.protocol.actions.files import AddCDCFile, num_records_of
@@ -52,6 +53,13 @@ from slackwater.transaction.preparation import validate_not_append_only
 from slackwater.transaction.rows.recommit import as_removes
 from slackwater.transaction.rows.row_deletion import RowDeletion
 
+SCAN_MS, REWRITE_MS, MATERIALIZE_MS = "scanTimeMs", "rewriteTimeMs", "materializeSourceTimeMs"
+"""Operation metrics: how long rows were looked for, files were written, the source of a MERGE was read."""
+_TIMES_OF = {
+    "DELETE": (SCAN_MS, REWRITE_MS),
+    "UPDATE": (SCAN_MS, REWRITE_MS),
+    "MERGE": (SCAN_MS, REWRITE_MS, MATERIALIZE_MS),
+}
 INSERT, DELETE = "insert", "delete"
 UPDATE_PREIMAGE, UPDATE_POSTIMAGE = "update_preimage", "update_postimage"
 _CLOCK = Clock()
@@ -86,6 +94,8 @@ class RowChange:
 
     is_by_application = True
     """Whether an application that says how far it is does it once."""
+    tells_time = True
+    """Whether the operation metrics have times, as those of delta-spark's operation do."""
 
     def __init__(
         self,
@@ -99,13 +109,11 @@ class RowChange:
         try:
             snapshot = Snapshot.open(table)
         except TableNotFound as error:
-            raise TableNotFound(
-                f"{table.root_url} is not a Delta table, so it has no rows to change",
-                error_class="DELTA_MISSING_DELTA_TABLE",
-            ) from error
+            raise TableNotFound(not_a_table(table.store), error_class="DELTA_MISSING_DELTA_TABLE") from error
         validate_writable(snapshot.protocol, table.root_url)
         self.settings = settings or SessionSettings.of(spark)
         self.is_skipped = False
+        self._taken_s = dict.fromkeys(_TIMES_OF.get(operation, ()), 0.0)
         self._application = self.settings.application if self.is_by_application else None
         self.spark = spark
         self.snapshot = snapshot
@@ -282,6 +290,23 @@ class RowChange:
                 "data that stays the same"
             )
 
+    @contextmanager
+    def timed(self, metric: str) -> Iterator[None]:
+        """Add the time of the block to `metric`, an operation metric in ms; not for operations that have no such."""
+        began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            if metric in self._taken_s:
+                self._taken_s[metric] += time.monotonic() - began_s
+
+    def _times(self) -> dict[str, int]:
+        """The operation metrics of time, in ms."""
+        if not self.tells_time:
+            return {}
+        taken_s = {"executionTimeMs": time.monotonic() - self._started_s, **self._taken_s}
+        return {name: round(seconds * 1000) for name, seconds in taken_s.items()}
+
     def run_counted(self, work: Callable[[], tuple[Mapping[str, str], Mapping[str, int], int | None]]) -> Changed:
         """As `run`, of work that answers also how many rows it changed."""
         counted: list[int | None] = [0]
@@ -334,8 +359,7 @@ class RowChange:
         staged = self.transaction.staged
         if not (staged.has_file_actions or staged.metadata or staged.protocol or staged.transactions):
             return None
-        taken = {"executionTimeMs": round((time.monotonic() - self._started_s) * 1000)}
-        texts = {key: str(value) for key, value in {**metrics, **taken}.items()}
+        texts = {key: str(value) for key, value in {**metrics, **self._times()}.items()}
         try:
             said = self.settings
             return self.transaction.commit(

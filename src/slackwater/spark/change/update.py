@@ -23,7 +23,16 @@ from slackwater.spark.change.assignments import (
     validate_set_argument,
 )
 from slackwater.spark.change.metrics import file_metrics, known
-from slackwater.spark.change.row_change import UPDATE_POSTIMAGE, UPDATE_PREIMAGE, Changed, FileWork, RowChange, total
+from slackwater.spark.change.row_change import (
+    REWRITE_MS,
+    SCAN_MS,
+    UPDATE_POSTIMAGE,
+    UPDATE_PREIMAGE,
+    Changed,
+    FileWork,
+    RowChange,
+    total,
+)
 from slackwater.spark.change.row_matches import Condition, RowMatches
 from slackwater.spark.change.scalar_queries import has_scalar_queries, with_scalars
 from slackwater.spark.progress.progress import Progress
@@ -70,14 +79,15 @@ class _Update:
 
     def run(self, progress: Progress) -> tuple[Mapping[str, str], Mapping[str, int], int | None]:
         change, condition = self._change, self._condition
-        matches = RowMatches.find(change, condition, progress)
+        with change.timed(SCAN_MS):
+            matches = RowMatches.find(change, condition, progress)
         if self._asks:
             # The sub-queries may be over any row of this very table.
             change.transaction.read_whole_table()
         change.read(condition.predicate, matches.rows_read())
         copied = 0
         if matches.files.num_rows:
-            with progress.stage("updating rows", files=matches.files.num_rows):
+            with progress.stage("updating rows", files=matches.files.num_rows), change.timed(REWRITE_MS):
                 copied = self._write(matches)
         metrics = {**known("numUpdatedRows", matches.num_rows), "numCopiedRows": copied, **file_metrics(change)}
         progress.done(files=matches.files.num_rows, rows=matches.num_rows)

@@ -34,6 +34,7 @@ class Rearrangement(RowChange):
     """
 
     is_by_application = False
+    tells_time = False
 
     def rewrite(self, bins: Sequence[Bin], finished: Finished) -> None:
         """Let the rows of each bin be in one file. Raises InvalidArgument where not all of them are written."""

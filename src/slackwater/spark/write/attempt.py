@@ -5,8 +5,9 @@ Source: delta-spark's WriteIntoDelta; docs/architecture.md "The life of a write"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -29,6 +30,7 @@ from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED, O
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import ColumnPath, as_nullable
 from slackwater.scan.snapshot import Snapshot
+from slackwater.spark.change.row_change import record_counts, total
 from slackwater.spark.session.defaults import SessionSettings, session_zone
 from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
@@ -96,7 +98,7 @@ class WriteAttempt:
         self.validate_mode()
         written: list[RowsWritten] = []
         try:
-            self._write(written)
+            counts = self._write(written)
             if request.mode == "overwrite" and not request.data_change:
                 self._require_same_rows([add for rows in written for add in rows.adds])
         except BaseException:
@@ -110,17 +112,21 @@ class WriteAttempt:
             if self._rows.configuration.protocol != self._snapshot.protocol:
                 transaction.set_protocol(self._rows.configuration.protocol)
             transaction.set_domain(self._clustering)
-        return commit_rows(transaction, request, written, self._rows.metadata)
+        return commit_rows(transaction, request, written, self._rows.metadata, counts)
 
     def validate_mode(self) -> None:
         """Raise OperationNotAllowed where rows are to be replaced in a table that only grows."""
         if self._request.mode == "overwrite" and self._request.data_change:
             validate_not_append_only(self._rows.configuration)
 
-    def _write(self, written: list[RowsWritten]) -> None:
-        """Write the files and stage their actions; `written` grows as files come into being."""
+    def _write(self, written: list[RowsWritten]) -> Mapping[str, int]:
+        """Write the files and stage their actions; `written` grows as files come into being.
+
+        Returns what the history says of the rows of a `replaceWhere` beside other writes.
+        """
         request, transaction, rows = self._request, self._transaction, self._rows
         checks, replaced, change_type = [], None, None
+        copied = 0
         if request.replace_where is not None:
             replaced = rows_where(self._spark, self._snapshot, request.replace_where, request.rows)
             if not request.replaces_where_data_columns:
@@ -131,7 +137,7 @@ class WriteAttempt:
                 change_type = "insert"
         written.append(write_rows(rows, self._frame, request, self._settings, checks, change_type))
         if request.mode != "overwrite":
-            return
+            return {}
         if replaced is None and request.dynamic_partitions and rows.metadata.partition_columns:
             replaced = partitions_of(self._snapshot, written[0].adds, self._zone)
         replaced = replaced or whole_table(self._snapshot)
@@ -139,12 +145,19 @@ class WriteAttempt:
         transaction.remove(as_removes(replaced.files, _CLOCK.now_ms(), request.data_change))
         if replaced.survivors is not None:
             survivors, kept = rows.with_kept_ids(replaced.survivors)
-            written.append(rows.rewrite(survivors, request.parquet, request.data_change, kept))
+            stayed = rows.rewrite(survivors, request.parquet, request.data_change, kept)
+            written.append(stayed)
+            copied = stayed.num_rows
         if replaced.deleted is not None and change_type is not None:
             changes = rows.write_changes(replaced.deleted, "delete", request.parquet)
             written.append(changes)
             inserted = [AddCDCFile(a.path, a.partition_values, a.size) for a in written[0].adds]
             transaction.add_change_files([*inserted, *changes.change_files])
+        if request.replace_where is None:
+            return {}
+        held = total(record_counts(replaced.files).values())
+        deleted = {} if held is None else {"numDeletedRows": held - copied}
+        return {**deleted, "numCopiedRows": copied, "numAddedChangeFiles": len(transaction.staged.change_files)}
 
     def _evolved(self) -> TableConfiguration:
         """The table after this write, supporting what its metadata asks for."""
@@ -251,15 +264,19 @@ def write_rows(
 
 
 def commit_rows(
-    transaction: TableTransaction, request: WriteOptions, written: Sequence[RowsWritten], metadata: Metadata
+    transaction: TableTransaction,
+    request: WriteOptions,
+    written: Sequence[RowsWritten],
+    metadata: Metadata,
+    counts_of_where: Mapping[str, int] = MappingProxyType({}),
 ) -> CommitResult:
-    """Commit the files; they go again where the commit certainly did not land."""
+    """Commit the files; they go again where the commit certainly did not land. The last two as in `described`."""
     for rows in written:
         transaction.add(rows.adds, fresh=True)
     adds, removes = transaction.staged.adds, transaction.staged.removes
     if request.application is not None:
         transaction.set_transaction(request.application.app_id, request.application.version)
-    said = described(request, metadata, adds, removes, transaction.read_snapshot is None)
+    said = described(request, metadata, adds, removes, transaction.read_snapshot is None, counts_of_where)
     tags = {OPTIMIZED: "true"} if any(rows.is_optimized for rows in written) else None
     try:
         return transaction.commit(

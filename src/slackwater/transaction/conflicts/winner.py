@@ -63,8 +63,12 @@ class Winner:
 
     @property
     def is_blind_append(self) -> bool:
-        """Whether its writer says that it read nothing and only added files; an absent word means no."""
-        return self.commit.info.get("isBlindAppend") is True
+        """Whether its writer says that it read nothing and only added files; an absent word means no.
+
+        Writers say so of commits that change the table itself, too: these are no appends.
+        """
+        is_said = self.commit.info.get("isBlindAppend") is True
+        return is_said and self.metadata is None and self.protocol is None
 
     @cached_property
     def protocol(self) -> Protocol | None:

@@ -34,7 +34,7 @@ from slackwater.spark.change.merge.pruning import join_conditions, source_bounds
 from slackwater.spark.change.merge.rows import MergeRows
 from slackwater.spark.change.merge.source import MergeSource
 from slackwater.spark.change.metrics import file_metrics
-from slackwater.spark.change.row_change import RowChange
+from slackwater.spark.change.row_change import MATERIALIZE_MS, REWRITE_MS, SCAN_MS, RowChange
 from slackwater.spark.change.row_matches import condition_text
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.located_rows import row_count
@@ -102,7 +102,7 @@ class Merge:
             self.builder, change.nothing(), change.schema, change.rows.rules, self._current, change.alias
         )
         on, clauses = resolver.on(self.condition_name), resolver.clauses()
-        with progress.stage("reading the source"):
+        with progress.stage("reading the source"), change.timed(MATERIALIZE_MS):
             matched = clauses_of(self.builder, MATCHED)
             conditions = [c.condition for c in matched if c.condition is not None]
             source = MergeSource.of(self.builder.source, [self.builder.condition, *conditions], bool(matched))
@@ -111,11 +111,12 @@ class Merge:
         with progress.stage("looking for files"):
             predicate = self._predicate(source)
             files = change.candidates(predicate)
-        with progress.stage("finding matches", files=files.num_rows):
+        with progress.stage("finding matches", files=files.num_rows), change.timed(SCAN_MS):
             found = MergeMatches.of(change, change.located(files, predicate), source, on, clauses)
         change.read(predicate, RowsRead(found.rows_read, partial(self._would_match, source, on)))
         self._require_one_modification(found)
-        self.apply(found)
+        with change.timed(REWRITE_MS):
+            self.apply(found)
         progress.done(files=files.num_rows, rows=self.counts.affected)
         return self.parameters(), self.metrics(found)
 
