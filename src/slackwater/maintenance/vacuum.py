@@ -131,7 +131,8 @@ def _retention_ms(snapshot: Snapshot, request: VacuumRequest) -> int:
         raise InvalidArgument(
             f"{snapshot.store.root_url}: {hours} hours are less than {DELETED_FILE_RETENTION}, "
             f"{default_ms / _HOUR_MS:g} hours: readers and writers at work may fail. If you are sure, set "
-            "spark.databricks.delta.retentionDurationCheck.enabled to false (in the terminal --no-retention-check)",
+            "spark.slackwater.retentionDurationCheck.enabled to false (in the terminal --no-retention-check). "
+            "delta-spark's spark.databricks.delta.retentionDurationCheck.enabled is obeyed too",
             error_class="DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT",
         )
     return asked_ms

@@ -331,6 +331,17 @@ def _retention_check(spark: SparkSession, path: Path, conf: Setting) -> None:
     assert not list(path.glob("*.parquet"))
 
 
+def _own_retention_check(spark: SparkSession, path: Path, conf: Setting) -> None:
+    table = _emptied(spark, path)
+    conf(f"{DELTA}retentionDurationCheck.enabled", "false")
+    conf("spark.slackwater.retentionDurationCheck.enabled", "true")
+    with pytest.raises(errors.InvalidArgument, match=r"set spark\.slackwater\.retentionDurationCheck\.enabled"):
+        table.vacuum(0)
+    conf("spark.slackwater.retentionDurationCheck.enabled", "false")
+    table.vacuum(0)
+    assert not list(path.glob("*.parquet"))
+
+
 def _vacuum_lite(spark: SparkSession, path: Path, conf: Setting) -> None:
     table = made(spark, path)
     (path / "unknown").write_bytes(b"x")
@@ -568,6 +579,7 @@ OBEYED: dict[str, Callable[[SparkSession, Path, Setting], None]] = {
     "spark.slackwater.enabled": _enabled,
     ROWS: _rows,
     "spark.slackwater.userName": _user_name,
+    "spark.slackwater.retentionDurationCheck.enabled": _own_retention_check,
     "spark.slackwater.allowPathsOutsideRoot": _outside,
     "spark.slackwater.progress": _progress,
     CATALOG: _catalog,

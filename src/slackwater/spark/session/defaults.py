@@ -33,6 +33,7 @@ _CHECK_REPLACE_WHERE = f"{DELTA}replaceWhere.constraintCheck.enabled"
 _REPLACE_WHERE_DATA_COLUMNS = f"{DELTA}replaceWhere.dataColumns.enabled"
 _FEED_MAY_LEAVE_HISTORY = f"{DELTA}changeDataFeed.timestampOutOfRange.enabled"
 _CHECKS_RETENTION = f"{DELTA}retentionDurationCheck.enabled"
+_OWN_CHECKS_RETENTION = "spark.slackwater.retentionDurationCheck.enabled"
 _VACUUMS_LITE = f"{DELTA}vacuum.lite.enabled"
 _LOGS_VACUUM = f"{DELTA}vacuum.logging.enabled"
 _CASE = "spark.sql.caseSensitive"
@@ -182,7 +183,7 @@ class SessionSettings:
             found.get(_USER_METADATA),
             found.get(_USER_NAME) or None,
             _flag(found, _FEED_MAY_LEAVE_HISTORY, default=False),
-            _flag(found, _CHECKS_RETENTION, default=True),
+            _flag(found, _OWN_CHECKS_RETENTION, default=_flag(found, _CHECKS_RETENTION, default=True)),
             _flag(found, _VACUUMS_LITE, default=False),
             _flag(found, _LOGS_VACUUM, default=True),
             _flag(found, _RESETS_APP_VERSION, default=False),
