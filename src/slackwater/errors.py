@@ -16,6 +16,7 @@
     ├── UnsupportedFeature            the table needs what this version cannot honour: upgrade
     ├── PathNotAllowed                a path leaves the table's root: allow it explicitly
     ├── InvalidArgument               an option, predicate or name that makes no sense: fix the input
+    │   ├── WrongArgumentType         an argument of a type that it cannot have: pass another value; also a TypeError
     │   ├── SqlSyntaxError            a text that is no SQL: fix the text
     │   ├── TransactionEnded          the transaction was committed or rolled back before: begin another one
     │   ├── RecoveryUndecided         what counted cannot be known from what is left: say it by an option
@@ -133,6 +134,10 @@ class PathNotAllowed(SlackwaterError):
 
 class InvalidArgument(SlackwaterError, ValueError):
     """An option, a predicate, a name or a combination of them that cannot be honoured."""
+
+
+class WrongArgumentType(InvalidArgument, TypeError):
+    """An argument of a call has a Python type that it cannot have. It is a TypeError too, as delta-spark raises."""
 
 
 class SqlSyntaxError(InvalidArgument):

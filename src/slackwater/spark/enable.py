@@ -15,7 +15,7 @@ from typing import Any, overload
 
 from pyspark.sql import SparkSession
 
-from slackwater.errors import InvalidArgument
+from slackwater.errors import InvalidArgument, WrongArgumentType
 from slackwater.spark.catalog.catalog_methods import extend_catalog
 from slackwater.spark.catalog.merge_into import merge_into
 from slackwater.spark.catalog.named import insert_into, save_as_table, table_frame
@@ -52,6 +52,8 @@ from slackwater.spark.write.save import save
 _ATTENDED = "_slackwater_attended"
 _MODES = ("append", "overwrite", "ignore", "error", "errorifexists", "default")
 _extending = threading.RLock()
+# What `enable` is called with where it is called without a session: None is a mistake there.
+_ACTIVE: Any = object()
 
 
 @overload
@@ -59,16 +61,16 @@ def enable(spark: SparkSession, lake: Lake | None = None) -> SparkSession: ...
 @overload
 def enable(spark: SparkSession.Builder) -> SparkSession.Builder: ...
 @overload
-def enable(spark: None = None, lake: Lake | None = None) -> SparkSession | None: ...
-def enable(spark: Any = None, lake: Lake | None = None) -> Any:
+def enable(*, lake: Lake | None = None) -> SparkSession | None: ...
+def enable(spark: Any = _ACTIVE, lake: Lake | None = None) -> Any:
     """Make `format("delta")`, names of Delta tables and SQL on them work in every session of this process.
 
     Classic and Connect sessions; nothing is installed or downloaded. `spark` is a session, or the builder of one, and
     is given back; without it, the active session is, or None where there is none. A session with
     `spark.slackwater.enabled` = false is left alone. Calling it again does nothing. Where a session names
     delta-spark's catalog and Spark cannot load that, the setting is taken back, with a warning. A `lake` is attached to
-    the session as `lake`. Raises InvalidArgument for a session that opts out or was stopped, for
-    what is neither a session nor a builder, and for a lake without a session.
+    the session as `lake`. Raises InvalidArgument for a session that opts out or was stopped, and for a lake without a
+    session; WrongArgumentType, which is a TypeError too, for what is neither a session nor a builder, None too.
 
     >>> slackwater.enable(spark) is spark
     True
@@ -76,8 +78,14 @@ def enable(spark: Any = None, lake: Lake | None = None) -> Any:
     >>> spark.read.format("delta").option("versionAsOf", 0).load(path).count()
     3
     """
-    if spark is not None and (isinstance(spark, type) or not (_is_builder(spark) or hasattr(spark, "createDataFrame"))):
-        raise InvalidArgument(f"enable takes a Spark session, the builder of one, or nothing, found {type(spark)}")
+    if spark is _ACTIVE:
+        spark = None
+    elif isinstance(spark, type) or not (_is_builder(spark) or hasattr(spark, "createDataFrame")):
+        found = "None" if spark is None else f"{type(spark)}"
+        raise WrongArgumentType(
+            f"enable takes a Spark session, the builder of one, or nothing, found {found}. Call enable() for the "
+            "active session."
+        )
     if _is_builder(spark):
         if lake is not None:
             raise InvalidArgument("a lake is attached to a session: enable(builder.getOrCreate(), lake=lake)")

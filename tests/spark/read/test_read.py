@@ -258,7 +258,7 @@ def test_a_schema_given_to_the_reader_is_refused(spark: SparkSession, tmp_path: 
     [
         ({"versionAsOf": "x"}, "versionAsOf"),
         ({"versionAsOf": 0, "timestampAsOf": "2024-01-01"}, "not both"),
-        ({"timestampAsOf": "yesterday"}, "not a timestamp"),
+        ({"timestampAsOf": "yesterday"}, "cannot be converted to a valid timestamp"),
         ({"rowTracking": "maybe"}, "rowTracking"),
         ({"readChangeFeed": "true"}, "startingVersion"),
     ],

@@ -118,7 +118,7 @@ def test_arguments(
     table: Any = DeltaTable.forPath(spark, str(tmp_path / "t"))
     with pytest.raises(error, match=match):
         table.clone(**{"target": str(tmp_path / "clone"), **arguments})
-    with pytest.raises(ValueError, match="version needs to be a int"):
+    with pytest.raises(ValueError, match="version needs to be an int"):
         table.cloneAtVersion("0", str(tmp_path / "clone"), isShallow=True)
     with pytest.raises(ValueError, match="timestamp needs to be a string"):
         table.cloneAtTimestamp(0, str(tmp_path / "clone"), isShallow=True)

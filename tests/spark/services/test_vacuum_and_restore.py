@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from pyspark.sql import SparkSession
@@ -76,7 +78,7 @@ def test_rows_that_are_gone_for_good_are_named(spark: SparkSession, path: Path, 
 
 @pytest.mark.parametrize("wrong", ["1", 1.0, None, True])
 def test_a_version_is_a_number(spark: SparkSession, path: Path, wrong: Any) -> None:
-    with pytest.raises(ValueError, match="version needs to be a int"):
+    with pytest.raises(ValueError, match="version needs to be an int"):
         DeltaTable.forPath(spark, str(path)).restoreToVersion(wrong)
 
 
@@ -84,7 +86,7 @@ def test_a_timestamp_is_a_text(spark: SparkSession, path: Path) -> None:
     table: Any = DeltaTable.forPath(spark, str(path))
     with pytest.raises(ValueError, match="timestamp needs to be a string"):
         table.restoreToTimestamp(5)
-    with pytest.raises(errors.InvalidArgument, match="not a timestamp"):
+    with pytest.raises(errors.InvalidArgument, match="cannot be converted to a valid timestamp"):
         table.restoreToTimestamp("soon")
 
 
@@ -172,3 +174,19 @@ def test_the_progress_of_a_vacuum_says_when_files_go(
     (_, start), *_ = [(row, row.operationMetrics) for row in table.history(4).collect() if "START" in row.operation][1:]
     looking = ("looking for files", None)
     assert stages == [looking, ("deleting", int(start["numFilesToDelete"])), looking]
+
+
+def test_a_datetime_is_an_instant_or_a_time_of_the_session(spark: SparkSession, path: Path, conf: Setting) -> None:
+    """The session is 9 hours before UTC, this process 5:45: `TZ` of the tests."""
+    table = DeltaTable.forPath(spark, str(path))
+    conf("spark.sql.session.timeZone", "Asia/Tokyo")
+    moment = Snapshot.load(str(path)).history().timestamp_ms(1)
+    instant = dt.datetime.fromtimestamp(moment / 1000, dt.timezone.utc)
+    naive = instant.astimezone(ZoneInfo("Asia/Tokyo")).replace(tzinfo=None)
+    for number, given in enumerate((instant, instant.astimezone(ZoneInfo("Asia/Kathmandu")), naive)):
+        frame = spark.read.format("delta").option("timestampAsOf", given).load(str(path))
+        assert rows(frame) == [(1,), (2,), (3,)], given
+        clone = table.cloneAtTimestamp(given, f"{path}-{number}", isShallow=True)
+        assert rows(clone.toDF(allowPathsOutsideRoot=True)) == [(1,), (2,), (3,)], given
+        table.restoreToTimestamp(given)
+        assert rows(table.toDF()) == [(1,), (2,), (3,)], given

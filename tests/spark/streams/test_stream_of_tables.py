@@ -290,7 +290,12 @@ BAD: list[tuple[dict[str, Any], type[SlackwaterError], str, str]] = [
         "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET",
     ),
     ({"startingVersion": "newest"}, InvalidArgument, "whole number", "DELTA_ILLEGAL_OPTION"),
-    ({"startingTimestamp": "soon"}, InvalidArgument, "not a timestamp", "DELTA_TIMESTAMP_INVALID"),
+    (
+        {"startingTimestamp": "soon"},
+        InvalidArgument,
+        "cannot be converted to a valid timestamp",
+        "DELTA_TIMESTAMP_INVALID",
+    ),
     (
         {"startingTimestamp": "2100-01-01"},
         TimestampOutOfRange,

@@ -185,7 +185,7 @@ def _known(name: str) -> TableFeature:
     if feature is None:
         raise InvalidArgument(
             f"{name!r} is no table feature that is known here: did you mean {_closest(name)}? "
-            "docs/protocol-coverage.md lists all",
+            "docs/protocol-coverage.md lists all (DELTA_UNSUPPORTED_FEATURES_IN_CONFIG)",
             error_class="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG",
         )
     return feature

@@ -28,6 +28,7 @@ from slackwater.spark.session.defaults import SessionSettings, session_instant_m
 from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.sessions import is_stopped, require_running
 from slackwater.spark.session.types import from_spark_schema
+from slackwater.spark.table.arguments import parsed_columns
 from slackwater.spark.table.table import DeltaTable
 from slackwater.storage.hadoop_settings import merged_options
 
@@ -423,7 +424,7 @@ class Lake(LogLake):
 def _schema(given: spark_types.StructType | StructType | str) -> StructType:
     if isinstance(given, StructType):
         return given
-    parsed = spark_types.StructType.fromDDL(given) if isinstance(given, str) else given
+    parsed = parsed_columns(given) if isinstance(given, str) else given
     if not isinstance(parsed, spark_types.StructType):
         raise InvalidArgument(f"schema must be a StructType or DDL text, found {given!r}")
     return from_spark_schema(parsed)

@@ -106,7 +106,8 @@ def z_order_paths(change: Rearrangement, names: Sequence[str]) -> list[ColumnPat
         path = resolve_column(change.schema, parse_column_path(name)).path
         if path[0] in change.snapshot.metadata.partition_columns:
             raise InvalidArgument(
-                f"{where}: {name} is a partition column, in which the rows of a file do not differ: order by others",
+                f"{where}: {name} is a partition column. Z-Ordering can only be performed on data columns, because the "
+                "rows of one file do not differ in their partition columns",
                 error_class="DELTA_ZORDERING_ON_PARTITION_COLUMN",
             )
         kind = resolve_column(change.schema, path).type

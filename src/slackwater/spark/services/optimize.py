@@ -29,7 +29,7 @@ from slackwater.spark.progress.progress import Progress
 from slackwater.spark.services.metrics import Outcome, sizes_of
 from slackwater.spark.services.rearrangement import Rearrangement, as_compacted, as_purged
 from slackwater.spark.session.defaults import SessionSettings
-from slackwater.spark.session.modes import default_parallelism
+from slackwater.spark.session.modes import default_parallelism, parsed_condition
 from slackwater.spark.write.overwrite import partitions_where
 from slackwater.transaction.clock import Clock
 
@@ -46,7 +46,7 @@ class Where:
     given: Column | str | None = None
 
     def files(self, change: RowChange) -> tuple[pa.Table, str]:
-        """The live files of these partitions, columns of ADD_SCHEMA, and the condition as text.
+        """The live files of these partitions, columns of ADD_SCHEMA, and the condition as Spark writes a parsed one.
 
         Raises InvalidArgument for a condition on other columns, naming them, and for what is no condition.
         """
@@ -56,15 +56,16 @@ class Where:
         partitions = change.snapshot.metadata.partition_columns
         others = sorted({path[0] for path in read_columns(condition.text, change.snapshot.schema)} - set(partitions))
         if others:
-            known = f"the table is partitioned by {', '.join(partitions)}" if partitions else "the table has none"
             raise InvalidArgument(
-                f"{change.snapshot.store.root_url}: the condition of {change.operation} chooses partitions, so it must "
-                f"be on partition columns alone ({known}), found {', '.join(others)} in {condition.text!r}",
+                f"{change.snapshot.store.root_url}: the condition {condition.text!r} of {change.operation} cannot "
+                f"choose partitions. Predicate references non-partition column {', '.join(map(repr, others))}. Only "
+                f"the partition columns may be referenced: [{', '.join(partitions)}]",
                 error_class="DELTA_NON_PARTITION_COLUMN_REFERENCE",
             )
         files = change.candidates(condition.predicate)
         assert condition.column is not None  # noqa: S101  (it was given)
-        return partitions_where(change.scan, files, condition.column, change.alias), condition.text
+        told = parsed_condition(change.nothing(), condition.column) or condition.text
+        return partitions_where(change.scan, files, condition.column, change.alias), told
 
 
 def compact(

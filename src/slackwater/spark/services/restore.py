@@ -5,6 +5,8 @@ Source: delta-spark's RESTORE.
 
 from __future__ import annotations
 
+import datetime as dt
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
@@ -23,7 +25,7 @@ RESTORE_RESULT = spark_types.StructType(
 
 
 def restore_table(
-    spark: SparkSession, table: Table, version: int | None = None, timestamp: str | None = None
+    spark: SparkSession, table: Table, version: int | None = None, timestamp: str | dt.datetime | None = None
 ) -> DataFrame:
     """As `slackwater.maintenance.restore.restore`, with the session's settings: RESTORE_RESULT."""
     settings = SessionSettings.of(spark)
@@ -36,7 +38,7 @@ def restore_table(
             ignore_missing_files=ignores_missing_files(spark),
             user_metadata=settings.user_metadata,
             user_name=settings.user_name,
-            said=timestamp,
+            said=None if timestamp is None else str(timestamp),
         )
     return answer(spark, [tuple(result.to_dict().values())], RESTORE_RESULT, "RESTORE")
 

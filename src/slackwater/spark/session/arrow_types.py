@@ -52,5 +52,5 @@ def _type(found: spark_types.DataType) -> pa.DataType:
     if isinstance(found, spark_types.DecimalType):
         return pa.decimal128(found.precision, found.scale)
     if type(found) not in _LEAVES:
-        raise UnsupportedFeature(f"data files cannot hold the type {found.simpleString()}")
+        raise UnsupportedFeature(f"the type {found.simpleString()} is not supported in data files by Slackwater yet")
     return _LEAVES[type(found)]

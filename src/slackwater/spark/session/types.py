@@ -95,6 +95,12 @@ def _is_hidden(key: str) -> bool:
     return key.startswith(_INTERNAL) or key == EXISTS_DEFAULT
 
 
+_INSTEAD = (
+    "Cast the column to another type before it is written, such as to_json(v) for a variant or st_asbinary(g) for a "
+    "geometry; docs/protocol-coverage.md lists the types"
+)
+
+
 def from_spark_schema(schema: spark_types.StructType) -> StructType:
     """The Delta schema of a Spark schema. Raises UnsupportedFeature for a type that Delta tables cannot hold."""
     return StructType(tuple(_with_text_type(f, _field(f, f.name)) for f in schema.fields))
@@ -137,7 +143,8 @@ def _from_spark(spark_type: spark_types.DataType, path: str) -> DataType:
         return DecimalType(spark_type.precision, spark_type.scale)
     if isinstance(spark_type, spark_types.StringType) and getattr(spark_type, "collation", _PLAIN) != _PLAIN:
         raise UnsupportedFeature(
-            f"column {path}: Delta tables cannot hold a {spark_type.simpleString()}",
+            f"column {path}: a {spark_type.simpleString()} is not supported by Slackwater yet. Cast it to a string "
+            "without collation, and compare by collate(…)",
             error_class="DELTA_UNSUPPORTED_DATA_TYPES",
         )
     if isinstance(spark_type, (spark_types.CharType, spark_types.VarcharType)):
@@ -145,7 +152,7 @@ def _from_spark(spark_type: spark_types.DataType, path: str) -> DataType:
     found = _FROM_SPARK.get(type(spark_type))
     if found is None:
         raise UnsupportedFeature(
-            f"column {path}: Delta tables cannot hold the type {spark_type.simpleString()}",
+            f"column {path}: the type {spark_type.simpleString()} is not supported by Slackwater yet. {_INSTEAD}",
             error_class="DELTA_UNSUPPORTED_DATA_TYPES",
         )
     return found

@@ -391,9 +391,9 @@ class TableAlterations:
         >>> table.detail().first().minWriterVersion
         4
         """
-        for version in (readerVersion, writerVersion):
+        for name, version in (("readerVersion", readerVersion), ("writerVersion", writerVersion)):
             if isinstance(version, bool) or not isinstance(version, int):
-                raise InvalidArgument(f"a protocol version must be a whole number, found {version!r}")
+                raise InvalidArgument(f"{name} must be a whole number, found {version!r}")
         self._alter(lambda s: alteration.upgrade_protocol(s, readerVersion, writerVersion))
 
     def addFeatureSupport(self, featureName: str) -> None:

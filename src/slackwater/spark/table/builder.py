@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 from typing_extensions import Self
 
-from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
+from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature, WrongArgumentType
 from slackwater.log.table import Table
 from slackwater.markup.figures import counted
 from slackwater.protocol.changes.merge import without_internal_metadata
@@ -205,7 +205,7 @@ class DeltaTableBuilder(Generic[T]):
         ['at', 'day']
         """
         if not isinstance(nullable, bool):
-            raise InvalidArgument(f"nullable must be True or False, found {nullable!r}")
+            raise WrongArgumentType(f"nullable must be True or False, found {nullable!r}")
         spark_field = spark_types.StructField(text_argument("colName", colName), parsed_type(dataType), nullable)
         (column,) = from_spark_schema(spark_types.StructType([spark_field]))
         metadata: dict[str, Any] = dict(column.metadata)
@@ -224,7 +224,7 @@ class DeltaTableBuilder(Generic[T]):
         """
         fields = list(cols.fields) if isinstance(cols, spark_types.StructType) else cols
         if not isinstance(fields, list) or not all(isinstance(f, spark_types.StructField) for f in fields):
-            raise InvalidArgument(f"cols must be a StructType or a list of StructFields, found {cols!r}")
+            raise WrongArgumentType(f"cols must be a StructType or a list of StructFields, found {cols!r}")
         self._columns += from_spark_schema(spark_types.StructType(fields))
         return self
 
@@ -293,7 +293,7 @@ class DeltaTableBuilder(Generic[T]):
             return self._executed(entry.location)
         if self._mode.if_missing == "error":
             raise TableNotFound(
-                f"{'.'.join(name)} is not in the catalog, so it cannot be replaced: create it",
+                f"Table {'.'.join(name)} cannot be found in the catalog, so it cannot be replaced. Create it first.",
                 error_class="DELTA_CANNOT_REPLACE_MISSING_TABLE",
             )
         entry = put_down(self._spark, name, to_spark_schema(self._schema), self._path, self._comment)
@@ -326,11 +326,12 @@ class DeltaTableBuilder(Generic[T]):
         existing = newest_snapshot(table)
         if existing is None and self._mode.if_missing == "error":
             raise TableNotFound(
-                f"{table.root_url} is not a Delta table, so it cannot be replaced: create it",
+                f"{table.root_url} cannot be found as a Delta table, so it cannot be replaced. Create it first.",
                 error_class="DELTA_CANNOT_REPLACE_MISSING_TABLE",
             )
         if existing is not None and self._mode.if_exists == "error":
-            raise TableAlreadyExists(f"{table.root_url} is a Delta table already: replace it, or choose another place")
+            what = f"{table.root_url} is a Delta table that" if self._name is None else f"Table {'.'.join(self._name)}"
+            raise TableAlreadyExists(f"{what} already exists. Replace it, or choose another name or location.")
         if existing is None:
             require_empty(table.store)
         if existing is None or self._mode.if_exists == "replace":
@@ -434,7 +435,7 @@ def _generation(
     if generator is None:
         return {}
     if not isinstance(generator, IdentityGenerator):
-        raise InvalidArgument(f"column {column.name}: expected an IdentityGenerator, found {generator!r}")
+        raise WrongArgumentType(f"column {column.name}: expected an IdentityGenerator, found {generator!r}")
     if generator.step == 0:
         raise InvalidArgument(
             f"column {column.name}: the step of an identity column must not be 0",

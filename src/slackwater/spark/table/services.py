@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.log.table import Table
@@ -11,7 +13,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.services.builder import DeltaOptimizeBuilder, DeltaReorgBuilder
 from slackwater.spark.services.restore import restore_table
 from slackwater.spark.services.vacuum import vacuum_table
-from slackwater.spark.table.arguments import require_type, text_argument
+from slackwater.spark.table.arguments import require_timestamp, require_type, text_argument
 
 
 class TableServices:
@@ -54,9 +56,10 @@ class TableServices:
         require_type("version", version, int)
         return self._restore(version=version)
 
-    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """Make the table again what it was at `timestamp`, text as `timestampAsOf` takes it: one row, RESTORE_RESULT.
+    def restoreToTimestamp(self, timestamp: str | dt.datetime) -> DataFrame:
+        """Make the table again what it was at `timestamp`, as `timestampAsOf` takes it: one row, RESTORE_RESULT.
 
+        A datetime without a zone, as a text without one, is in the session's time zone.
         Raises as `restoreToVersion`, and TimestampOutOfRange for a time before the first version that is left, or after
         the last.
 
@@ -65,7 +68,7 @@ class TableServices:
         >>> table.restoreToTimestamp(before).count(), table.detail().first().properties
         (1, {})
         """
-        require_type("timestamp", timestamp, str)
+        require_timestamp(timestamp)
         return self._restore(timestamp=timestamp)
 
     def vacuum(
@@ -80,7 +83,7 @@ class TableServices:
         """Delete files that no version of the last `retentionHours` needs; the root of the table, as `path`.
 
         By default so long as `delta.deletedFileRetentionDuration` says; less is refused, unless
-        `spark.databricks.delta.retentionDurationCheck.enabled` is false. With `dry_run` nothing goes, and the answer
+        `spark.slackwater.retentionDurationCheck.enabled` is false. With `dry_run` nothing goes, and the answer
         has the files that would. `lite` goes by the log and lists nothing; None: as
         `spark.databricks.delta.vacuum.lite.enabled` says. `inventory` has the files that there are (`path STRING`,
         `length BIGINT`, `isDir BOOLEAN`, `modificationTime BIGINT` in ms), instead of a listing. Files that the log
@@ -114,7 +117,7 @@ class TableServices:
     def _snapshot_for_upkeep(self, what: str) -> Snapshot:
         raise NotImplementedError
 
-    def _restore(self, version: int | None = None, timestamp: str | None = None) -> DataFrame:
+    def _restore(self, version: int | None = None, timestamp: str | dt.datetime | None = None) -> DataFrame:
         return restore_table(self._spark, self._changing(), version, timestamp)
 
     def _changing(self) -> Table:

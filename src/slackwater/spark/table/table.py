@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from slackwater.errors import InvalidArgument, TableNotFound
 from slackwater.lake.time_slice import Instant
 from slackwater.log.describe import describe_detail, describe_history
 from slackwater.log.history import to_ms
-from slackwater.log.segment import list_log
+from slackwater.log.segment import list_log, not_a_table
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import CloneResult
 from slackwater.maintenance.history import truncate_history
@@ -22,7 +23,6 @@ from slackwater.markup.elements import Markup
 from slackwater.markup.figures import visible
 from slackwater.markup.pieces import badge, card_or_reason
 from slackwater.markup.redaction import without_secrets
-from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.card import LAST_COMMITS, snapshot_card
 from slackwater.scan.snapshot import Snapshot
@@ -39,7 +39,7 @@ from slackwater.spark.session.options import Options
 from slackwater.spark.session.sessions import require_running
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.table.alter import TableAlterations
-from slackwater.spark.table.arguments import require_type
+from slackwater.spark.table.arguments import require_timestamp, require_type
 from slackwater.spark.table.builder import (
     CREATE,
     CREATE_IF_NOT_EXISTS,
@@ -215,10 +215,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
             )
         table = table_at(sparkSession, path, Options(conf))
         if list_log(table.store).latest_version is None:
-            raise TableNotFound(
-                f"{path} is not a Delta table: it has no {LOG} directory with a commit",
-                error_class="DELTA_MISSING_DELTA_TABLE",
-            )
+            raise TableNotFound(not_a_table(table.store), error_class="DELTA_MISSING_DELTA_TABLE")
         return cls(sparkSession, table, conf)
 
     @classmethod
@@ -386,14 +383,15 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
 
     def cloneAtTimestamp(
         self,
-        timestamp: str,
+        timestamp: str | dt.datetime,
         target: str,
         isShallow: bool = False,
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """Clone the table as it was at `timestamp`, text as `timestampAsOf` takes it.
+        """Clone the table as it was at `timestamp`, as `timestampAsOf` takes it.
 
+        A datetime without a zone, as a text without one, is in the session's time zone.
         `target`, `isShallow`, `replace`, `properties` as in `clone`. Raises as `cloneAtVersion`, TimestampOutOfRange.
 
         >>> then = table.history().selectExpr("string(timestamp)").first()[0]
@@ -401,7 +399,7 @@ class DeltaTable(TableChanges, TableServices, TableAlterations):
         >>> table.cloneAtTimestamp(then, path, isShallow=True).detail().first().properties
         {}
         """
-        require_type("timestamp", timestamp, str)
+        require_timestamp(timestamp)
         moment = to_ms(timestamp, time_zone(session_zone(self._spark)))
         return self._cloned(self._snapshot_to_clone(timestamp=moment), target, isShallow, replace, properties)[0]
 
