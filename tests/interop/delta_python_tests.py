@@ -1,0 +1,98 @@
+"""A process that runs unmodified test files of delta-spark's repository against Slackwater, and prints the outcomes.
+
+Arguments: the folder `python/delta/tests` of a checkout, and the mode, `classic` or `connect`. Tests of that folder
+import `delta.tables`, which is Slackwater's, and `delta.testing`, which is loaded from the checkout. The last line of
+the output is JSON: for each test its outcome, `ok`, `skipped`, or the last line of its error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import unittest
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import slackwater
+from tests.connected import connected
+
+# To compile the plans would take most of the time.
+_QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+MODES = {"classic": "delta.tests.test_deltatable", "connect": "delta.connect.tests.test_deltatable"}
+
+
+def main(folder: Path, mode: str) -> None:
+    """Run the tests of the table's methods, and print the outcome of each."""
+    slackwater.install_delta_names()
+    # `delta.connect` has no package here: its `__init__` imports the client of delta-spark.
+    for name in ("testing", "tests", "connect"):
+        _load_from(f"delta.{name}", folder.parent / name)
+    if mode == "connect":
+        _use_a_free_port()
+        # By this name its tests for Connect import the others.
+        sys.modules["tests.test_deltatable"] = importlib.import_module(MODES["classic"])
+    module = importlib.import_module(MODES[mode])
+    tests = unittest.defaultTestLoader.loadTestsFromTestCase(_enabled(module.DeltaTableTests))
+    outcomes = _Outcomes()
+    tests.run(outcomes)
+    sys.stdout.write("\n" + json.dumps(outcomes.found) + "\n")
+
+
+def _load_from(name: str, folder: Path) -> None:
+    """Let modules below `name` be found in `folder`, beside Slackwater's modules of `delta`."""
+    package = ModuleType(name)
+    package.__path__ = [str(folder)]
+    sys.modules[name] = package
+
+
+def _use_a_free_port() -> None:
+    from pyspark.sql import SparkSession
+
+    connected(SparkSession.builder, "local[2]")
+
+
+def _enabled(cases: type[Any]) -> type[Any]:
+    """The cases, whose session is enabled as the guide for users of delta-spark says."""
+
+    class Enabled(cases):  # type: ignore[misc]
+        @classmethod
+        def setUpClass(cls) -> None:
+            super().setUpClass()
+            slackwater.enable(cls.spark)
+            for key, value in _QUICK.items():
+                cls.spark.conf.set(key, value)
+
+    # The files of the checkout call their own private methods: those keep the name of the class they are of.
+    Enabled.__name__ = cases.__name__
+    return Enabled
+
+
+class _Outcomes(unittest.TestResult):
+    """The outcome of each test, by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, str] = {}
+
+    def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
+        self.found[test._testMethodName] = "ok"
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
+        self.found[test._testMethodName] = "skipped"
+
+    def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
+        super().addError(test, err)
+        sys.stderr.write(self.errors[-1][1])
+        self.found[test.id().rpartition(".")[2]] = f"{err[0].__name__}: {err[1]}".strip()
+
+    addFailure = addError  # noqa: N815
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    main(Path(sys.argv[1]), sys.argv[2])
