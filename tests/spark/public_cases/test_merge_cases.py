@@ -187,6 +187,14 @@ def test_a_struct_without_evolution_must_have_all_fields(spark: SparkSession, ro
     assert rows(SHOWN) == [(1, shown(y=2, z=5))]
 
 
+def test_a_field_that_is_set_adds_no_column_of_its_name(spark: SparkSession, rows: Rows) -> None:
+    table(spark, STRUCTS, [(1, (2, 5))])
+    source(spark, "key INT, y INT", [(1, 9)])
+    spark.sql(f"{MATCH} WHEN MATCHED THEN UPDATE SET t.col.y = s.y")
+    assert spark.table("t").columns == ["key", "col"]
+    assert rows(SHOWN) == [(1, shown(y=9, z=5))]
+
+
 OWN_NAMES = (
     "path", "file", "filePath", "row_index", "position", "_metadata", "source", "target", "pair", "_row_id", "element",
 )  # fmt: skip

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.row_rules import RowRules
-from slackwater.protocol.schema.column_paths import parse_column_path
+from slackwater.protocol.schema.column_paths import has_path, parse_column_path
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType, StructField, StructType
 from slackwater.spark.change.assignments import (
     Expression,
@@ -148,8 +148,11 @@ def first_match(clauses: Sequence[ResolvedClause]) -> Column:
     return number
 
 
-def evolving_columns(builder: DeltaMergeBuilder, target: StructType) -> StructType:
-    """The source's columns that a clause writes and that may change the target's schema."""
+def evolving_columns(builder: DeltaMergeBuilder, target: StructType, alias: str) -> StructType:
+    """The source's columns that a clause writes and that may change the target's schema.
+
+    A clause that sets a field which `target` has writes no column of the field's name. `alias` is the target's.
+    """
     source = schema_of(builder.source)
     written: set[str] = set()
     for clause in builder.clauses:
@@ -158,7 +161,8 @@ def evolving_columns(builder: DeltaMergeBuilder, target: StructType) -> StructTy
         if clause.assignments is None:
             written |= {name.lower() for name in source.names}
         else:
-            written |= {parse_column_path(key)[-1].lower() for key in clause.assignments}
+            paths = map(parse_column_path, assignments_without_alias(clause.assignments, alias, target))
+            written |= {path[-1].lower() for path in paths if len(path) == 1 or not has_path(target, path)}
     fields = [c for c in source if c.name.lower() in written and _may_evolve(c, target.get(c.name))]
     return StructType(tuple(fields))
 

@@ -93,7 +93,8 @@ class Merge:
         self._progress = progress
         refuse_own_names(builder.source.columns)
         if builder.evolves_schema:
-            change.evolve(evolved_table(change.snapshot, evolving_columns(builder, change.schema), merge=True))
+            evolving = evolving_columns(builder, change.schema, change.alias)
+            change.evolve(evolved_table(change.snapshot, evolving, merge=True))
 
     def run(self) -> tuple[Mapping[str, str], Mapping[str, int]]:
         """Stage what the clauses say; the operation's parameters and metrics."""
