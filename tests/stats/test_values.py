@@ -83,3 +83,17 @@ def test_a_bound_without_an_offset_is_as_wide_as_the_earth() -> None:
 )
 def test_bounds_stand_in_json_in_a_type_of_their_own(arrow: pa.DataType, found: pa.DataType | None) -> None:
     assert wire_type(arrow) == found
+
+
+def test_a_bound_whose_offset_may_lack_its_seconds_is_a_minute_wider() -> None:
+    """Delta 3.2 and 3.3 wrote the offset +00:53:28 of Warsaw in 1850 as +00:53."""
+    texts = pa.array(["1850-01-01T01:01:01.000+00:53", "1850-01-01T00:08:01Z", "2024-01-01T01:01:01+05:30", None])
+    cut, exact = dt.datetime(1850, 1, 1, 0, 8, 1, tzinfo=UTC), dt.datetime(2023, 12, 31, 19, 31, 1, tzinfo=UTC)
+    minute = dt.timedelta(minutes=1)
+    assert typed_bound(texts, INSTANT, is_max=False).to_pylist() == [cut - minute, cut, exact, None]
+    assert typed_bound(texts, INSTANT, is_max=True).to_pylist() == [cut + minute, cut, exact, None]
+    # In columns of a checkpoint the offset is gone: the bound is left out, and one of another writer is as wide.
+    assert typed(texts, INSTANT).to_pylist() == [None, cut, exact, None]
+    columns = pa.array([cut, exact], INSTANT)
+    assert typed_bound(columns, INSTANT, is_max=False).to_pylist() == [cut - minute, exact]
+    assert typed_bound(columns, INSTANT, is_max=True).to_pylist() == [cut + minute, exact]

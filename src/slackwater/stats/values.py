@@ -5,6 +5,7 @@ Source: delta-protocol.md "Per-file Statistics".
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ _ZONED_SHAPE = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:
 _LOCAL_SHAPE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?Z?)?$"
 # The widest offset of any zone: a time without one is somewhere within it.
 _WIDEST_OFFSET_US = 18 * 3600 * 1_000_000
+_MINUTE_US = 60 * 1_000_000
 
 
 def wire_type(arrow: pa.DataType) -> pa.DataType | None:
@@ -35,7 +37,7 @@ def wire_type(arrow: pa.DataType) -> pa.DataType | None:
 
 def typed(values: pa.Array, arrow: pa.DataType) -> pa.Array:
     """`values` as `arrow`; null where a value does not fit, or has no exact form there: a time without an offset is no
-    `timestamp`.
+    `timestamp`, nor is one whose offset may be cut.
     """
     if values.type == arrow:
         return values
@@ -43,23 +45,60 @@ def typed(values: pa.Array, arrow: pa.DataType) -> pa.Array:
     if is_text and pa.types.is_date(arrow):
         return _cast(_matching(values, _DATE_SHAPE), arrow)
     if is_text and pa.types.is_timestamp(arrow):
-        texts = _matching(values, _LOCAL_SHAPE if arrow.tz is None else _ZONED_SHAPE)
-        texts = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
-        return _cast(pc.replace_substring_regex(texts, r"Z$", "") if arrow.tz is None else texts, arrow)
+        if arrow.tz is not None:
+            found = _instants(values, arrow)
+            return pc.if_else(_may_be_cut(values, found), pa.scalar(None, arrow), found)
+        texts = pc.replace_substring_regex(_with_micros(_matching(values, _LOCAL_SHAPE)), r"Z$", "")
+        return _cast(texts, arrow)
     if is_text != pa.types.is_string(arrow) or pa.types.is_nested(values.type):
         return pa.nulls(len(values), arrow)
     return _cast(values, arrow)
 
 
 def typed_bound(values: pa.Array, arrow: pa.DataType, is_max: bool) -> pa.Array:
-    """Least values, or greatest ones with `is_max`, as `arrow`; a time without an offset is as wide as the earth."""
+    """Least values, or greatest ones with `is_max`, as `arrow`.
+
+    A timestamp without an offset is as wide as the earth. One with an offset that may be cut is a minute wider.
+    """
     found = typed(values, arrow)
-    if not pa.types.is_timestamp(arrow) or arrow.tz is None or not _is_text(values.type):
+    if not pa.types.is_timestamp(arrow) or arrow.tz is None:
         return found
+    minute, widest = (_shift(us, is_max) for us in (_MINUTE_US, _WIDEST_OFFSET_US))
+    if not _is_text(values.type):
+        # Other writers make these columns of such texts.
+        early = pc.fill_null(pc.less(found, _first_exact(arrow)), False)
+        return pc.if_else(early, pc.add(found, minute), found) if pc.any(early).as_py() else found
     if found.null_count == values.null_count:
         return found
-    shift = pa.scalar(_WIDEST_OFFSET_US if is_max else -_WIDEST_OFFSET_US, pa.duration("us"))
-    return pc.coalesce(found, pc.add(typed(values, pa.timestamp("us")), shift).cast(arrow))
+    local = pc.add(typed(values, pa.timestamp("us")), widest).cast(arrow)
+    return pc.coalesce(found, pc.add(_instants(values, arrow), minute), local)
+
+
+def _instants(texts: pa.Array, arrow: pa.TimestampType) -> pa.Array:
+    """Return the timestamps of texts with an offset; null for others."""
+    return _cast(_with_micros(_matching(texts, _ZONED_SHAPE)), arrow)
+
+
+def _may_be_cut(texts: pa.Array, instants: pa.Array) -> pa.Array:
+    """Return whether the offset in each text may lack its seconds.
+
+    Delta 3.2 and 3.3 wrote `+00:53` for the offset +00:53:28. Since 1972 all offsets are whole minutes.
+    """
+    is_early = pc.less(instants, _first_exact(instants.type))
+    has_offset = pc.invert(pc.match_substring_regex(texts, r"(Z|[+-]00:?00)$"))
+    return pc.fill_null(pc.and_(is_early, has_offset), False)
+
+
+def _first_exact(arrow: pa.TimestampType) -> pa.Scalar:
+    return pa.scalar(dt.datetime(1972, 1, 8, tzinfo=dt.timezone.utc)).cast(arrow)
+
+
+def _shift(micros: int, is_max: bool) -> pa.Scalar:
+    return pa.scalar(micros if is_max else -micros, pa.duration("us"))
+
+
+def _with_micros(texts: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
 
 
 def _is_text(arrow: pa.DataType) -> bool:

@@ -15,7 +15,7 @@ ArrowFunction: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
 def mapped_in_arrow(frame: DataFrame, function: ArrowFunction, schema: spark_types.StructType | str) -> DataFrame:
     """Return `frame.mapInArrow(function, schema)`, with each column by its literal name.
 
-    PySpark reads the names as SQL: of a column `a.b` and a struct `a` with a field `b` it takes the field.
+    PySpark reads the names as SQL, where backticks quote and dots separate fields.
     """
     names = frame.columns
     if not any("." in name or "`" in name for name in names):
