@@ -23,7 +23,7 @@ from slackwater.data_files.writing import FileFormat, FileWritten, write_rows
 from slackwater.errors import CorruptTable, DataFileNotFound, ObjectNotFound
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.storage.gate import opened_place
-from slackwater.storage.parquet_footer import FIELD_ID_KEY
+from slackwater.storage.parquet_footer import DEEP_SCHEMAS, FIELD_ID_KEY
 from slackwater.storage.store import ObjectStore
 
 _SMALL_BYTES = 4 << 20
@@ -185,7 +185,8 @@ class _SmallFiles:
         where = f"{self._store.root_url}: {split.place}"
         try:
             # What is in memory need not be fetched by other threads ahead of its use.
-            file = pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us", pre_buffer=False)
+            source = pa.BufferReader(content)
+            file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=False, **DEEP_SCHEMAS)
             layout = self._layout(file, where)
             columns = None if len(layout.names) == len(layout.schema) else layout.names
             is_old = may_be_julian(file.metadata, split.place, self._wanted.unmarked_is_julian)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,11 @@ FIELD_ID_KEY = b"PARQUET:field_id"
 _MOST_DEPTH = 32
 # pyarrow goes down a schema by calls of functions, which need a stack.
 _MOST_SCHEMA_DEPTH = 300
+DEEP_SCHEMAS: dict[str, Any] = (
+    {"schema_depth_limit": _MOST_SCHEMA_DEPTH} if "schema_depth_limit" in signature(pq.ParquetFile).parameters else {}
+)
+"""Arguments of `pq.ParquetFile` for files that Spark reads; releases of pyarrow without them read 100 levels."""
+
 _MAGIC = b"PAR1"
 # As much as pyarrow reads of a file's end at once.
 _TAIL_BYTES = 64 * 1024
@@ -95,7 +101,11 @@ def parquet_file(source: Any, footer: ParquetFooter, dictionaries: Sequence[str]
     if footer.is_encrypted:
         raise ValueError("it is encrypted")
     return pq.ParquetFile(
-        source, metadata=footer.metadata, coerce_int96_timestamp_unit="us", read_dictionary=list(dictionaries)
+        source,
+        metadata=footer.metadata,
+        coerce_int96_timestamp_unit="us",
+        read_dictionary=list(dictionaries),
+        **DEEP_SCHEMAS,
     )
 
 
@@ -114,7 +124,8 @@ def read_footer(source: Any) -> ParquetFooter:
     encrypted = _ENCRYPTION in node
     groups = () if encrypted else _row_groups(node, leaves)
     try:
-        metadata = pq.read_metadata(pa.BufferReader(_MAGIC + data + len(data).to_bytes(4, "little") + _MAGIC))
+        end = _MAGIC + data + len(data).to_bytes(4, "little") + _MAGIC
+        metadata = pq.ParquetFile(pa.BufferReader(end), **DEEP_SCHEMAS).metadata
     except (pa.ArrowException, OSError) as error:
         raise ValueError(str(error)) from error
     if (metadata.num_columns, metadata.num_row_groups) != (len(leaves), len(_list_in(node, _ROW_GROUPS))):

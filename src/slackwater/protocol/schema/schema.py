@@ -5,6 +5,7 @@ Source: delta-protocol.md "Schema Serialization Format".
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -168,7 +169,15 @@ def parse_schema(schema_string: str) -> StructType:
 
 def schema_to_json(schema: StructType) -> str:
     """The `schemaString` of `schema`: one line of JSON, keys in the reference implementation's order."""
-    return orjson.dumps(_type_to_node(schema)).decode()
+    try:
+        node = _type_to_node(schema)
+        try:
+            return orjson.dumps(node).decode()
+        except TypeError:
+            # orjson goes 254 levels deep, which are 84 levels of structs.
+            return json.dumps(node, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        raise InvalidSchema("the schema is nested too deeply: flatten its columns") from None
 
 
 def _parse_type(node: Any, path: str) -> DataType:
