@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -340,3 +341,30 @@ def test_batches_wait_for_nobody(spark: SparkSession, path: str, tmp_path: Path)
         spark.range(1).collect()
     assert query.exception() is None
     assert _ids(spark, tmp_path / "out") == list(range(10))
+
+
+def test_a_query_that_has_ended_leaves_no_thread_and_no_descriptor(
+    spark: SparkSession, path: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also one of two tables, whose sources Spark stops one after the other."""
+    other = str(tmp_path / "other")
+    for each in (path, other):
+        _append(spark, each, 0)
+
+    def held() -> tuple[int, int]:
+        return threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
+
+    before, after = (0, 0), (1, 1)
+    for number in range(4):
+        two = _stream(spark, path).unionAll(_stream(spark, other))
+        _drain(two, tmp_path / f"two-{number}")
+        after = held()
+        deadline = time.monotonic() + 20
+        while number and after > before and time.monotonic() < deadline:
+            time.sleep(0.05)
+            after = held()
+        if number == 0:
+            before = (after[0], after[1])
+    assert after <= before
+    assert "Failed to stop streaming source" not in capfd.readouterr().err
+    assert _ids(spark, tmp_path / "two-3" / "out") == sorted([*range(10), *range(10)])

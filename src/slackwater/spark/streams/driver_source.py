@@ -30,6 +30,7 @@ from slackwater.spark.streams.jvm_streams import (
     SOURCE,
     AskingQuery,
     as_streamed,
+    end_connection,
     frame_of_source,
     in_brief,
     session_of_query,
@@ -42,6 +43,8 @@ from slackwater.streams.source import TableSource
 _COLUMNS = ("path", "partitionValues", "size", "deletionVector")
 _LOG_FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 _NUMBERS = itertools.count(1)
+# The numbers of the sources that each query has begun to call.
+_RUNNING: dict[str | None, set[int]] = {}
 
 
 def can_be_driven(scan: StreamScan) -> bool:
@@ -221,7 +224,15 @@ class DriverSource:
         return told
 
     def stop(self) -> None:
-        self._runs.pop(self._query.query_id, None)
+        query_id = self._query.query_id
+        if self._runs.pop(query_id, None) is None:
+            return
+        running = _RUNNING.get(query_id, set())
+        running.discard(self._number)
+        if not running:
+            # No source of the query is called any more.
+            _RUNNING.pop(query_id, None)
+            end_connection(self._scan.spark)
 
     def schema(self) -> Any:
         return self._scan.spark._jsparkSession.parseDataType(self._scan.output_schema.json())
@@ -255,7 +266,9 @@ class DriverSource:
         return java_class(self._scan.spark, "org.apache.spark.sql.connector.read.streaming.ReadLimit")
 
     def _begun(self) -> _Run:
-        run = self._runs[self._query.query_id] = _Run(self._scan)
+        query_id = self._query.query_id
+        run = self._runs[query_id] = _Run(self._scan)
+        _RUNNING.setdefault(query_id, set()).add(self._number)
         return run
 
     def _run(self, *, is_first_batch: bool = True) -> _Run:

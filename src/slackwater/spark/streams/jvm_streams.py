@@ -161,6 +161,32 @@ def session_of_query(spark: SparkSession) -> SparkSession:
     return session
 
 
+class _Ended:
+    """The stream of a connection, which has ended for whoever reads it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readline(self) -> bytes:
+        return b""
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def end_connection(spark: SparkSession) -> None:
+    """Close the connection by which the JVM calls this thread, once the call that is under way has been answered.
+
+    Py4J keeps one for each thread of the JVM, also after that thread has ended: of a query, a thread of Python and a
+    file descriptor would stay.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    connection = gateway._gateway_client.get_thread_connection()
+    # One that Python began is of a caller that waits for this answer, and goes on.
+    if connection is not None and not getattr(connection, "initiated_from_client", True):
+        connection.stream = _Ended(connection.stream)
+
+
 class AskingQuery:
     """The query of this thread, which runs in the session `spark`."""
 
