@@ -22,11 +22,14 @@ from tests.connected import connected
 
 # To compile the plans would take most of the time.
 _QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-MODES = {"classic": "delta.tests.test_deltatable", "connect": "delta.connect.tests.test_deltatable"}
+MODES = {
+    "classic": {"delta.tests.test_deltatable": "DeltaTableTests", "delta.tests.test_sql": "DeltaSqlTests"},
+    "connect": {"delta.connect.tests.test_deltatable": "DeltaTableTests"},
+}
 
 
 def main(folder: Path, mode: str) -> None:
-    """Run the tests of the table's methods, and print the outcome of each."""
+    """Run the tests of the table's methods, and of SQL, and print the outcome of each."""
     slackwater.install_delta_names()
     # `delta.connect` has no package here: its `__init__` imports the client of delta-spark.
     for name in ("testing", "tests", "connect"):
@@ -34,11 +37,11 @@ def main(folder: Path, mode: str) -> None:
     if mode == "connect":
         _use_a_free_port()
         # By this name its tests for Connect import the others.
-        sys.modules["tests.test_deltatable"] = importlib.import_module(MODES["classic"])
-    module = importlib.import_module(MODES[mode])
-    tests = unittest.defaultTestLoader.loadTestsFromTestCase(_enabled(module.DeltaTableTests))
+        sys.modules["tests.test_deltatable"] = importlib.import_module("delta.tests.test_deltatable")
     outcomes = _Outcomes()
-    tests.run(outcomes)
+    for module, name in MODES[mode].items():
+        cases = _enabled(getattr(importlib.import_module(module), name))
+        unittest.defaultTestLoader.loadTestsFromTestCase(cases).run(outcomes)
     sys.stdout.write("\n" + json.dumps(outcomes.found) + "\n")
 
 
@@ -71,6 +74,12 @@ def _enabled(cases: type[Any]) -> type[Any]:
     return Enabled
 
 
+def _name(test: unittest.TestCase) -> str:
+    """The name of a test; those of SQL are named by their class too, as some have the name of another."""
+    cases, _, name = test.id().rpartition(".")
+    return f"sql.{name}" if cases.endswith("DeltaSqlTests") else name
+
+
 class _Outcomes(unittest.TestResult):
     """The outcome of each test, by its name."""
 
@@ -79,15 +88,15 @@ class _Outcomes(unittest.TestResult):
         self.found: dict[str, str] = {}
 
     def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
-        self.found[test._testMethodName] = "ok"
+        self.found[_name(test)] = "ok"
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
-        self.found[test._testMethodName] = "skipped"
+        self.found[_name(test)] = "skipped"
 
     def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
         super().addError(test, err)
         sys.stderr.write(self.errors[-1][1])
-        self.found[test.id().rpartition(".")[2]] = f"{err[0].__name__}: {err[1]}".strip()
+        self.found[_name(test)] = f"{err[0].__name__}: {err[1]}".strip()
 
     addFailure = addError  # noqa: N815
 

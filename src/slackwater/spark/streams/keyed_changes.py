@@ -16,7 +16,7 @@ from slackwater.scan.file_changes import CHANGE_TYPE, COMMIT_VERSION
 from slackwater.spark.lake.transaction import LakeTransaction
 from slackwater.sql.tokens import quoted
 
-_RANK, _GONE = "__slackwater_rank", "__slackwater_gone"
+_RANK, _GONE = "__slackwater_rank", "_slackwater_gone"
 
 _KINDS_THAT_DELETE = f"{CHANGE_TYPE} IN ('delete', 'update_preimage')"
 

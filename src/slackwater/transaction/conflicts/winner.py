@@ -63,12 +63,12 @@ class Winner:
 
     @property
     def is_blind_append(self) -> bool:
-        """Whether its writer says that it read nothing and only added files; an absent word means no.
+        """Return whether it adds files, and its writer records that it read nothing and removed nothing.
 
-        Writers say so of commits that change the table itself, too: these are no appends.
+        Writers record that of commits without files too, which change the table itself: these are no appends.
         """
-        is_said = self.commit.info.get("isBlindAppend") is True
-        return is_said and self.metadata is None and self.protocol is None
+        is_recorded = self.commit.info.get("isBlindAppend") is True and bool(self.added_paths)
+        return is_recorded and self.metadata is None and self.protocol is None
 
     @cached_property
     def protocol(self) -> Protocol | None:
