@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 BUCKET = "tables"
@@ -64,6 +65,64 @@ def answering(status: int, body: str = "") -> Iterator[dict[str, str]]:
         thread.start()
         try:
             yield _options(f"http://127.0.0.1:{server.server_address[1]}")
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextlib.contextmanager
+def conflicting(
+    stores: Callable[[bytes], bytes | None], conflicts: int = 1
+) -> Iterator[tuple[dict[str, str], dict[str, bytes]]]:
+    """The storage options of a server that answers 409 to the first `conflicts` conditional puts of each name.
+
+    It stores what `stores` makes of the first body. The objects, by their paths, are the second part.
+    """
+    objects: dict[str, bytes] = {}
+    seen: Counter[str] = Counter()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if self.headers.get("If-None-Match") == "*":
+                seen[self.path] += 1
+                if seen[self.path] <= conflicts:
+                    if seen[self.path] == 1 and (found := stores(body)) is not None:
+                        objects[self.path] = found
+                    self._answer(409, b"<Error><Code>ConditionalRequestConflict</Code></Error>")
+                    return
+                if self.path in objects:
+                    self._answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+                    return
+            objects[self.path] = body
+            self._answer(200)
+
+        def do_GET(self) -> None:
+            found = objects.get(self.path)
+            self._answer(404 if found is None else 200, found or b"")
+
+        do_HEAD = do_GET  # noqa: N815 - the name that the server looks for
+
+        def _answer(self, status: int, body: bytes = b"") -> None:
+            self.send_response(status)
+            for name, value in (
+                ("Content-Length", str(len(body))),
+                ("ETag", '"e"'),
+                ("Last-Modified", "Fri, 27 Nov 2026 00:00:00 GMT"),
+            ):
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield _options(f"http://127.0.0.1:{server.server_address[1]}"), objects
         finally:
             server.shutdown()
             thread.join()

@@ -262,3 +262,13 @@ def test_a_commit_of_unknown_actions_alone_is_a_version_without_changes() -> Non
     log.put(f"{1:020d}.json", b'{"somethingNew":{}}\n')
     assert log.load().version == 1
     assert paths(log.load()) == ["f0"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n"], ids=["no bytes", "no actions"])
+def test_a_compaction_without_actions_is_passed_over(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    log = TableLog().create().grow(5)
+    expected = paths(log.load())
+    name = log.compaction(4, 5)
+    log.put(name.rpartition("/")[2], content)
+    assert paths(log.load()) == expected
+    assert "must hold an action" in caplog.text

@@ -195,8 +195,13 @@ def _read_commits(
 
 
 def _compacted(data: bytes, where: str) -> list[dict[str, Any]]:
-    """The actions of a compaction. Raises CorruptLog where two of them speak of one thing: neither came later."""
+    """Return the actions of a compaction.
+
+    Raises CorruptLog for a file without actions, which was cut, and for two actions on one thing: neither is later.
+    """
     actions = parse_actions(data, where)
+    if not actions:
+        raise CorruptLog(f"{where}: a compaction must hold an action, and the file has none: it was not written whole")
     stateful = [action for action in actions if next(iter(action), None) in STATEFUL]
     try:
         reconciled = reconcile(stateful)

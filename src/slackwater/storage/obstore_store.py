@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
@@ -45,6 +46,8 @@ _UNSUPPORTED = (exceptions.NotSupportedError, NotImplementedError)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _AFTER_DIRECTORY = "/\U0010ffff"
 _MOST_TRIES = 3
+# What S3 answers to a put on a condition while another request for the same name is under way.
+_CONFLICT, _MOST_CONFLICTS, _CONFLICT_PAUSE_S = "ConditionalRequestConflict", 6, 0.05
 _BROKEN_OFF = "request or response body error"
 T = TypeVar("T")
 
@@ -197,7 +200,20 @@ class ObstoreStore:
     def _put(self, mode: str, path: str, data: bytes) -> None:
         key = self._key(path)
         with self._explained(mode, path, needs="bucket"):
-            self._backend.put(key, data, mode=mode)
+            for attempt in range(_MOST_CONFLICTS):
+                try:
+                    self._backend.put(key, data, mode=mode)
+                except exceptions.AlreadyExistsError as error:
+                    if answer_of(error).code != _CONFLICT:
+                        raise
+                    # Another request for this name was under way, and may have failed: S3 asks to put again.
+                    time.sleep(_CONFLICT_PAUSE_S * 2**attempt)
+                else:
+                    return
+            raise StorageError(
+                f"{mode} {self._url(path)} failed: the store answered {_MOST_CONFLICTS} times that another request for "
+                "this name is under way. Whether it landed is not known: try again"
+            )
 
     def _list(self, directory: str, start_after: str, recursive: bool) -> list[Any]:
         prefix = directory.removesuffix("/") or None
