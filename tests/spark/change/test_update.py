@@ -58,10 +58,11 @@ def test_columns_are_named_with_and_without_the_alias(spark: SparkSession, path:
     assert rows(read(spark, path)) == [(0, "o", (0, "b")), *found]
 
 
-def test_a_struct_of_the_aliass_name_is_meant_before_the_alias(spark: SparkSession, path: str) -> None:
-    table = make(spark, path, "select 1 a, struct(2 as a) t")
-    table.alias("t").update(set={"t.a": "9"})
-    assert rows(read(spark, path)) == [(1, (9,))]
+def test_the_alias_is_meant_before_a_struct_of_its_name(spark: SparkSession, path: str) -> None:
+    """As in Spark and delta-spark."""
+    table = make(spark, path, "select 1 a, struct(2 as a, 3 as b) t")
+    table.alias("t").update(set={"t.a": "9", "t.b": "8"})
+    assert rows(read(spark, path)) == [(9, (2, 8))]
 
 
 @WRITTEN_ALIKE
