@@ -200,6 +200,7 @@ OWN_NAMES = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_columns_may_be_called_as_the_engine_calls_its_own(spark: SparkSession, rows: Rows, vectors: str) -> None:
     columns = "id INT, " + ", ".join(f"`{name}` INT" for name in OWN_NAMES)
     width = len(OWN_NAMES)
@@ -269,6 +270,7 @@ def test_one_of_several_source_rows_may_satisfy_a_clause(spark: SparkSession, ro
     assert rows("SELECT * FROM t") == [(1, "b")]
 
 
+@pytest.mark.long
 def test_a_large_table_merged_with_itself_keeps_each_row_once(spark: SparkSession, rows: Rows) -> None:
     spark.sql("CREATE TABLE t USING delta AS SELECT id, id AS v FROM range(100000)")
     using = "MERGE INTO t USING (SELECT * FROM t) AS s ON t.id = s.id"

@@ -241,6 +241,7 @@ def test_deleted_rows_stay_away_where_a_file_is_split(
         assert found.join(found.select("id"), "id").count() == len(live)
 
 
+@pytest.mark.long
 def test_spellings_of_a_moment_agree(spark: SparkSession, path: str, conf: Callable[[str, str], None]) -> None:
     for number in range(4):
         save(spark.range(number, number + 1), path)
@@ -275,6 +276,7 @@ FAR = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
 def test_rows_of_far_times_are_found_with_and_without_a_checkpoint(
     spark: SparkSession, path: str, conf: Callable[[str, str], None], zone: str
@@ -302,6 +304,7 @@ def test_rows_of_far_times_are_found_with_and_without_a_checkpoint(
         assert read(spark, path).count() == len(FAR) - 1 - number
 
 
+@pytest.mark.long
 def test_open_rows_until_the_end_of_time_are_closed_after_a_checkpoint(spark: SparkSession, path: str) -> None:
     forever = "TIMESTAMP'9999-12-31 23:59:59.999999'"
     writer = spark.range(10).selectExpr("id AS k", f"{forever} AS until").coalesce(1).write.format("delta")

@@ -165,6 +165,7 @@ def _is_the_same(spark: SparkSession, folder: Path, expected: Mapping[str, Any],
     assert {**found, "again": read_again(spark, folder)} == expected
 
 
+@pytest.mark.long
 def test_results_stay_the_same_under_settings_that_stand_for_all(
     spark: SparkSession, tmp_path: Path, expected: dict[str, Any]
 ) -> None:
