@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import sys
+import tempfile
 import unittest
 import warnings
 from pathlib import Path
@@ -76,8 +77,8 @@ def _enabled(cases: type[Any]) -> type[Any]:
 
 def _name(test: unittest.TestCase) -> str:
     """The name of a test; those of SQL are named by their class too, as some have the name of another."""
-    cases, _, name = test.id().rpartition(".")
-    return f"sql.{name}" if cases.endswith("DeltaSqlTests") else name
+    name = test.id().rpartition(".")[2]
+    return f"sql.{name}" if type(test).__name__ == "DeltaSqlTests" else name
 
 
 class _Outcomes(unittest.TestResult):
@@ -104,4 +105,9 @@ class _Outcomes(unittest.TestResult):
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    main(Path(sys.argv[1]), sys.argv[2])
+    checkout = Path(sys.argv[1]).resolve()
+    sys.path.insert(0, str(Path.cwd()))
+    # Tables of the catalog are made below the working directory, and would be there in the next run.
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        main(checkout, sys.argv[2])
