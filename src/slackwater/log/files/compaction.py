@@ -25,7 +25,8 @@ def compact_log(store: ObjectStore, start_version: int, end_version: int) -> str
 
     It holds the newest reference to every file, tombstones of any age among them, the newest protocol, metadata and
     transaction identifiers, and the newest metadata domains, removed ones too: what came before the range may have to
-    be overridden. One that exists already stays unchanged. Raises InvalidArgument for a range of fewer than two
+    be overridden. One that exists already stays unchanged, and of commits without such actions none is written: a file
+    without actions is taken for one that was cut. Raises InvalidArgument for a range of fewer than two
     versions or with a commit that is not in the log, CorruptLog, UnsupportedFeature for an action of a kind that is
     not known here, StorageError.
     """
@@ -42,8 +43,10 @@ def compact_log(store: ObjectStore, start_version: int, end_version: int) -> str
         ) from error
     commits = [(f"{store.root_url}/{name}", data) for name, data in zip(names, contents, strict=True)]
     reconciled = reconcile(action for where, data in commits for action in _stateful(data, where))
-    with suppress(ObjectExists):
-        put_by_one(store, path, b"".join(orjson.dumps(action) + b"\n" for action in reconciled))
+    content = b"".join(orjson.dumps(action) + b"\n" for action in reconciled)
+    if content:
+        with suppress(ObjectExists):
+            put_by_one(store, path, content)
     return path
 
 
