@@ -6,17 +6,27 @@ Source: delta-spark's SchemaUtils.isReadCompatible and DeltaSourceBase.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slackwater.errors import OperationNotAllowed, UnsupportedFeature
 from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME, physical_name, replaced_column
 from slackwater.protocol.schema.nested_columns import Key, paired_columns
-from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
+from slackwater.protocol.schema.schema import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_PREFIX,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
 from slackwater.protocol.schema.type_widening import can_change_in_place, is_type_widening
 from slackwater.scan.file_changes import FileChange
 
+_OF_WRITERS = frozenset({CURRENT_DEFAULT, GENERATION_EXPRESSION})
 _ADVICE = (
     "start the query again, which then reads with the new schema; where that does not help, the change is one that "
     "streams cannot follow: begin with a new checkpoint"
@@ -42,7 +52,7 @@ def require_readable(
             "checkpoint: set that, or begin with a new checkpoint at a version after that (startingVersion)",
             error_class="DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
         )
-    if not _same_partitions(changed, read) or not _reads(changed.schema, read.schema):
+    if not _same_partitions(changed, read) or not _reads(changed.schema, read.schema, may_widen=version < read_version):
         raise UnsupportedFeature(
             f"{where}: version {version} of the table has another schema than the stream reads with: {_ADVICE}\n"
             f"the stream's: {read.schema}\nthe version's: {changed.schema}",
@@ -90,9 +100,26 @@ def differs(read: TableConfiguration, changed: TableConfiguration) -> bool:
     """
     return (
         read.protocol != changed.protocol
-        or read.schema != changed.schema
+        or _as_read(read.schema) != _as_read(changed.schema)
         or not _same_partitions(read, changed)
         or _of_delta(read) != _of_delta(changed)
+    )
+
+
+def _as_read(schema: StructType) -> StructType:
+    """`schema` without what only writers need, such as the largest identity value, which each append may change."""
+    return StructType(
+        tuple(
+            replace(
+                column,
+                metadata={
+                    key: value
+                    for key, value in column.metadata.items()
+                    if key not in _OF_WRITERS and not key.startswith(IDENTITY_PREFIX)
+                },
+            )
+            for column in schema
+        )
     )
 
 
@@ -184,18 +211,23 @@ def _lost(older: TableConfiguration, newer: TableConfiguration) -> list[str]:
     return [".".join(pair.path) for pair in pairs if pair.found is None]
 
 
-def _reads(files: StructType, read: StructType) -> bool:
-    """Whether rows with the schema `files` are read in full, and rightly, with `read`."""
+def _reads(files: StructType, read: StructType, *, may_widen: bool) -> bool:
+    """Whether rows with the schema `files` are read in full, and rightly, with `read`.
+
+    `may_widen`: the types of `read` may be wider. A stream stops where a later version narrows a type: its next run
+    reads, and its sink gets, another type.
+    """
     known = {column.name.lower(): column for column in read}
     columns = [(column, known.get(column.name.lower())) for column in files]
-    return all(found is not None and _reads_type(column.type, found.type) for column, found in columns)
+    return all(found is not None and _reads_type(column.type, found.type, may_widen) for column, found in columns)
 
 
-def _reads_type(file: DataType, read: DataType) -> bool:
+def _reads_type(file: DataType, read: DataType, may_widen: bool) -> bool:
     if isinstance(file, StructType) and isinstance(read, StructType):
-        return _reads(file, read)
+        return _reads(file, read, may_widen=may_widen)
     if isinstance(file, ArrayType) and isinstance(read, ArrayType):
-        return _reads_type(file.element_type, read.element_type)
+        return _reads_type(file.element_type, read.element_type, may_widen)
     if isinstance(file, MapType) and isinstance(read, MapType):
-        return _reads_type(file.key_type, read.key_type) and _reads_type(file.value_type, read.value_type)
-    return file == read or can_change_in_place(file, read) or is_type_widening(file, read)
+        pairs = ((file.key_type, read.key_type), (file.value_type, read.value_type))
+        return all(_reads_type(*pair, may_widen) for pair in pairs)
+    return file == read or (may_widen and (can_change_in_place(file, read) or is_type_widening(file, read)))
