@@ -35,15 +35,16 @@ class Request:
 class Fault:
     """What is done to a request.
 
-    `status` is answered in the store's place with `body`, and the store hears nothing. With `unconditional` it hears
-    nothing of the condition, as a store that does not know it. With `loses_answer` the store does the work, and the
-    connection ends without a word. `cut` is the share of the body after which it ends. `hides`: keys that a list
-    leaves out, as one that is stale does.
+    `status` is answered in the store's place with `body`, and the store hears nothing unless `is_done`. With
+    `unconditional` it hears nothing of the condition, as a store that does not know it. With `loses_answer` the store
+    does the work, and the connection ends without a word. `cut` is the share of the body after which it ends. `hides`:
+    keys that a list leaves out, as one that is stale does.
     """
 
     delay_s: float = 0.0
     status: int | None = None
     body: bytes = SLOW_DOWN
+    is_done: bool = False
     unconditional: bool = False
     loses_answer: bool = False
     cut: float | None = None
@@ -102,8 +103,8 @@ def fault_proxy(options: dict[str, str]) -> Iterator[FaultProxy]:
             proxy.seen.append(request)
             fault = proxy.fault(request) or Fault()
             time.sleep(fault.delay_s)
-            if fault.status is not None:
-                self._answer(fault.status, [], fault.body)
+            if fault.status is not None and not fault.is_done:
+                self._answer(fault.status, [], fault.body, fault.cut)
                 return
             said = {
                 name: value
@@ -111,6 +112,9 @@ def fault_proxy(options: dict[str, str]) -> Iterator[FaultProxy]:
                 if not (fault.unconditional and name.lower() == _CONDITION)
             }
             status, headers, found = _asked(backend, self.command, self.path, said, body)
+            if fault.status is not None:
+                self._answer(fault.status, [], fault.body, fault.cut)
+                return
             if fault.loses_answer:
                 self.close_connection = True
                 return

@@ -7,7 +7,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +30,8 @@ SCHEMA = StructType((StructField("id", LONG),))
 # In classic sessions a job that fails raises an error of Py4J itself.
 ERRORS = (SlackwaterError, PySparkException, Py4JError)
 CUT, LOST, BUSY = Fault(cut=0.5), Fault(loses_answer=True), Fault(status=503)
+CONFLICT = Fault(status=409, body=b"<Error><Code>ConditionalRequestConflict</Code></Error>")
+CUT_ANSWER = Fault(status=200, body=b"0123456789", is_done=True, cut=0.5)
 LONG_SEEDS = [pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 23)]
 
 
@@ -64,12 +66,29 @@ def added(proxy: FaultProxy, path: str) -> Counter[str]:
     return Counter(line.partition('"path":"')[2].partition('"')[0] for line in actions)
 
 
-@pytest.mark.parametrize("fault", [LOST, BUSY, Fault(status=500)], ids=["answer lost", "busy", "broken"])
+@pytest.mark.parametrize(
+    "fault",
+    [LOST, BUSY, Fault(status=500), CONFLICT, replace(CONFLICT, is_done=True), CUT_ANSWER],
+    ids=["answer lost", "busy", "broken", "conflict", "conflict and stored", "answer cut"],
+)
 def test_a_commit_lands_once_whatever_becomes_of_its_puts(proxy: FaultProxy, path: str, fault: Fault) -> None:
     with proxy.times("put", fault, 2):
         assert append(proxy, path, "one") == 1
     assert append(proxy, path, "two") == 2
     assert added(proxy, path) == {"one": 1, "two": 1}
+
+
+def test_a_conflict_in_which_another_writer_won_moves_the_commit_on(proxy: FaultProxy, path: str) -> None:
+    def other_wins(request: Request) -> Fault | None:
+        if request.kind != "put" or not request.key.endswith(f"{1:020}.json"):
+            return None
+        proxy.fault = lambda _: None
+        assert append(proxy, path, "theirs") == 1
+        return CONFLICT
+
+    with proxy.faults(other_wins):
+        assert append(proxy, path, "ours") == 2
+    assert added(proxy, path) == {"theirs": 1, "ours": 1}
 
 
 @pytest.mark.parametrize("kind", ["list", "get"])
