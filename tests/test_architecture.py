@@ -21,7 +21,7 @@ LAYERS = (
     "error_classes",
     "errors",
     "version",
-    "extras",
+    "optional_dependencies",
     "markup",
     "protocol",
     "storage",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.extras import EXTRAS, missing_sentence, require
+from slackwater.optional_dependencies import EXTRAS, missing_sentence, require
 from tests.packaging.without_spark import MOST_MB, MOST_S, costs
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import os
 import sys
 
 from slackwater.errors import InvalidArgument
-from slackwater.extras import require
+from slackwater.optional_dependencies import require
 
 
 def run() -> None:

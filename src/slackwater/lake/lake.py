@@ -13,7 +13,6 @@ from typing_extensions import Self
 from slackwater.errors import (
     SlackwaterError,
 )
-from slackwater.extras import require
 from slackwater.lake.card import lake_card, place_of
 from slackwater.lake.history import LakeCommit, lake_history
 from slackwater.lake.membership import LakeMembership
@@ -26,6 +25,7 @@ from slackwater.log.table import Table
 from slackwater.maintenance.clone import commit_clone, require_empty
 from slackwater.markup.elements import Markup
 from slackwater.markup.pieces import card_or_reason
+from slackwater.optional_dependencies import require
 from slackwater.owner.api.activity import Activity
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable

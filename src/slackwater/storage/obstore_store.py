@@ -18,7 +18,7 @@ from slackwater.errors import (
     StorageError,
     StorageRefused,
 )
-from slackwater.extras import missing_sentence
+from slackwater.optional_dependencies import missing_sentence
 from slackwater.storage.conditional_puts import REMEDY, require_conditional_puts
 from slackwater.storage.listing import list_below
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location

@@ -14,7 +14,7 @@ from slackwater.cli.arguments import AsCsv, AsJson, form_of
 from slackwater.cli.key_values import key_values
 from slackwater.cli.lake.opening import moment, refuse_new, require_lake
 from slackwater.cli.render import print_done, print_human, print_note, print_rows, table
-from slackwater.extras import require
+from slackwater.optional_dependencies import require
 
 if TYPE_CHECKING:
     from slackwater.owner.served.server import Binding
