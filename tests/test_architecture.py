@@ -22,7 +22,7 @@ LAYERS = (
     "errors",
     "version",
     "optional_dependencies",
-    "markup",
+    "html",
     "protocol",
     "storage",
     "predicate",

@@ -14,10 +14,10 @@ from pathlib import Path
 from PIL import Image
 
 from slackwater import AddFile
+from slackwater.html.element import element
+from slackwater.html.page import page
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
-from slackwater.markup.elements import element
-from slackwater.markup.page import page
 from slackwater.scan.card import snapshot_card
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "cards.png"

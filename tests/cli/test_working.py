@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from slackwater.cli.working import working
-from slackwater.markup.switch import VARIABLE
+from slackwater.html.switch import VARIABLE
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from slackwater.owner.api.owners import attach, detach
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.client.client import HttpOwner
 from tests.contract.owners import FakeClock
-from tests.markup.well_formed import parsed, words
+from tests.html.well_formed import parsed, words
 
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 DAYS = SCHEMA.replace("]", ',{"name":"day","type":"string","nullable":true,"metadata":{}}]')

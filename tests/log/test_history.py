@@ -17,8 +17,8 @@ from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import NO_COLUMNS, Metadata, Protocol
 from slackwater.protocol.configuration import TableConfiguration
 from tests.examples import examples
+from tests.html.well_formed import words
 from tests.log.tables import DEFAULT, SpyStore, TableLog, add, commit_info, metadata, protocol
-from tests.markup.well_formed import words
 
 T = 1_700_000_000_000
 ENABLED = {"delta.enableInCommitTimestamps": "true"}

@@ -15,7 +15,7 @@ import slackwater
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.scan.card import known_rows, known_size, snapshot_card
 from slackwater.storage.local_store import LocalObjectStore
-from tests.markup.well_formed import parsed, words
+from tests.html.well_formed import parsed, words
 
 EVIL = "a'<b>\"&amp;\u202e`.c"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.markup.elements import Markup, element
+from slackwater.html.element import Markup, element
 from slackwater.pictures.drawing import RULES, line, path, picture, rect, standalone, text
 
 WIDTH = 860.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tools.pictures.file_drawing import LEFT, drawn, file_box, says
 
-from slackwater.markup.elements import Markup, element
+from slackwater.html.element import Markup, element
 from slackwater.pictures.drawing import line, rect, text, width_of
 
 

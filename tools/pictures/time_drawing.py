@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slackwater.markup.elements import Markup, element
+from slackwater.html.element import Markup, element
 from slackwater.pictures.drawing import RULES, circle, line, path, picture, rect, standalone, text, width_of
 
 WIDTH = 860.0

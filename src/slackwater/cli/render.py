@@ -18,8 +18,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.markup.figures import iso, one_line, utc_text, visible
-from slackwater.markup.redaction import without_secrets
+from slackwater.html.number_format import iso, one_line, utc_text, visible
+from slackwater.html.redaction import without_secrets
 
 _EMPTY = frozenset({"", "[]", "{}", "0"})
 _TIME_OF_DAY = len("16:36:53.881")

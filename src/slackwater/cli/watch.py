@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from slackwater.markup.figures import iso
+from slackwater.html.number_format import iso
 
 Watch = Annotated[
     float | None,

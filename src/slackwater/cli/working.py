@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from slackwater.markup.figures import visible
-from slackwater.markup.switch import progress_switch
+from slackwater.html.number_format import visible
+from slackwater.html.switch import progress_switch
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from slackwater.html.components import badge, card, code, disclosure, facts, moment, muted, pairs, table
+from slackwater.html.element import Child, Markup, element, fragment
+from slackwater.html.number_format import ago, counted, number
+from slackwater.html.redaction import without_secrets
 from slackwater.log.describe import to_moment
-from slackwater.markup.elements import Child, Markup, element, fragment
-from slackwater.markup.figures import ago, counted, number
-from slackwater.markup.pieces import badge, card, code, disclosure, facts, moment, muted, pairs, table
-from slackwater.markup.redaction import without_secrets
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable, TableState
 from slackwater.owner.api.timestamp_range import UNBOUNDED, TimestampRange

@@ -13,6 +13,8 @@ from typing_extensions import Self
 from slackwater.errors import (
     SlackwaterError,
 )
+from slackwater.html.components import card_or_reason
+from slackwater.html.element import Markup
 from slackwater.lake.card import lake_card, place_of
 from slackwater.lake.history import LakeCommit, lake_history
 from slackwater.lake.membership import LakeMembership
@@ -23,8 +25,6 @@ from slackwater.lake.time_slice import Instant, LogTimeSlice, instant_ms
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import commit_clone, require_empty
-from slackwater.markup.elements import Markup
-from slackwater.markup.pieces import card_or_reason
 from slackwater.optional_dependencies import require
 from slackwater.owner.api.activity import Activity
 from slackwater.owner.api.commit_owner import CommitOwner

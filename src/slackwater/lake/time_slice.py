@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, SlackwaterError, TableNotFound, TimestampOutOfRange, VersionNotFound
+from slackwater.html.components import card_or_reason
 from slackwater.lake.card import slice_card
 from slackwater.lake.tables import LakeTables
 from slackwater.log.history import CommitHistory, format_ms, to_ms
 from slackwater.log.table import Table
-from slackwater.markup.pieces import card_or_reason
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.owner.api.transactions import TableVersion
 from slackwater.scan.snapshot import Snapshot

@@ -22,14 +22,14 @@ from slackwater.errors import (
     TimestampConflict,
     TransactionEnded,
 )
+from slackwater.html.components import card_or_reason
+from slackwater.html.element import Markup
 from slackwater.lake.card import State, TableUse, TransactionState, transaction_card
 from slackwater.lake.held import Held, could_not_be_deleted
 from slackwater.lake.lakes_seen import LakesSeen
 from slackwater.lake.several_owners import commit_joined
 from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
-from slackwater.markup.elements import Markup
-from slackwater.markup.pieces import card_or_reason
 from slackwater.owner.api.timestamp_range import TimestampRange, at_ms, cut_off, precision_named
 from slackwater.owner.api.transactions import (
     WHOLE,

@@ -12,13 +12,13 @@ from contextlib import suppress
 from typing import Any
 
 from slackwater.errors import CorruptLog, InvalidArgument, ObjectNotFound, TimestampOutOfRange, VersionNotFound
+from slackwater.html.components import card, card_or_reason
+from slackwater.html.element import Markup, element
+from slackwater.html.number_format import counted, visible
+from slackwater.html.redaction import without_secrets
 from slackwater.log.history_card import commit_table
 from slackwater.log.owned_log import read_commits
 from slackwater.log.segment import CommitFile, LogListing
-from slackwater.markup.elements import Markup, element
-from slackwater.markup.figures import counted, visible
-from slackwater.markup.pieces import card, card_or_reason
-from slackwater.markup.redaction import without_secrets
 from slackwater.protocol.actions.actions import parse_actions, parse_commit
 from slackwater.protocol.actions.commit_info import info_of
 from slackwater.protocol.actions.commit_timestamps import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from slackwater.html.components import muted, table
+from slackwater.html.element import Child, Markup, element, fragment
+from slackwater.html.number_format import one_line, shortened
+from slackwater.html.redaction import without_secrets
 from slackwater.log.commit_changes import commit_changes
-from slackwater.markup.elements import Child, Markup, element, fragment
-from slackwater.markup.figures import one_line, shortened
-from slackwater.markup.pieces import muted, table
-from slackwater.markup.redaction import without_secrets
 from slackwater.protocol.actions.commit_info import info_of
 
 _LONGEST_TEXT = 200

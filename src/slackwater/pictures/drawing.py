@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import Any
 
 from slackwater.errors import InvalidArgument
-from slackwater.markup.elements import Markup, element, fragment, style_sheet
-from slackwater.markup.figures import short
-from slackwater.markup.pieces import svg
-from slackwater.markup.theme import DARK, LIGHT, scoped
+from slackwater.html.components import svg
+from slackwater.html.element import Markup, element, fragment, style_sheet
+from slackwater.html.number_format import short
+from slackwater.html.theme import DARK, LIGHT, scoped
 
 _FONT = 'system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",Arial,sans-serif'
 _VARIABLE = re.compile(r"var\(--sw-([a-z-]+)\)")

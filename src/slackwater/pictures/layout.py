@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from slackwater.errors import InvalidArgument
+from slackwater.html.number_format import short_bytes
+from slackwater.html.redaction import without_secrets
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.maintenance.layout.cubes import clustering_paths
 from slackwater.maintenance.layout.expected import ExpectedOptimize, expected_optimize
-from slackwater.markup.figures import short_bytes
-from slackwater.markup.redaction import without_secrets
 from slackwater.pictures.overlap import Overlap, overlap_of
 from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path

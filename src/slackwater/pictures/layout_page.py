@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.markup.elements import Markup, element, fragment
-from slackwater.markup.figures import counted, number, short_bytes
-from slackwater.markup.page import page
-from slackwater.markup.pieces import code, facts, muted, table
+from slackwater.html.components import code, facts, muted, table
+from slackwater.html.element import Markup, element, fragment
+from slackwater.html.number_format import counted, number, short_bytes
+from slackwater.html.page import page
 from slackwater.pictures.drawing import RULES, hint, line, path, picture, rect, text
 from slackwater.pictures.layout import SMALL_BYTES, Layout, SizeBin
 from slackwater.pictures.layout_words import deleted_words, depth_words, optimize_words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.markup.figures import counted, number, short_bytes
+from slackwater.html.number_format import counted, number, short_bytes
 from slackwater.pictures.layout import Layout
 from slackwater.pictures.overlap import Overlap
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.errors import InvalidArgument
-from slackwater.markup.elements import Markup, element, fragment
-from slackwater.markup.figures import counted, shortened
-from slackwater.markup.page import page
-from slackwater.markup.pieces import card
+from slackwater.html.components import card
+from slackwater.html.element import Markup, element, fragment
+from slackwater.html.number_format import counted, shortened
+from slackwater.html.page import page
 from slackwater.pictures.axis import TimeAxis
 from slackwater.pictures.drawing import (
     RULES,

@@ -12,10 +12,10 @@ from sys import intern
 from typing import Any
 
 from slackwater.errors import InvalidArgument
+from slackwater.html.redaction import without_secrets
 from slackwater.lake.history import LakeCommit, lake_transactions, table_transactions
 from slackwater.lake.lake import LogLake
 from slackwater.log.commit_changes import CommitChanges
-from slackwater.markup.redaction import without_secrets
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.scan.snapshot import Snapshot
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import orjson
 
-from slackwater.markup.elements import Markup, element, fragment
-from slackwater.markup.figures import number
-from slackwater.markup.page import page
-from slackwater.markup.pieces import code, muted, table
+from slackwater.html.components import code, muted, table
+from slackwater.html.element import Markup, element, fragment
+from slackwater.html.number_format import number
+from slackwater.html.page import page
 from slackwater.pictures.axis import TimeAxis
 from slackwater.pictures.columns import NEAREST, bytes_of, files_of, rows_of, vectors_of
 from slackwater.pictures.drawing import RULES, line, rect

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from slackwater.markup.elements import Markup, element, fragment
-from slackwater.markup.figures import counted, short_bytes, shortened, signed
+from slackwater.html.element import Markup, element, fragment
+from slackwater.html.number_format import counted, short_bytes, shortened, signed
 from slackwater.pictures.axis import TimeAxis
 from slackwater.pictures.columns import (
     Column,

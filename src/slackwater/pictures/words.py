@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from slackwater.markup.figures import iso, short_bytes, shortened, signed, utc_text
+from slackwater.html.number_format import iso, short_bytes, shortened, signed, utc_text
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.pictures.columns import Total, bytes_of, files_of, rows_of, vectors_of
 from slackwater.pictures.timeline import Mark

@@ -14,15 +14,27 @@ from typing import Any, TypeVar
 import pyarrow.compute as pc
 
 from slackwater.errors import SlackwaterError
+from slackwater.html.components import (
+    badge,
+    badges,
+    card,
+    code,
+    disclosure,
+    facts,
+    moment,
+    muted,
+    pairs,
+    settings,
+    table,
+)
+from slackwater.html.element import Child, Markup, element, fragment
+from slackwater.html.number_format import ago, counted, number, short_bytes, shortened
+from slackwater.html.redaction import without_secrets
 from slackwater.log.describe import clustering_columns, to_moment
 from slackwater.log.files.version_totals import file_totals
 from slackwater.log.history import CommitHistory
 from slackwater.log.history_card import commit_table, in_few_words
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.markup.elements import Child, Markup, element, fragment
-from slackwater.markup.figures import ago, counted, number, short_bytes, shortened
-from slackwater.markup.pieces import badge, badges, card, code, disclosure, facts, moment, muted, pairs, settings, table
-from slackwater.markup.redaction import without_secrets
 from slackwater.protocol.actions.commit_info import info_of
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, START, STEP
 from slackwater.protocol.features.row_rules import checks

@@ -9,11 +9,11 @@ from functools import cached_property
 import pyarrow as pa
 
 from slackwater.errors import InvalidArgument, InvalidSchema
+from slackwater.html.components import card_or_reason
+from slackwater.html.number_format import counted, visible
+from slackwater.html.redaction import without_secrets
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.markup.figures import counted, visible
-from slackwater.markup.pieces import card_or_reason
-from slackwater.markup.redaction import without_secrets
 from slackwater.predicate.predicate import Predicate, columns_of
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.features.column_mapping import NONE, physical_name

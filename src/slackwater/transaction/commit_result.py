@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from slackwater.html.components import badge, card, card_or_reason, facts, moment, muted, pairs
+from slackwater.html.element import Markup, fragment
+from slackwater.html.redaction import without_secrets
 from slackwater.log.describe import to_moment
 from slackwater.log.table import Table
-from slackwater.markup.elements import Markup, fragment
-from slackwater.markup.pieces import badge, card, card_or_reason, facts, moment, muted, pairs
-from slackwater.markup.redaction import without_secrets
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed, TableAlreadyExists
+from slackwater.html.components import badge, card, card_or_reason, facts
+from slackwater.html.element import Markup
+from slackwater.html.number_format import counted, number, visible
+from slackwater.html.redaction import without_secrets
 from slackwater.log.table import Table
-from slackwater.markup.elements import Markup
-from slackwater.markup.figures import counted, number, visible
-from slackwater.markup.pieces import badge, card, card_or_reason, facts
-from slackwater.markup.redaction import without_secrets
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.actions.actions import DomainMetadata

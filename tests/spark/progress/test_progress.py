@@ -16,14 +16,14 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from slackwater import DeltaTable, Lake
-from slackwater.markup.switch import VARIABLE
+from slackwater.html.switch import VARIABLE
 from slackwater.spark.change import delete, update
 from slackwater.spark.change.merge import merge
 from slackwater.spark.progress.notebook import running_cell
 from slackwater.spark.progress.progress import CONF, Progress, ProgressLine
 from slackwater.spark.progress.tasks import JobTasks, ServerTasks, Tasks
 from slackwater.spark.session.modes import is_connect
-from tests.markup.well_formed import attributes, words
+from tests.html.well_formed import attributes, words
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 

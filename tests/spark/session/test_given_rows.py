@@ -14,7 +14,7 @@ from pyspark.sql import types as spark_types
 from slackwater import DeltaTable, Lake
 from slackwater.spark.session.given_rows import answer, given_rows
 from slackwater.spark.session.modes import empty_frame
-from tests.markup.well_formed import words
+from tests.html.well_formed import words
 from tests.spark.written import read, save
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]

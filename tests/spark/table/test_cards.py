@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater
-from tests.markup.well_formed import words
+from tests.html.well_formed import words
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 

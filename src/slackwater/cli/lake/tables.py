@@ -33,7 +33,7 @@ from slackwater.cli.render import (
 )
 from slackwater.cli.watch import Watch, watched
 from slackwater.cli.working import working
-from slackwater.markup.figures import format_bytes
+from slackwater.html.number_format import format_bytes
 
 if TYPE_CHECKING:
     from slackwater.owner.api.commits import ManagedTable

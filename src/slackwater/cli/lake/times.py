@@ -12,7 +12,7 @@ from slackwater.cli.lake.opening import CaFile, DatabaseUrl, LakePath, Token, op
 from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
 from slackwater.cli.watch import Watch, watched
 from slackwater.errors import SlackwaterError
-from slackwater.markup.figures import iso
+from slackwater.html.number_format import iso
 
 if TYPE_CHECKING:
     from slackwater.lake.history import LakeCommit

@@ -11,7 +11,7 @@ from rich.text import Text
 from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, Timestamp, Version, form_of, loaded
 from slackwater.cli.pictures.output import OutFile, kind_of_file, write
 from slackwater.cli.render import Form, print_done, print_human, table
-from slackwater.markup.figures import counted, number, short_bytes, visible
+from slackwater.html.number_format import counted, number, short_bytes, visible
 from slackwater.pictures.layout import SMALL_BYTES, Layout, layout_of
 from slackwater.pictures.layout_page import layout_page
 from slackwater.pictures.layout_words import deleted_words, depth_words, optimize_words

@@ -9,7 +9,7 @@ import typer
 
 from slackwater.cli.render import print_note
 from slackwater.errors import InvalidArgument
-from slackwater.markup.figures import short_bytes
+from slackwater.html.number_format import short_bytes
 
 OutFile = Annotated[
     Path | None,

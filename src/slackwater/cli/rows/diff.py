@@ -12,7 +12,7 @@ from slackwater.cli.arguments import AsCsv, AsJson, Outside, StorageOption, Tabl
 from slackwater.cli.render import Form, print_csv, print_human, print_json, table
 from slackwater.cli.rows.values import records_of, show_rows
 from slackwater.cli.working import working
-from slackwater.markup.figures import counted
+from slackwater.html.number_format import counted
 from slackwater.scan.difference import Change, Difference, RowDifference, difference
 from slackwater.scan.snapshot import Snapshot
 

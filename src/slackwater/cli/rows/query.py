@@ -16,7 +16,7 @@ from slackwater.cli.render import print_note
 from slackwater.cli.rows.values import show_rows
 from slackwater.cli.working import working
 from slackwater.errors import InvalidArgument
-from slackwater.markup.figures import counted
+from slackwater.html.number_format import counted
 from slackwater.scan.snapshot import Snapshot
 
 _ENGINES = {"duckdb": "DuckDB", "polars": "Polars"}

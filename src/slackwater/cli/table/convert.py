@@ -10,10 +10,10 @@ from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, form_of, stor
 from slackwater.cli.render import print_done, print_note
 from slackwater.cli.working import working
 from slackwater.errors import InvalidArgument
+from slackwater.html.number_format import counted, format_bytes
 from slackwater.log.table import Table
 from slackwater.maintenance.convert import ConvertRequest, convert
 from slackwater.maintenance.manifests import SYMLINK_FORMAT_MANIFEST, generate
-from slackwater.markup.figures import counted, format_bytes
 from slackwater.protocol.schema.column_list import parse_column_list
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot

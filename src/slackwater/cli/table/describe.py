@@ -22,8 +22,8 @@ from slackwater.cli.arguments import (
 from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, print_rows, table
 from slackwater.cli.table.files import RECORD, account, list_files
 from slackwater.cli.table.schema import COLUMN_RECORD, column_records, schema_tree
+from slackwater.html.number_format import format_bytes, iso, visible
 from slackwater.log.describe import describe_detail
-from slackwater.markup.figures import format_bytes, iso, visible
 
 
 def detail(

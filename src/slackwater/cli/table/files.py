@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.html.number_format import counted
 from slackwater.log.describe import to_moment
-from slackwater.markup.figures import counted
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.scan.scan import PruneReport
 from slackwater.scan.snapshot import Snapshot

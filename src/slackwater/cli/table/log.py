@@ -9,7 +9,7 @@ import typer
 from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, form_of, storage_options
 from slackwater.cli.render import print_done, print_note
 from slackwater.cli.working import working
-from slackwater.markup.figures import counted
+from slackwater.html.number_format import counted
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact

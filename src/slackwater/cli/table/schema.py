@@ -8,8 +8,8 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
+from slackwater.html.number_format import visible
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.markup.figures import visible
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
 

@@ -19,11 +19,11 @@ from slackwater.cli.arguments import (
 )
 from slackwater.cli.render import Form, print_csv, print_done, print_json, print_note
 from slackwater.cli.working import working
+from slackwater.html.number_format import counted, format_bytes
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import UNTRACKED_HOURS, VacuumRequest, vacuum
-from slackwater.markup.figures import counted, format_bytes
 from slackwater.scan.snapshot import Snapshot
 
 

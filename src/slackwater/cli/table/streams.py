@@ -12,8 +12,8 @@ from rich.text import Text
 from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, form_of, storage_options
 from slackwater.cli.render import Form, print_csv, print_human, print_json, table
 from slackwater.cli.watch import Watch, watched
+from slackwater.html.number_format import counted, format_bytes, iso, visible
 from slackwater.log.describe import to_moment
-from slackwater.markup.figures import counted, format_bytes, iso, visible
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
 from slackwater.streams.backlog import Backlog, SinkState, backlog, sink_state

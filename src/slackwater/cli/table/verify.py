@@ -9,10 +9,10 @@ import typer
 from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, TablePath, Version, form_of, storage_options
 from slackwater.cli.render import Form, print_csv, print_human, print_json, print_note, table
 from slackwater.cli.working import working
+from slackwater.html.number_format import counted
 from slackwater.log.table import Table
 from slackwater.maintenance.verify.findings import Verification
 from slackwater.maintenance.verify.verify import verify
-from slackwater.markup.figures import counted
 
 _FAULT = ("kind", "where", "says")
 

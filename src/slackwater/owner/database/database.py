@@ -29,7 +29,7 @@ from sqlalchemy.exc import (
 )
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, UnsupportedFeature
-from slackwater.markup.redaction import without_secrets
+from slackwater.html.redaction import without_secrets
 from slackwater.owner.database.private_files import create_private, create_private_directory
 from slackwater.owner.database.turns import Turns
 

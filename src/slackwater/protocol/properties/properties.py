@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from slackwater.errors import CorruptTable, InvalidArgument, UnsupportedFeature
-from slackwater.markup.figures import counted
-from slackwater.markup.pieces import card, settings
-from slackwater.markup.redaction import setting_without_secrets
+from slackwater.html.components import card, settings
+from slackwater.html.number_format import counted
+from slackwater.html.redaction import setting_without_secrets
 from slackwater.protocol.properties.intervals import parse_interval_ms
 from slackwater.protocol.properties.registry import (
     APPEND_ONLY,

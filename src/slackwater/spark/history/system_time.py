@@ -16,11 +16,11 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from slackwater.errors import DataFileNotFound, InvalidArgument, OperationNotAllowed, TimestampOutOfRange
+from slackwater.html.components import badge, card, card_or_reason, code, facts, table
+from slackwater.html.element import Markup, element
+from slackwater.html.redaction import without_secrets
 from slackwater.lake.time_slice import Instant
 from slackwater.log.history import format_ms
-from slackwater.markup.elements import Markup, element
-from slackwater.markup.pieces import badge, card, card_or_reason, code, facts, table
-from slackwater.markup.redaction import without_secrets
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.pictures.row_history import MOST_KEYS, MOST_VERSIONS, RowHistory, RowVersion
 from slackwater.scan.file_lifetimes import FOREVER_MS, FileLifetime, file_lifetimes

@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import OperationNotAllowed
+from slackwater.html.components import badge
+from slackwater.html.element import Markup
 from slackwater.lake.history import LakeCommit
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import LogTimeSlice
 from slackwater.log.table import Table
-from slackwater.markup.elements import Markup
-from slackwater.markup.pieces import badge
 from slackwater.scan.card import LAST_COMMITS, snapshot_card
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.table_scan import ScanOptions, TableScan

@@ -11,12 +11,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
+from slackwater.html.components import badge
+from slackwater.html.element import Markup
 from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.table import Table
-from slackwater.markup.elements import Markup
-from slackwater.markup.pieces import badge
 from slackwater.scan.card import snapshot_card
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.merge.builder import DeltaMergeBuilder

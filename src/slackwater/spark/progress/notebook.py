@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from slackwater.markup.elements import Markup, element, style_sheet
-from slackwater.markup.pieces import bar
-from slackwater.markup.theme import SCOPE, css
+from slackwater.html.components import bar
+from slackwater.html.element import Markup, element, style_sheet
+from slackwater.html.theme import SCOPE, css
 
 # What is over sooner is not worth a line that comes and goes.
 _LASTING_S = 0.5

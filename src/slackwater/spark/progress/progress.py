@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pyspark.sql import SparkSession
 
-from slackwater.markup.figures import counted, span
-from slackwater.markup.switch import progress_switch
+from slackwater.html.number_format import counted, span
+from slackwater.html.switch import progress_switch
 from slackwater.spark.progress.notebook import Cell, NotebookLine, running_cell
 from slackwater.spark.progress.tasks import JobTasks, ServerTasks, Tasks, TasksSeen
 from slackwater.spark.session.modes import is_connect

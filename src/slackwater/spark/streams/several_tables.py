@@ -16,10 +16,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import CommitError, InvalidArgument
+from slackwater.html.components import badge, card, card_or_reason, code, facts, settings
+from slackwater.html.element import Markup, element
 from slackwater.lake.rerun import RETRIES
 from slackwater.lake.transaction import LOCKING
-from slackwater.markup.elements import Markup, element
-from slackwater.markup.pieces import badge, card, card_or_reason, code, facts, settings
 from slackwater.spark.lake.lake import Lake
 from slackwater.spark.lake.transaction import LakeTransaction
 from slackwater.spark.session.defaults import SessionSettings

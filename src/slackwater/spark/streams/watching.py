@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from slackwater.errors import InvalidArgument
-from slackwater.markup.figures import counted, short_bytes
+from slackwater.html.number_format import counted, short_bytes
 from slackwater.spark.progress.progress import Progress
 from slackwater.streams.outstanding import Outstanding
 

@@ -11,8 +11,8 @@ from pyspark.sql import types as spark_types
 from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature, WrongArgumentType
+from slackwater.html.number_format import counted
 from slackwater.log.table import Table
-from slackwater.markup.figures import counted
 from slackwater.protocol.changes.merge import without_internal_metadata
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, IdentityColumn
 from slackwater.protocol.features.managed_commits import kept_properties

@@ -12,6 +12,10 @@ from pyspark.sql import types as spark_types
 from typing_extensions import Self
 
 from slackwater.errors import InvalidArgument, TableNotFound
+from slackwater.html.components import badge, card_or_reason
+from slackwater.html.element import Markup
+from slackwater.html.number_format import visible
+from slackwater.html.redaction import without_secrets
 from slackwater.lake.time_slice import Instant
 from slackwater.log.describe import describe_detail, describe_history
 from slackwater.log.history import to_ms
@@ -19,10 +23,6 @@ from slackwater.log.segment import list_log, not_a_table
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import CloneResult
 from slackwater.maintenance.history import truncate_history
-from slackwater.markup.elements import Markup
-from slackwater.markup.figures import visible
-from slackwater.markup.pieces import badge, card_or_reason
-from slackwater.markup.redaction import without_secrets
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.card import LAST_COMMITS, snapshot_card
 from slackwater.scan.snapshot import Snapshot

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from importlib import resources
 
-from slackwater.markup.elements import Child, Markup, element, fragment
-from slackwater.markup.page import page
+from slackwater.html.element import Child, Markup, element, fragment
+from slackwater.html.page import page
 
 TITLE = "Slackwater commit owner"
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slackwater.markup.elements import Child, Markup, element, fragment
-from slackwater.markup.page import page
-from slackwater.markup.pieces import badge, code, disclosure, muted, table
+from slackwater.html.components import badge, code, disclosure, muted, table
+from slackwater.html.element import Child, Markup, element, fragment
+from slackwater.html.page import page
 
 _RULES = (
     ("h2 code", "font-size:15px;font-weight:600;"),

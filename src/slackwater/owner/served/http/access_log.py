@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import orjson
 
-from slackwater.markup.redaction import without_secrets
+from slackwater.html.redaction import without_secrets
 from slackwater.owner.served.observation import Observation
 
 REQUESTS = logging.getLogger("slackwater.owner.served.requests")

@@ -25,7 +25,7 @@ from slackwater.errors import (
     UnsupportedFeature,
     VersionNotFound,
 )
-from slackwater.markup.redaction import without_secrets
+from slackwater.html.redaction import without_secrets
 from slackwater.owner.api.values import Json
 from slackwater.owner.served.wire.calls import ErrorAnswer
 

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from slackwater.markup.figures import ago, counted, format_bytes, iso, short_bytes, shortened, signed, span, visible
+from slackwater.html.number_format import ago, counted, format_bytes, iso, short_bytes, shortened, signed, span, visible
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.timezone.utc)
 

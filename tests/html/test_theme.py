@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from slackwater.markup.page import page
-from slackwater.markup.pieces import badge, bar, card, disclosure, facts, pairs, table
-from slackwater.markup.theme import DARK, LIGHT, READABLE, css
-from tests.markup.well_formed import attributes, parsed, words
+from slackwater.html.components import badge, bar, card, disclosure, facts, pairs, table
+from slackwater.html.page import page
+from slackwater.html.theme import DARK, LIGHT, READABLE, css
+from tests.html.well_formed import attributes, parsed, words
 
 
 def _luminance(colour: str) -> float:

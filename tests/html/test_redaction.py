@@ -8,7 +8,7 @@ import pytest
 
 from slackwater import errors
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, SlackwaterError
-from slackwater.markup.redaction import setting_without_secrets, without_secrets
+from slackwater.html.redaction import setting_without_secrets, without_secrets
 from slackwater.owner.database.database import Database
 from slackwater.owner.served.wire.errors import error_to_json
 

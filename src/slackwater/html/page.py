@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from slackwater.markup.elements import Child, element
-from slackwater.markup.theme import SCOPE, css, scoped
+from slackwater.html.element import Child, element
+from slackwater.html.theme import SCOPE, css, scoped
 
 _BODY = f"body.{SCOPE}{{margin:0;min-height:100vh;background:var(--sw-ground)}}"
 _PAGE_RULES = (

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.markup.elements import Markup, element, fragment, style_sheet
+from slackwater.html.element import Markup, element, fragment, style_sheet
 from tests.examples import examples
-from tests.markup.well_formed import parsed
+from tests.html.well_formed import parsed
 
 EVIL = "<script>alert('1')</script> & \"x\" \u202etxt\x00"
 

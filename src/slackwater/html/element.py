@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, Union
 
-from slackwater.markup.figures import visible
+from slackwater.html.number_format import visible
 
 # What may stand between tags. None and False are nothing; an iterable is its entries, one after the other.
 Child = Union["Markup", str, int, float, None, Iterable["Child"]]

@@ -6,10 +6,10 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
-from slackwater.markup.elements import Child, Markup, element, fragment, is_empty, style_sheet
-from slackwater.markup.figures import counted, iso, one_line, short, shortened, utc_text
-from slackwater.markup.redaction import setting_without_secrets, without_secrets
-from slackwater.markup.theme import SCOPE, css
+from slackwater.html.element import Child, Markup, element, fragment, is_empty, style_sheet
+from slackwater.html.number_format import counted, iso, one_line, short, shortened, utc_text
+from slackwater.html.redaction import setting_without_secrets, without_secrets
+from slackwater.html.theme import SCOPE, css
 
 Kind = Literal["accent", "good", "warn", "bad", "muted", "line", "mark"]
 
