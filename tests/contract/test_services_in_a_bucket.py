@@ -21,7 +21,7 @@ from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.convert import ConvertRequest, convert
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import VacuumRequest, vacuum
-from slackwater.protocol.schema.column_list import parse_column_list
+from slackwater.protocol.schema.ddl_columns import parse_column_list
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore, listing, open_store, presence
 from slackwater.transaction.begin import begin

@@ -20,10 +20,10 @@ from slackwater.errors import (
 from slackwater.log.table import Table
 from slackwater.maintenance.restore import restore
 from slackwater.protocol.actions.actions import DomainMetadata
-from slackwater.protocol.changes.columns import NewColumn, add_columns
 from slackwater.protocol.features.identity_columns import identity_columns
 from slackwater.protocol.features.row_tracking import high_water_mark
 from slackwater.protocol.schema.schema import LONG, StructField
+from slackwater.protocol.schema_changes.alter_columns import NewColumn, add_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
 from slackwater.transaction.table.alteration import add_feature, cluster_by, set_properties

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import UnsupportedFeature
-from slackwater.protocol.changes.columns import NewColumn, add_columns, drop_columns
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.schema.schema import STRING, ArrayType, DataType, MapType, StructField, StructType
+from slackwater.protocol.schema_changes.alter_columns import NewColumn, add_columns, drop_columns
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.begin import begin
 from slackwater.transaction.table.alteration import set_properties

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from slackwater.errors import CorruptLog, CorruptTable, OperationNotAllowed
-from slackwater.protocol.changes.columns import rename_column
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import PHYSICAL_NAME
+from slackwater.protocol.schema_changes.alter_columns import rename_column
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
 from slackwater.streams.offsets import BEHIND_SCHEMA_CHANGE, SCHEMA_CHANGE, SourceOffset

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.errors import InvalidSchema, UnsupportedFeature
-from slackwater.protocol.changes.merge import without_internal_metadata
 from slackwater.protocol.schema.schema import (
     BINARY,
     BOOLEAN,
@@ -38,6 +37,7 @@ from slackwater.protocol.schema.schema import (
     parse_schema,
     walk_fields,
 )
+from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
 from slackwater.storage.parquet_footer import ParquetFooter
 
 SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"

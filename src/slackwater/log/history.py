@@ -27,9 +27,9 @@ from slackwater.protocol.actions.commit_timestamps import (
     split_by_enablement,
     version_at,
 )
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
 from slackwater.protocol.properties.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.storage.store import ObjectStore
 
 _BEGINNING_BYTES = 1 << 16

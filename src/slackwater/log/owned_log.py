@@ -16,8 +16,8 @@ from slackwater.owner.api.commits import Commit, GetCommitsResponse
 from slackwater.owner.api.foreign_commits import explained
 from slackwater.owner.api.owners import OwnedTable, find_owner
 from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LOG, commit_name
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.managed_commits import ownership
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.storage.location import LOCAL, parse_location
 from slackwater.storage.store import ObjectStore
 

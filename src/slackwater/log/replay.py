@@ -36,8 +36,8 @@ from slackwater.protocol.actions.actions import (
     parse_actions,
     parse_commit,
 )
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_readable
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.storage.store import ObjectStore
 
 

@@ -34,11 +34,11 @@ from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment, load
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import data_columns
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.stats.parsed import conform_stats, stats_to_json, stats_type
 from slackwater.storage.store import ObjectStore
 

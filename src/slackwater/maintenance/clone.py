@@ -23,16 +23,16 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.deletion_vectors import INLINE, ON_DISK_ABSOLUTE, DeletionVectorDescriptor
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.actions.paths import are_plain_texts, encode_path, is_absolute, with_one_scheme
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE
-from slackwater.protocol.features.managed_commits import keeping_owner, kept_properties, without_owner
-from slackwater.protocol.features.support import with_features, with_required_features, with_versions
+from slackwater.protocol.features.managed_commits import kept_properties, with_same_owner, without_owner
+from slackwater.protocol.features.protocol_upgrade import with_features, with_required_features, with_versions
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
     TableProperties,
     split_properties,
     validate_properties,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.gate import file_places, vector_place
 from slackwater.transaction.begin import begin_table
@@ -180,7 +180,7 @@ def _metadata(source: Metadata, properties: Mapping[str, str], clock: Clock, rep
         return replace(source, id=clock.new_id(), created_time=clock.now_ms(), configuration=configuration)
     old = replaced.metadata
     mine = replace(source, id=old.id, created_time=old.created_time, configuration=configuration)
-    return keeping_owner(old, mine)
+    return with_same_owner(old, mine)
 
 
 def _domains(source: Snapshot, replaced: Snapshot | None) -> list[DomainMetadata]:

@@ -17,13 +17,13 @@ from slackwater.maintenance.described_files import DescribedFile, describe_files
 from slackwater.maintenance.parquet_files import PartitionedFile, parquet_files
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.paths import encode_path
-from slackwater.protocol.changes.column_names import ILLEGAL_CHARACTERS
-from slackwater.protocol.changes.file_schemas import united_schema
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import StructType, parse_schema, walk_fields
+from slackwater.protocol.schema_changes.column_names import ILLEGAL_CHARACTERS
+from slackwater.protocol.schema_changes.unify_schemas import united_schema
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.stats.collected import StatsLeaves, stats_leaves
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.begin import begin_table

@@ -19,7 +19,6 @@ from slackwater.log.history import to_ms
 from slackwater.log.table import Table
 from slackwater.maintenance.present_files import require_present
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import row_tracking
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.identity_columns import (
@@ -28,7 +27,7 @@ from slackwater.protocol.features.identity_columns import (
     with_high_water_marks,
 )
 from slackwater.protocol.features.managed_commits import kept_properties, without_owner
-from slackwater.protocol.features.support import with_features, with_versions
+from slackwater.protocol.features.protocol_upgrade import with_features, with_versions
 from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
     MATERIALIZED_ROW_COMMIT_VERSION,
@@ -36,6 +35,7 @@ from slackwater.protocol.properties.properties import (
     MAX_COLUMN_ID,
 )
 from slackwater.protocol.schema.schema import schema_to_json
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slackwater.errors import InvalidArgument
+from slackwater.protocol.schema.char_varchar import is_padded
 from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType, StructField, StructType
-from slackwater.protocol.schema.text_lengths import is_padded
 
 
 @dataclass(frozen=True, slots=True)

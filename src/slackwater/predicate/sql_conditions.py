@@ -11,7 +11,7 @@ from typing import Any
 from slackwater.errors import InvalidArgument
 from slackwater.predicate.condition import CAST, LITERAL, NAME, ConditionTree, LiteralValue
 from slackwater.predicate.predicate import Value
-from slackwater.protocol.sql import SqlNode, column_path, exp, parse_sql
+from slackwater.protocol.sqlglot_adapter import SqlNode, column_path, exp, parse_sql
 
 # sqlglot's classes of trees, by their names.
 _BINARY = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from slackwater.errors import InvalidArgument, SqlSyntaxError
-from slackwater.protocol.sql import SqlNode, exp, parse_sql, sql_tokens
+from slackwater.protocol.sqlglot_adapter import SqlNode, exp, parse_sql, sql_tokens
 
 _QUERY = re.compile(r"(?i)\(\s*(?:/\*|--|select\b|with\b|from\b)")
 _CLOCK = re.compile(r"(?i)\b(current_\w+|now|localtimestamp|curdate|unix_timestamp|to_unix_timestamp)\b")

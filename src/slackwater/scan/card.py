@@ -37,7 +37,7 @@ from slackwater.log.history_card import commit_table, in_few_words
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.commit_info import info_of
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, START, STEP
-from slackwater.protocol.features.row_rules import checks
+from slackwater.protocol.features.write_expressions import checks
 from slackwater.protocol.properties.registry import CONSTRAINT_PREFIX, MANAGED_COMMIT_OWNER_CONF
 from slackwater.protocol.schema.schema import COMMENT, CURRENT_DEFAULT, GENERATION_EXPRESSION, StructField
 from slackwater.stats.columns import record_counts

@@ -13,9 +13,9 @@ from typing_extensions import Self
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.frames import duckdb_relation, pandas_frame, polars_frame
 
 if TYPE_CHECKING:

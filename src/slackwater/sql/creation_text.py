@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.protocol.features.identity_columns import identity_column
+from slackwater.protocol.schema.char_varchar import text_type
 from slackwater.protocol.schema.schema import (
     COMMENT,
     CURRENT_DEFAULT,
@@ -17,7 +18,6 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.protocol.schema.text_lengths import text_type
 from slackwater.sql.parameters import text_literal
 from slackwater.sql.tokens import Cursor, quoted, tokens_of
 

@@ -22,8 +22,8 @@ from slackwater.log.owned_log import read_commits
 from slackwater.log.segment import CommitFile, LogListing
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata, Protocol, parse_commit
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.table_features import validate_readable
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import INSERT, FileChange, require_feed
 from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.offsets import BASE_INDEX, BEHIND_SCHEMA_CHANGE, SCHEMA_CHANGE, SourceOffset

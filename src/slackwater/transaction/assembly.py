@@ -19,8 +19,8 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protoc
 from slackwater.protocol.actions.commit_info import ROW_TRACKING_PRESERVED, CommitInfo
 from slackwater.protocol.actions.files import AddFile, FileAction
 from slackwater.protocol.actions.paths import canonical_path
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import in_commit_timestamps, row_tracking
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.rows.given_row_ids import highest_row_id
 from slackwater.transaction.rows.recommit import as_adds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slackwater.log.table import Table
-from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.committers.choice import committer_for

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Protocol
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
-from slackwater.protocol.features.managed_commits import OWNER_NAME, Ownership
+from slackwater.protocol.features.managed_commits import OWNER_NAME, CommitOwnerConfig
 
 
 class AmbientTransaction(Protocol):
@@ -51,7 +51,7 @@ def is_within() -> bool:
     return _opened() is not None
 
 
-def require_not_past(ownership: Ownership | None, where: str) -> None:
+def require_not_past(ownership: CommitOwnerConfig | None, where: str) -> None:
     """Let pass what goes by path to a table that the open transaction has nothing to do with.
 
     Raises OperationNotAllowed for a table of its lakes: what is written past the transaction counts at once and is not

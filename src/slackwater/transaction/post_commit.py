@@ -13,8 +13,8 @@ from slackwater.log.checkpoints.last_checkpoint import read_last_checkpoint
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.files.version_checksum import VersionChecksum, write_version_checksum
 from slackwater.log.files.version_totals import checksum_of, first_checksum, next_checksum
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.properties.properties import TableProperties
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committer, JoinsCommits

@@ -17,11 +17,10 @@ from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.actions.partition_values import parse_partition_column
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import iceberg_compat, managed_commits, row_tracking
 from slackwater.protocol.features.column_mapping import NONE, physical_schema
 from slackwater.protocol.features.data_format import validate_parquet
-from slackwater.protocol.features.support import validate_feature_combination, with_required_features
+from slackwater.protocol.features.protocol_upgrade import validate_feature_combination, with_required_features
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import (
     APPEND_ONLY,
@@ -29,6 +28,7 @@ from slackwater.protocol.properties.properties import (
     ENABLE_CHANGE_DATA_FEED,
     ENABLE_DELETION_VECTORS,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.columns import record_counts
 from slackwater.transaction.clock import Clock

@@ -13,7 +13,7 @@ from slackwater.predicate.predicate import Constant, Predicate
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.actions.paths import canonical_path
-from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.transaction.conflicts.row_reads import Reading, RowsRead
 from slackwater.transaction.rows.exchange import FileExchange
 from slackwater.transaction.rows.row_deletion import FileDeletion

@@ -24,8 +24,8 @@ from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.protocol.actions.files import AddFile, RemoveFile
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
 from slackwater.protocol.features import clustering
-from slackwater.protocol.features.row_rules import row_rules
-from slackwater.protocol.features.support import with_features
+from slackwater.protocol.features.protocol_upgrade import with_features
+from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
 from slackwater.scan.snapshot import Snapshot

@@ -16,8 +16,8 @@ from slackwater.log.table import Table
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import row_tracking
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock

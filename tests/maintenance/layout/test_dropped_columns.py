@@ -11,8 +11,8 @@ import pytest
 from slackwater.errors import InvalidArgument, ObjectNotFound
 from slackwater.maintenance.layout import dropped_columns
 from slackwater.maintenance.layout.dropped_columns import to_purge, with_dropped_columns
-from slackwater.protocol.changes.columns import drop_columns
 from slackwater.protocol.features.column_mapping import physical_schema
+from slackwater.protocol.schema_changes.alter_columns import drop_columns
 from slackwater.scan.snapshot import Snapshot
 from tests.transaction.tables import VECTORS, add, append, begin, delete_rows_of, schema, table
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from slackwater.errors import CorruptTable, InvalidArgument, InvalidSchema, UnsupportedFeature
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME, physical_schema
 from slackwater.protocol.features.column_mapping_ids import (
     MAX_COLUMN_ID,
@@ -33,6 +32,7 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 INNER = StructType((StructField("x", LONG, True, {"comment": "kept"}),))
 PLAIN = StructType(

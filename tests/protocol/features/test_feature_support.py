@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, PHYSICAL_NAME
-from slackwater.protocol.features.support import (
+from slackwater.protocol.features.protocol_upgrade import (
     DEFAULT_PROTOCOL,
     protocol_for,
     required_features,
@@ -33,6 +32,7 @@ from slackwater.protocol.schema.schema import (
     StructType,
     schema_to_json,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 PLAIN = StructType((StructField("a", LONG), StructField("b", STRING)))
 WRITABLE = [feature.name for feature in FEATURES]

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, PHYSICAL_NAME
 from slackwater.protocol.features.iceberg_compat import (
     NESTED_IDS,
@@ -39,6 +38,7 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 V1 = {"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"}
 V2 = {"delta.enableIcebergCompatV2": "true", "delta.columnMapping.mode": "id"}

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from slackwater.errors import InvalidArgument, InvalidSchema, InvariantViolationException
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.identity_columns import (
     ALLOW_EXPLICIT_INSERT,
     HIGH_WATER_MARK,
@@ -35,6 +34,7 @@ from slackwater.protocol.schema.schema import (
     StructType,
     schema_to_json,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 STEPS = st.integers(-20, 20).filter(bool)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.protocol.actions.actions import NO_COLUMNS, DomainMetadata, Metadata, Protocol
 from slackwater.protocol.actions.files import AddFile
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.row_tracking import (
     DOMAIN,
     NO_ROW_IDS,
@@ -30,6 +29,7 @@ from slackwater.protocol.properties.properties import (
     MATERIALIZED_ROW_ID,
     TableProperties,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 TRACKED = Protocol(1, 7, None, ("rowTracking", "domainMetadata"))
 ON = {"delta.enableRowTracking": "true"}

@@ -5,7 +5,6 @@ from sqlglot.dialects.spark import Spark
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.sql_columns import (
     column_expressions,
     columns_in_sql,
@@ -24,6 +23,7 @@ from slackwater.protocol.schema.schema import (
     StructType,
     schema_to_json,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 INNER = StructType((StructField("x", LONG), StructField("y.z", LONG)))
 SCHEMA = StructType(

@@ -15,7 +15,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater import errors
 from slackwater.protocol.features.identity_columns import IdentityColumn
-from slackwater.protocol.features.row_rules import DefaultColumn, GeneratedColumn, RowRules
+from slackwater.protocol.features.write_expressions import DefaultColumn, GeneratedColumn, WriteExpressions
 from slackwater.protocol.schema.schema import LONG, StructType
 from slackwater.spark.change.assignments import (
     assigned_columns,
@@ -28,7 +28,7 @@ from slackwater.spark.session.types import from_spark_schema, to_spark_schema
 pytestmark = [pytest.mark.spark, pytest.mark.shared]
 
 WHAT = "UPDATE SET"
-NONE = RowRules()
+NONE = WriteExpressions()
 
 
 @pytest.fixture(params=["true", "false"], ids=["ansi", "not ansi"])
@@ -44,7 +44,9 @@ def table(spark: SparkSession, ddl: str, *rows: tuple[Any, ...]) -> tuple[DataFr
     return frame.alias("t"), from_spark_schema(frame.schema)
 
 
-def assigned(frame: DataFrame, schema: StructType, given: dict[str, Column | str], rules: RowRules = NONE) -> DataFrame:
+def assigned(
+    frame: DataFrame, schema: StructType, given: dict[str, Column | str], rules: WriteExpressions = NONE
+) -> DataFrame:
     parsed = parse_assignments(given, schema, rules, WHAT)
     found = assigned_columns(frame, parsed, schema, lambda c: F.col(f"t.`{c.name}`"), WHAT)
     return frame.select(*(value.alias(name) for name, value in found.items()))
@@ -136,7 +138,7 @@ def test_a_dict_of_texts_and_columns_passes(spark: SparkSession) -> None:
 def test_identity_columns_cannot_be_updated(spark: SparkSession) -> None:
     schema = schema_of("i bigint, a int")
     for explicit in (True, False):
-        rules = RowRules(identity=(IdentityColumn("i", allow_explicit_insert=explicit),))
+        rules = WriteExpressions(identity=(IdentityColumn("i", allow_explicit_insert=explicit),))
         for value in ("1", "DEFAULT"):
             with pytest.raises(errors.InvalidArgument, match="identity column i cannot be set"):
                 parse_assignments({"I": value}, schema, rules, WHAT)
@@ -144,7 +146,9 @@ def test_identity_columns_cannot_be_updated(spark: SparkSession) -> None:
 
 def test_new_rows_bring_identity_values_only_where_the_table_lets_them(spark: SparkSession) -> None:
     schema = schema_of("i bigint, a int")
-    by_default, always = (RowRules(identity=(IdentityColumn("i", allow_explicit_insert=e),)) for e in (True, False))
+    by_default, always = (
+        WriteExpressions(identity=(IdentityColumn("i", allow_explicit_insert=e),)) for e in (True, False)
+    )
     assert ("i",) in parse_assignments({"i": "1"}, schema, by_default, WHAT, insert=True)
     with pytest.raises(errors.InvalidArgument, match="identity column i is GENERATED ALWAYS"):
         parse_assignments({"i": "1"}, schema, always, WHAT, insert=True)
@@ -154,7 +158,7 @@ def test_new_rows_bring_identity_values_only_where_the_table_lets_them(spark: Sp
 
 def test_the_word_default_is_the_default_of_the_column(spark: SparkSession) -> None:
     frame, schema = table(spark, "a int, b bigint, g bigint, `default` int", (1, 2, 3, 4))
-    rules = RowRules(defaults=(DefaultColumn("b", "40 + 2"),), generated=(GeneratedColumn("g", LONG, "b + 1"),))
+    rules = WriteExpressions(defaults=(DefaultColumn("b", "40 + 2"),), generated=(GeneratedColumn("g", LONG, "b + 1"),))
     given: dict[str, Column | str] = {"a": "default", "b": " Default ", "g": "DEFAULT", "default": "`default` + 1"}
     found = assigned(frame, schema, given, rules)
     assert found.columns == ["a", "b", "default"]

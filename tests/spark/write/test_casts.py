@@ -16,7 +16,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater import DeltaTable
 from slackwater.errors import InvalidArgument, SlackwaterError
-from slackwater.protocol.changes.merge import merge_schemas
+from slackwater.protocol.schema_changes.merge_schema import merge_schemas
 from slackwater.spark.session.types import from_spark_schema, to_spark_schema
 from slackwater.spark.write.store_types import StoreAssignment, stored, stored_columns
 

@@ -14,7 +14,7 @@ from slackwater.html.number_format import counted, format_bytes
 from slackwater.log.table import Table
 from slackwater.maintenance.convert import ConvertRequest, convert
 from slackwater.maintenance.manifests import SYMLINK_FORMAT_MANIFEST, generate
-from slackwater.protocol.schema.column_list import parse_column_list
+from slackwater.protocol.schema.ddl_columns import parse_column_list
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot
 

@@ -26,7 +26,7 @@ from slackwater.protocol.actions.file_names import (
     staged_path,
 )
 from slackwater.protocol.actions.paths import is_absolute
-from slackwater.protocol.features.managed_commits import OWNER_NAME, Ownership, ownership
+from slackwater.protocol.features.managed_commits import OWNER_NAME, CommitOwnerConfig, ownership
 from slackwater.storage.gate import named_place
 from slackwater.storage.location import LOCAL, Location, parse_location
 from slackwater.storage.store import ObjectStore
@@ -42,7 +42,7 @@ class FoundTable:
     store: ObjectStore
     version: int
     timestamp_ms: int
-    owned: Ownership | None
+    owned: CommitOwnerConfig | None
 
     @property
     def owner_id(self) -> str:

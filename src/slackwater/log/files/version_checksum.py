@@ -16,7 +16,7 @@ import orjson
 from slackwater.errors import CorruptLog, ObjectExists, ObjectNotFound
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
-from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.storage.conditional_puts import put_by_one
 from slackwater.storage.store import ObjectStore
 

@@ -18,8 +18,8 @@ from slackwater.log.files.version_checksum import VersionChecksum, is_size, text
 from slackwater.log.reconciliation import Action, file_key
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
+from slackwater.protocol.table_configuration import TableConfiguration
 
 # Longer lists stay out: the file is written and read with every commit.
 _MOST_LISTED = 100

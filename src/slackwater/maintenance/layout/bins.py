@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.protocol.actions.files import num_records_of
+from slackwater.protocol.properties.byte_sizes import size_in_bytes
 from slackwater.protocol.properties.properties import TARGET_FILE_SIZE, TableProperties
-from slackwater.protocol.properties.sizes import size_in_bytes
 
 PACKED_BYTES = "PACKED_BYTES"
 """The tag of a compacted file: the bytes of the files that it was made of, and of those that they were made of."""

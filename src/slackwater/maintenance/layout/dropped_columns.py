@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.log.table import Table
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NONE, physical_schema
 from slackwater.protocol.properties.properties import (
     MATERIALIZED_ROW_COMMIT_VERSION,
@@ -22,6 +21,7 @@ from slackwater.protocol.properties.properties import (
     MAX_COLUMN_ID,
 )
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.stats.footers import parquet_footer
 from slackwater.storage.gate import file_places, opened_place
 from slackwater.storage.parquet_footer import FIELD_ID_KEY

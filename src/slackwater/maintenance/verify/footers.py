@@ -18,8 +18,8 @@ import pyarrow as pa
 from slackwater.errors import SlackwaterError
 from slackwater.log.table import Table
 from slackwater.maintenance.verify.findings import FaultKind, Findings
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import ID
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.stats.collected import StatsLeaf, StatsLeaves, leaf_columns
 from slackwater.stats.footers import parquet_footer, stats_of_footer
 from slackwater.storage.gate import opened_place

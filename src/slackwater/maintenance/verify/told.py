@@ -18,8 +18,8 @@ from slackwater.log.files.version_checksum import VersionChecksum, contradiction
 from slackwater.log.live_files import CheckpointAdds, LiveFiles
 from slackwater.log.replay import LogState, advance, advance_by, replay, replay_first
 from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.properties.properties import SET_TRANSACTION_RETENTION
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.storage.store import ObjectStore
 
 _KEY = ("path", "deletionVector")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import LATEST, GetCommitsResponse
-from slackwater.protocol.features.managed_commits import OWNER_NAME, Ownership
+from slackwater.protocol.features.managed_commits import OWNER_NAME, CommitOwnerConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _OpenOwners:
             attached = self._owners.get(owner_id)
             return attached[-1] if attached else None
 
-    def find(self, ownership: Ownership) -> OwnedTable | None:
+    def find(self, ownership: CommitOwnerConfig) -> OwnedTable | None:
         if ownership.name != OWNER_NAME or ownership.owner_id is None or ownership.table_id is None:
             return None
         with self._lock:
@@ -93,6 +93,6 @@ def reopened(owner_id: str, open_owner: Callable[[], CommitOwner]) -> CommitOwne
     return found
 
 
-def find_owner(ownership: Ownership) -> OwnedTable | None:
+def find_owner(ownership: CommitOwnerConfig) -> OwnedTable | None:
     """The table's owner where this process has opened it; None for any other."""
     return _open.find(ownership)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.errors import InvalidArgument, InvalidSchema, UnsupportedFeature
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME, field_id, physical_name
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID
 from slackwater.protocol.schema.column_paths import format_column_path
@@ -26,6 +25,7 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 NESTED_IDS = ("parquet.field.nested.ids", "delta.columnMapping.nested.ids")
 """Ids of what arrays and maps hold, by the documents' key and by that of newer writers."""

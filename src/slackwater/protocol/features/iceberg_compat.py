@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions.actions import Metadata
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import NESTED_IDS as NESTED_ID_KEYS
 from slackwater.protocol.properties.properties import (
@@ -21,6 +20,7 @@ from slackwater.protocol.properties.properties import (
 )
 from slackwater.protocol.schema.nested_columns import parts
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
+from slackwater.protocol.table_configuration import TableConfiguration
 
 # The keys of the ids of array elements, map keys and map values, in the metadata of the column they belong to: the
 # protocol's, and the one that the reference implementation reads and writes. Both are written, with the same ids, so

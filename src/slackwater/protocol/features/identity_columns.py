@@ -10,7 +10,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from slackwater.errors import InvalidArgument, InvalidSchema, InvariantViolationException
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     IDENTITY_PREFIX,
     LONG,
@@ -20,6 +19,7 @@ from slackwater.protocol.schema.schema import (
     rewrite_fields,
     walk_fields,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 START = "delta.identity.start"
 STEP = "delta.identity.step"

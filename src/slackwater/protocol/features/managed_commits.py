@@ -12,9 +12,8 @@ import orjson
 
 from slackwater.errors import CorruptTable, InvalidArgument, OperationNotAllowed
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.in_commit_timestamps import is_enabled as has_in_commit_timestamps
-from slackwater.protocol.features.support import with_features
+from slackwater.protocol.features.protocol_upgrade import with_features
 from slackwater.protocol.features.table_features import canonical_feature, supported_features
 from slackwater.protocol.properties.properties import (
     ENABLE_IN_COMMIT_TIMESTAMPS,
@@ -25,6 +24,7 @@ from slackwater.protocol.properties.properties import (
     TableProperties,
     find_property,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 FEATURE = "managedCommit"
 _TIME_FEATURE = "inCommitTimestamp"
@@ -41,7 +41,7 @@ _SECRET_WORDS = ("password", "passwd", "secret", "token", "credential", "apikey"
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
+class CommitOwnerConfig:
     """Who owns a table, as its metadata says: `name`, and the settings that are for the owner's client alone."""
 
     name: str
@@ -100,7 +100,7 @@ def _may_hold_a_secret(value: str) -> bool:
     return "@" in address or ("://" in value and any(mark in address for mark in "?#"))
 
 
-def ownership(table: TableConfiguration, where: str) -> Ownership | None:
+def ownership(table: TableConfiguration, where: str) -> CommitOwnerConfig | None:
     """Who owns the table, None where its commits are made in the file system.
 
     Raises CorruptTable for a table in an invalid state: the feature without an owner, an owner without the feature,
@@ -125,7 +125,7 @@ def ownership(table: TableConfiguration, where: str) -> Ownership | None:
             f"{where} has a commit owner, but no in-commit timestamps, which {FEATURE} requires: set "
             f"{ENABLE_IN_COMMIT_TIMESTAMPS} to true with the engine that made the table"
         )
-    return Ownership(name, _parse_conf(table.properties.get(MANAGED_COMMIT_OWNER_CONF), where))
+    return CommitOwnerConfig(name, _parse_conf(table.properties.get(MANAGED_COMMIT_OWNER_CONF), where))
 
 
 def with_owner(table: TableConfiguration, conf: Mapping[str, str]) -> TableConfiguration:
@@ -151,7 +151,7 @@ def validate_not_by_hand(features: Iterable[str]) -> None:
         )
 
 
-def keeping_owner(before: Metadata, after: Metadata) -> Metadata:
+def with_same_owner(before: Metadata, after: Metadata) -> Metadata:
     """`after`, which takes the place of `before`, with the owner that the table has."""
     kept = {key: value for key, value in before.configuration.items() if key.lower() in _FOLDED}
     if not kept:

@@ -13,7 +13,6 @@ import orjson
 from slackwater.errors import CorruptTable, InvalidArgument
 from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.protocol.actions.files import AddFile
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.properties.properties import (
     ENABLE_ROW_TRACKING,
     MATERIALIZED_ROW_COMMIT_VERSION,
@@ -21,6 +20,7 @@ from slackwater.protocol.properties.properties import (
     ROW_TRACKING_SUSPENDED,
     TableProperties,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 DOMAIN = "delta.rowTracking"
 NO_ROW_IDS = -1

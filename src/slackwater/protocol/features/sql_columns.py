@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.properties.properties import CONSTRAINT_PREFIX
 from slackwater.protocol.schema.column_paths import format_column_path
@@ -27,7 +26,8 @@ from slackwater.protocol.schema.schema import (
     StructType,
     walk_fields,
 )
-from slackwater.protocol.sql import SqlNode, exp, parse_sql
+from slackwater.protocol.sqlglot_adapter import SqlNode, exp, parse_sql
+from slackwater.protocol.table_configuration import TableConfiguration
 
 # Functions that are called without parentheses, where no column has their name.
 _LITERAL_FUNCTIONS = frozenset(

@@ -107,7 +107,7 @@ __all__ = [
     "SET_TRANSACTION_RETENTION",
     "TARGET_FILE_SIZE",
     "WRITE_PARTITION_COLUMNS",
-    "SplitProperties",
+    "ClassifiedProperties",
     "TableProperties",
     "TableProperty",
     "find_property",
@@ -197,7 +197,7 @@ class TableProperties(Mapping[str, str]):
         return _default(key) if text is None else text
 
 
-class SplitProperties(NamedTuple):
+class ClassifiedProperties(NamedTuple):
     """What users give as properties, by what becomes of it.
 
     `plain` properties are stored once `validate_properties` has let them pass, `constraints` unchanged, by their
@@ -211,14 +211,14 @@ class SplitProperties(NamedTuple):
     constraints: dict[str, str]
 
 
-def split_properties(properties: Mapping[str, str]) -> SplitProperties:
+def split_properties(properties: Mapping[str, str]) -> ClassifiedProperties:
     """`properties` with what asks for the protocol, and what is a constraint, taken apart from plain ones.
 
     Raises InvalidArgument for a feature asked for with another value than `supported` or `enabled`, a version that is
     none, a constraint without a name or an expression, and keys that differ in case alone.
     """
     _validate_texts(properties)
-    split = SplitProperties({}, (), None, None, {})
+    split = ClassifiedProperties({}, (), None, None, {})
     for key, value in properties.items():
         folded = key.lower()
         if folded.startswith(FEATURE_PREFIX):

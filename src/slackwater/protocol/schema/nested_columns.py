@@ -37,7 +37,7 @@ Key = Callable[[StructField], Any]
 """What a column is known by among the columns of its struct."""
 
 
-class PairedColumn(NamedTuple):
+class ColumnPair(NamedTuple):
     """A column of one schema, by its path, and what stands for it in the struct `beside` of another schema."""
 
     path: ColumnPath
@@ -53,7 +53,7 @@ def paired_columns(
     other_key: Key,
     is_same: Callable[[StructField, StructField], bool] = lambda column, found: True,  # noqa: ARG005
     path: ColumnPath = (),
-) -> Iterator[PairedColumn]:
+) -> Iterator[ColumnPair]:
     """Every column inside `data_type`, those within arrays and maps too, with the one of `other` that stands for it.
 
     That is the one in its struct with the `other_key` that is the column's `key`, if it `is_same` too. A column comes
@@ -66,7 +66,7 @@ def paired_columns(
             found, inner = known.get(key(column)), (*path, column.name)
             if found is not None and not is_same(column, found):
                 found = None
-            yield PairedColumn(inner, column, found, other)
+            yield ColumnPair(inner, column, found, other)
             if found is not None:
                 yield from paired_columns(column.type, found.type, *rules, inner)
     elif isinstance(data_type, ArrayType) and isinstance(other, ArrayType):

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, SlackwaterError, SqlSyntaxError
-from slackwater.protocol.features.row_rules import RowRules
+from slackwater.protocol.features.write_expressions import WriteExpressions
 from slackwater.protocol.schema.column_paths import format_column_path, has_path, parse_column_path, resolve_path
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, MapType, StructField, StructType
 from slackwater.spark.conditions.quiet import said_otherwise
@@ -66,7 +66,7 @@ def validate_set_argument(given: object, name: str = "set") -> None:
 
 
 def parse_assignments(
-    given: Mapping[str, Expression], schema: StructType, rules: RowRules, what: str, insert: bool = False
+    given: Mapping[str, Expression], schema: StructType, rules: WriteExpressions, what: str, insert: bool = False
 ) -> dict[ColumnPath, Column]:
     """The columns that `given` sets, as `schema` spells them, with their values; `what` names the clause in messages.
 
@@ -232,7 +232,7 @@ def _require_distinct(path: ColumnPath, others: list[ColumnPath], what: str) -> 
             )
 
 
-def _require_may_be_set(path: ColumnPath, rules: RowRules, what: str, insert: bool, is_default: bool) -> None:
+def _require_may_be_set(path: ColumnPath, rules: WriteExpressions, what: str, insert: bool, is_default: bool) -> None:
     identity = next((i for i in rules.identity if path == (i.name,)), None)
     if identity is None or (insert and (is_default or identity.allow_explicit_insert)):
         return
@@ -247,12 +247,12 @@ def _require_may_be_set(path: ColumnPath, rules: RowRules, what: str, insert: bo
     )
 
 
-def _is_made_by_table(path: ColumnPath, rules: RowRules) -> bool:
+def _is_made_by_table(path: ColumnPath, rules: WriteExpressions) -> bool:
     names = [identity.name for identity in rules.identity] + [generated.name for generated in rules.generated]
     return path in {(name,) for name in names}
 
 
-def _default(path: ColumnPath, schema: StructType, rules: RowRules) -> Column:
+def _default(path: ColumnPath, schema: StructType, rules: WriteExpressions) -> Column:
     sql = next((d.sql for d in rules.defaults if path == (d.name,)), "NULL")
     return F.expr(rules.timed(sql)).cast(to_spark_type(resolve_path(schema, path)[1]))
 

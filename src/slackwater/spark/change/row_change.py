@@ -31,10 +31,10 @@ from slackwater.log.segment import not_a_table
 from slackwater.log.table import Table
 from slackwater.predicate.predicate import Predicate, not_true
 from slackwater.protocol.actions.files import AddCDCFile, num_records_of
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import row_tracking
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.schema.schema import StructType
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.scan.scan import prune
 from slackwater.scan.snapshot import Snapshot

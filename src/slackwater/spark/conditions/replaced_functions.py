@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import SqlSyntaxError
 from slackwater.predicate.sql_text import asks_the_clock
-from slackwater.protocol.sql import sql_tokens
+from slackwater.protocol.sqlglot_adapter import sql_tokens
 
 Substitute: TypeAlias = Callable[[str, int], str]
 """From a function's name, and the fractional digits of a second that it was asked for, to SQL for its value."""

@@ -21,7 +21,7 @@ from slackwater.lake.transaction import LogTransaction
 from slackwater.log.table import Table
 from slackwater.predicate.sql_text import asks_the_clock, plan_asks_the_clock
 from slackwater.protocol.actions.time_zones import time_zone
-from slackwater.protocol.features.row_rules import RowRules
+from slackwater.protocol.features.write_expressions import WriteExpressions
 from slackwater.protocol.schema.column_paths import has_path, parse_column_path, resolve_path
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.change.merge.builder import MATCHED, NOT_MATCHED, DeltaMergeBuilder
@@ -80,11 +80,11 @@ class TransactionTime:
         _require_no_moment(str(expression))
         return replaced_in_column(expression, self.answer, {name.lower() for name in columns})
 
-    def of_rules(self, rules: RowRules, schema: StructType) -> RowRules:
+    def of_rules(self, rules: WriteExpressions, schema: StructType) -> WriteExpressions:
         """`rules` whose expressions are as of the transaction."""
         return replace(rules, timed=partial(self.in_text, columns=schema.names))
 
-    def require_rules(self, rules: RowRules, schema: StructType, spark: SparkSession) -> None:
+    def require_rules(self, rules: WriteExpressions, schema: StructType, spark: SparkSession) -> None:
         """Raise InvalidArgument where `rules` ask Spark's clock in a way that is not answered by the transaction."""
         checks = [rule.sql for rule in rules.checks] + [rule.sql for rule in rules.invariants]
         columns = [F.expr(rules.timed(sql)) for sql in checks if self._is_doubtful(sql, schema)]

@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 
 from slackwater.data_files.calendars import are_written_by_pyarrow
 from slackwater.data_files.footer_schema import SPARK_SCHEMA_KEY
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import iceberg_compat
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.spark.session.sessions import asked_once
 from slackwater.stats.footer_bounds import SPARK_VERSION_KEY
 

@@ -23,10 +23,10 @@ from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata
 from slackwater.protocol.actions.file_names import commit_name
 from slackwater.protocol.actions.time_zones import time_zone
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, physical_name, physical_schema, replaced_column
 from slackwater.protocol.schema.nested_columns import paired_columns
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slackwater.protocol.changes.column_names import OWN_PREFIX
+from slackwater.protocol.schema_changes.column_names import OWN_PREFIX
 
 _PATH_NAME = re.compile(r"(?is)delta\.`(.+)`\Z")
 _PART = re.compile(r"`(?:[^`]|``)*`")

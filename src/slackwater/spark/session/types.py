@@ -11,6 +11,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.protocol.features.column_mapping import FIELD_ID, PHYSICAL_NAME
+from slackwater.protocol.schema.char_varchar import TEXT_TYPE
 from slackwater.protocol.schema.schema import (
     EXISTS_DEFAULT,
     ArrayType,
@@ -21,7 +22,6 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.protocol.schema.text_lengths import TEXT_TYPE
 
 PARQUET_FIELD_ID = "parquet.field.id"
 

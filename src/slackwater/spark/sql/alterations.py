@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.protocol.changes.columns import ColumnPosition, NewColumn
 from slackwater.protocol.features.identity_columns import IdentityColumn
 from slackwater.protocol.schema.schema import COMMENT, CURRENT_DEFAULT, GENERATION_EXPRESSION, StructField
+from slackwater.protocol.schema_changes.alter_columns import ColumnPosition, NewColumn
 from slackwater.spark.catalog.resolve import LakeName
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.changes import named_target

@@ -12,9 +12,9 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
 from slackwater.log.describe import describe_detail
-from slackwater.protocol.features.row_rules import row_rules
+from slackwater.protocol.features.write_expressions import row_rules
+from slackwater.protocol.schema.char_varchar import text_type
 from slackwater.protocol.schema.schema import COMMENT, StructField
-from slackwater.protocol.schema.text_lengths import text_type
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, entry_of
 from slackwater.spark.session.given_rows import given_rows

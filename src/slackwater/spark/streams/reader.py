@@ -16,7 +16,7 @@ from slackwater.log.history import to_ms
 from slackwater.log.table import Table
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.features.table_features import validate_readable
-from slackwater.protocol.properties.sizes import size_in_bytes
+from slackwater.protocol.properties.byte_sizes import size_in_bytes
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.scan.file_changes import require_feed
 from slackwater.scan.snapshot import Snapshot

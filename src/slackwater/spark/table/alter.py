@@ -16,17 +16,6 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, InvariantViolationException
 from slackwater.predicate.predicate import Constant
-from slackwater.protocol.changes.column import retype, set_comment, set_default, set_nullability
-from slackwater.protocol.changes.columns import (
-    ColumnPosition,
-    NewColumn,
-    add_columns,
-    drop_columns,
-    move_column,
-    rename_column,
-)
-from slackwater.protocol.changes.replacement import replace_columns
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.identity_columns import identity_column
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path, resolve_field, resolve_path
 from slackwater.protocol.schema.schema import (
@@ -37,6 +26,17 @@ from slackwater.protocol.schema.schema import (
     StructType,
     walk_fields,
 )
+from slackwater.protocol.schema_changes.alter_column import retype, set_comment, set_default, set_nullability
+from slackwater.protocol.schema_changes.alter_columns import (
+    ColumnPosition,
+    NewColumn,
+    add_columns,
+    drop_columns,
+    move_column,
+    rename_column,
+)
+from slackwater.protocol.schema_changes.replace_schema import replace_columns
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.lake.transaction_time import TransactionTime
 from slackwater.spark.read.table_scan import TableScan

@@ -13,10 +13,9 @@ from typing_extensions import Self
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature, WrongArgumentType
 from slackwater.html.number_format import counted
 from slackwater.log.table import Table
-from slackwater.protocol.changes.merge import without_internal_metadata
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, IdentityColumn
 from slackwater.protocol.features.managed_commits import kept_properties
-from slackwater.protocol.features.row_rules import checks
+from slackwater.protocol.features.write_expressions import checks
 from slackwater.protocol.properties.properties import (
     MATERIALIZED_ROW_COMMIT_VERSION,
     MATERIALIZED_ROW_ID,
@@ -34,6 +33,7 @@ from slackwater.protocol.schema.schema import (
     as_nullable,
     rewrite_fields,
 )
+from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.catalog.registration import put_down, take_out
 from slackwater.spark.catalog.resolve import LakeName, lake_name_of, parts_of, path_in_parts

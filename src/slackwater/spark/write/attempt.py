@@ -16,19 +16,19 @@ from pyspark.sql import functions as F
 from slackwater.errors import CommitUnknown, InvalidArgument, SlackwaterError
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, num_records_of
-from slackwater.protocol.changes.column_names import validate_partition_columns
-from slackwater.protocol.changes.merge import without_internal_metadata
-from slackwater.protocol.changes.replacement import replace_schema
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.data_format import validate_parquet
-from slackwater.protocol.features.row_rules import row_rules
+from slackwater.protocol.features.protocol_upgrade import with_features, with_required_features
 from slackwater.protocol.features.sql_columns import read_columns
-from slackwater.protocol.features.support import with_features, with_required_features
 from slackwater.protocol.features.table_features import validate_writable
+from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED, OPTIMIZE_WRITE
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import ColumnPath, as_nullable
+from slackwater.protocol.schema_changes.column_names import validate_partition_columns
+from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
+from slackwater.protocol.schema_changes.replace_schema import replace_schema
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.row_change import record_counts, total
 from slackwater.spark.session.defaults import SessionSettings, session_zone

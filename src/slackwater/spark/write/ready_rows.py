@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.features.identity_columns import IdentityColumn
-from slackwater.protocol.features.row_rules import GeneratedColumn, RowRules
 from slackwater.protocol.features.sql_columns import read_columns
+from slackwater.protocol.features.write_expressions import GeneratedColumn, WriteExpressions
 from slackwater.protocol.schema.schema import STRING, StructField, StructType
 from slackwater.spark.session.types import from_spark_schema, to_spark_type
 from slackwater.spark.write.alignment import aligned_column, is_aligned, null_column
@@ -47,7 +47,7 @@ class ReadyRows:
 def ready_rows(
     frame: DataFrame,
     schema: StructType,
-    rules: RowRules,
+    rules: WriteExpressions,
     extra_checks: Sequence[RowCheck] = (),
     partition_columns: Sequence[str] = (),
 ) -> ReadyRows:
@@ -95,7 +95,7 @@ def ready_rows(
 def changed_rows(
     frame: DataFrame,
     schema: StructType,
-    rules: RowRules,
+    rules: WriteExpressions,
     changed: Column | None = None,
     recomputed: Mapping[str, Column] | None = None,
     partition_columns: Sequence[str] = (),
@@ -135,13 +135,13 @@ def _names(columns: Sequence[GeneratedColumn]) -> set[str]:
     return {column.name for column in columns}
 
 
-def default_value(column: StructField, rules: RowRules) -> Column | None:
+def default_value(column: StructField, rules: WriteExpressions) -> Column | None:
     """The default of `column` in its type, None where it has none."""
     sql = next((d.sql for d in rules.defaults if d.name == column.name), None)
     return None if sql is None else F.expr(rules.timed(sql)).cast(to_spark_type(column.type))
 
 
-def _base_column(given: StructType, column: StructField, made: dict[str, Column], rules: RowRules) -> Column:
+def _base_column(given: StructType, column: StructField, made: dict[str, Column], rules: WriteExpressions) -> Column:
     source = given.get(column.name)
     if source is not None:
         return aligned_column(source, column)
@@ -151,7 +151,7 @@ def _base_column(given: StructType, column: StructField, made: dict[str, Column]
     return null_column(column) if default is None else default.alias(column.name)
 
 
-def _generated(column: GeneratedColumn, rules: RowRules) -> Column:
+def _generated(column: GeneratedColumn, rules: WriteExpressions) -> Column:
     return F.expr(rules.timed(column.sql)).cast(to_spark_type(column.type)).alias(column.name)
 
 
@@ -170,7 +170,7 @@ def _not_empty(text: Column) -> Column:
 
 
 def _rule_checks(
-    rules: RowRules, schema: StructType, generated_given: Sequence[GeneratedColumn], nulls: frozenset[str]
+    rules: WriteExpressions, schema: StructType, generated_given: Sequence[GeneratedColumn], nulls: frozenset[str]
 ) -> list[RowCheck]:
     checks = [*length_checks(schema), *(not_null_check(path, schema) for path in rules.not_null)]
     checks += [sql_check(f"CHECK constraint {c.name}", c.sql, _shown(c.sql, schema), rules.timed) for c in rules.checks]

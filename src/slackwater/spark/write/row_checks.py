@@ -46,7 +46,7 @@ class RowCheck:
 
 
 def sql_check(says: str, expression: str, shows: Sequence[str], timed: Callable[[str], str] = str) -> RowCheck:
-    """A check by a SQL text over the table's columns, which must be true; `timed` as in `RowRules`."""
+    """A check by a SQL text over the table's columns, which must be true; `timed` as in `WriteExpressions`."""
     return RowCheck(f"{says} ({expression})", F.expr(timed(expression)), shows)
 
 

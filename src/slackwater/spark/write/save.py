@@ -22,9 +22,9 @@ from slackwater.errors import (
 )
 from slackwater.log.table import Table
 from slackwater.maintenance.parquet_files import require_no_plain_files
-from slackwater.protocol.changes.merge import without_internal_metadata
 from slackwater.protocol.features.identity_columns import same_but_identity
 from slackwater.protocol.schema.schema import as_nullable
+from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.merge.replacing import replace_matching
 from slackwater.spark.progress.progress import Progress

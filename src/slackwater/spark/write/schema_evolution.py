@@ -5,14 +5,14 @@ Source: delta-spark's `mergeSchema` and `withSchemaEvolution`; delta-protocol.md
 
 from __future__ import annotations
 
-from slackwater.protocol.changes.column_names import validate_column_names
-from slackwater.protocol.changes.merge import merge_schemas
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping_ids import with_mapped_schema
+from slackwater.protocol.features.protocol_upgrade import with_required_features
 from slackwater.protocol.features.sql_columns import fixed_columns
-from slackwater.protocol.features.support import with_required_features
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
 from slackwater.protocol.schema.schema import StructType
+from slackwater.protocol.schema_changes.column_names import validate_column_names
+from slackwater.protocol.schema_changes.merge_schema import merge_schemas
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.table.definition import with_nested_ids
 
@@ -21,7 +21,7 @@ def evolved_table(snapshot: Snapshot, data: StructType, merge: bool) -> TableCon
     """The table after a write of `data`; with `merge`, columns that only the data has are added.
 
     It supports what its metadata asks for.
-    Raises InvalidArgument for data that does not fit: see `slackwater.protocol.changes.merge`.
+    Raises InvalidArgument for data that does not fit: see `slackwater.protocol.schema_changes.merge_schema`.
     """
     old, mode = snapshot.configuration, snapshot.column_mapping_mode
     merged = merge_schemas(snapshot.schema, data, allow_new_columns=merge, widen=merge, fixed=fixed_columns(old))

@@ -17,11 +17,10 @@ from slackwater.errors import SlackwaterError
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.actions.files import AddCDCFile, AddFile
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import clustering, iceberg_compat
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.protocol.features.identity_columns import IdentityColumn, with_high_water_marks
-from slackwater.protocol.features.row_rules import RowRules, row_rules
+from slackwater.protocol.features.write_expressions import WriteExpressions, row_rules
 from slackwater.protocol.properties.properties import (
     COMPRESSION_CODEC,
     MATERIALIZED_ROW_COMMIT_VERSION,
@@ -30,6 +29,7 @@ from slackwater.protocol.properties.properties import (
     TableProperties,
 )
 from slackwater.protocol.schema.schema import StructType, schema_to_json
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import CHANGE_TYPE
 from slackwater.spark.lake.transaction_time import TransactionTime
 from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID
@@ -79,7 +79,7 @@ class TableRows:
         return self.configuration.column_mapping_mode
 
     @cached_property
-    def rules(self) -> RowRules:
+    def rules(self) -> WriteExpressions:
         """What every row must satisfy, and what the table generates."""
         rules = row_rules(self.configuration)
         return rules if self._time is None else self._time.of_rules(rules, self.schema)

@@ -9,8 +9,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
+from slackwater.protocol.schema.char_varchar import text_type
 from slackwater.protocol.schema.schema import StructType
-from slackwater.protocol.schema.text_lengths import text_type
 from slackwater.spark.write.row_checks import RowCheck
 from slackwater.sql.tokens import quoted
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from slackwater.errors import CommitOwnerRequired
 from slackwater.log.table import Table
 from slackwater.owner.api.owners import find_owner
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.managed_commits import OWNER_NAME, ownership
 from slackwater.protocol.features.table_features import validate_writable
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Committer
 from slackwater.transaction.committers.branch import BranchCommitter

@@ -27,9 +27,9 @@ from slackwater.protocol.actions.actions import Protocol
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.paths import canonical_path, canonical_paths
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import managed_commits, row_tracking
 from slackwater.protocol.features.table_features import supported_features, validate_writable
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.scan import plan
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.conflicts.isolation import IsolationLevel

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE
 from slackwater.protocol.schema.schema import (
@@ -19,6 +18,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 _COLUMN_MAPPING = "delta.columnMapping."
 

@@ -16,7 +16,7 @@ from slackwater.errors import SlackwaterError
 from slackwater.log.bulk_actions import StreamedActions
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.protocol.actions.paths import PathEnds, are_distinct_ends, path_ends
-from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.transaction.rows.exchange import FileExchange, are_plain, as_actions, may_be_plain
 
 

@@ -16,14 +16,13 @@ import pyarrow.compute as pc
 
 from slackwater.errors import InvalidArgument, OperationNotAllowed
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.column_mapping_ids import validate_mapping_change, with_mapped_schema
 from slackwater.protocol.features.identity_columns import is_identity, synchronize
 from slackwater.protocol.features.managed_commits import validate_not_by_hand
-from slackwater.protocol.features.row_rules import checks
+from slackwater.protocol.features.protocol_upgrade import with_features, with_required_features, with_versions
 from slackwater.protocol.features.sql_columns import missing_columns
-from slackwater.protocol.features.support import with_features, with_required_features, with_versions
+from slackwater.protocol.features.write_expressions import checks
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
@@ -33,6 +32,7 @@ from slackwater.protocol.properties.properties import (
 )
 from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import StructType, schema_to_json
+from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.columns import ColumnStats, StatsColumns
 from slackwater.stats.footers import stats_leaves

@@ -11,26 +11,20 @@ from dataclasses import dataclass, field, replace
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
-from slackwater.protocol.changes.column_names import (
-    validate_column_names,
-    validate_column_types,
-    validate_partition_columns,
-)
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.protocol.features.column_mapping_ids import assign_column_mapping, strip_mapping
 from slackwater.protocol.features.iceberg_compat import assign_nested_ids
 from slackwater.protocol.features.identity_columns import is_identity, validate_identity_columns
-from slackwater.protocol.features.managed_commits import keeping_owner, validate_not_by_hand
-from slackwater.protocol.features.sql_columns import is_generated, missing_columns, read_columns
-from slackwater.protocol.features.support import (
+from slackwater.protocol.features.managed_commits import validate_not_by_hand, with_same_owner
+from slackwater.protocol.features.protocol_upgrade import (
     DEFAULT_PROTOCOL,
     protocol_for,
     required_features,
     with_features,
     with_versions,
 )
+from slackwater.protocol.features.sql_columns import is_generated, missing_columns, read_columns
 from slackwater.protocol.properties.properties import (
     COLUMN_MAPPING_MODE,
     CONSTRAINT_PREFIX,
@@ -44,6 +38,12 @@ from slackwater.protocol.properties.properties import (
 )
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import GENERATION_EXPRESSION, StructType, parse_schema, schema_to_json
+from slackwater.protocol.schema_changes.column_names import (
+    validate_column_names,
+    validate_column_types,
+    validate_partition_columns,
+)
+from slackwater.protocol.table_configuration import TableConfiguration
 
 ColumnName = tuple[str, ...]
 
@@ -132,7 +132,7 @@ def define_table(
         created_time=old.created_time if old else created_ms,
     )
     if old is not None:
-        metadata = keeping_owner(old, metadata)
+        metadata = with_same_owner(old, metadata)
     columns = definition.clustering_columns
     table = TableConfiguration(replaces.protocol if replaces else DEFAULT_PROTOCOL, metadata)
     features = set(given.features) | required_features(table) | ({"clustering"} if columns else set())

@@ -21,7 +21,7 @@ from slackwater.log.history import format_ms
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata
 from slackwater.protocol.features import clustering, managed_commits, row_tracking
 from slackwater.protocol.features.column_mapping import NONE
-from slackwater.protocol.features.support import required_features, without_feature
+from slackwater.protocol.features.protocol_upgrade import required_features, without_feature
 from slackwater.protocol.features.table_features import canonical_feature, known_feature
 from slackwater.protocol.properties.properties import (
     DROP_FEATURE_RETENTION,

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.features.row_rules import RowRules
+from slackwater.protocol.features.write_expressions import WriteExpressions
 from slackwater.protocol.schema.column_paths import has_path, parse_column_path
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType, StructField, StructType
 from slackwater.spark.change.assignments import (
@@ -69,7 +69,7 @@ class ClauseResolver:
     builder: DeltaMergeBuilder
     target: DataFrame
     schema: StructType
-    rules: RowRules
+    rules: WriteExpressions
     current: Callable[[StructField], Column]
     alias: str
 

@@ -18,8 +18,8 @@ from pyspark.sql import Column, SparkSession
 from slackwater.errors import MergeCardinalityViolation
 from slackwater.log.table import Table
 from slackwater.predicate.predicate import And, Constant, Or, Predicate
-from slackwater.protocol.changes.column_names import refuse_own_names
 from slackwater.protocol.schema.schema import StructField
+from slackwater.protocol.schema_changes.column_names import refuse_own_names
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.merge.builder import (
     MATCHED,

@@ -38,9 +38,9 @@ from slackwater.predicate.predicate import (
 )
 from slackwater.predicate.sql_text import asks_the_clock, conjuncts, equality_of, parsed
 from slackwater.protocol.features.sql_columns import columns_in_sql, read_columns
+from slackwater.protocol.schema.char_varchar import TEXT_TYPE
 from slackwater.protocol.schema.schema import ColumnPath, DataType, DecimalType, StructType
-from slackwater.protocol.schema.text_lengths import TEXT_TYPE
-from slackwater.protocol.sql import column_path
+from slackwater.protocol.sqlglot_adapter import column_path
 from slackwater.spark.change.assignments import validate_expression
 from slackwater.spark.conditions.aliases import predicate_without_alias, under_alias
 from slackwater.spark.conditions.predicates import predicate_of, predicate_of_tree

@@ -10,16 +10,6 @@ from hypothesis import strategies as st
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.changes.columns import (
-    FIRST,
-    ColumnPosition,
-    NewColumn,
-    add_columns,
-    drop_columns,
-    move_column,
-    rename_column,
-)
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import NESTED_IDS, with_mapped_schema
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, DATA_SKIPPING_STATS_COLUMNS, MAX_COLUMN_ID
@@ -36,6 +26,16 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
+from slackwater.protocol.schema_changes.alter_columns import (
+    FIRST,
+    ColumnPosition,
+    NewColumn,
+    add_columns,
+    drop_columns,
+    move_column,
+    rename_column,
+)
+from slackwater.protocol.table_configuration import TableConfiguration
 
 
 def _struct(**fields: DataType) -> StructType:

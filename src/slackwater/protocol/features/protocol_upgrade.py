@@ -10,10 +10,8 @@ from difflib import SequenceMatcher
 
 from slackwater.errors import InvalidArgument, InvalidSchema
 from slackwater.protocol.actions.actions import Protocol
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.iceberg_compat import validate_iceberg_compat
 from slackwater.protocol.features.identity_columns import is_identity, validate_identity_columns
-from slackwater.protocol.features.row_rules import checks, row_rules
 from slackwater.protocol.features.row_tracking import validate_row_tracking
 from slackwater.protocol.features.table_features import (
     FEATURES,
@@ -26,6 +24,7 @@ from slackwater.protocol.features.table_features import (
     known_feature,
     supported_features,
 )
+from slackwater.protocol.features.write_expressions import checks, row_rules
 from slackwater.protocol.properties.properties import ENABLE_IN_COMMIT_TIMESTAMPS, FEATURE_PREFIX
 from slackwater.protocol.schema.nested_columns import parts
 from slackwater.protocol.schema.schema import (
@@ -35,6 +34,7 @@ from slackwater.protocol.schema.schema import (
     TIMESTAMP_NTZ,
     walk_fields,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 DEFAULT_PROTOCOL = Protocol(1, 2)
 """What a new table has that asks for nothing: `appendOnly` and `invariants`."""

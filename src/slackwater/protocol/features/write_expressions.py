@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 import orjson
 
 from slackwater.errors import InvalidSchema, UnsupportedFeature
-from slackwater.protocol.configuration import TableConfiguration
+from slackwater.protocol.features.allowed_functions import require_known_functions
 from slackwater.protocol.features.identity_columns import IdentityColumn, identity_columns
-from slackwater.protocol.features.sql_functions import require_known_functions
 from slackwater.protocol.properties.properties import CONSTRAINT_PREFIX
 from slackwater.protocol.schema.nested_columns import parts, struct_columns
 from slackwater.protocol.schema.schema import (
@@ -29,10 +28,11 @@ from slackwater.protocol.schema.schema import (
     StructType,
     walk_fields,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckConstraint:
     """A CHECK constraint: `sql` must be true for every row; neither false nor null will do."""
 
     name: str
@@ -65,7 +65,7 @@ class DefaultColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class RowRules:
+class WriteExpressions:
     """The rules for the rows of one table.
 
     `not_null` has the paths of columns, and of array elements and map values (whose last step is `element`, `value`),
@@ -73,7 +73,7 @@ class RowRules:
     """
 
     not_null: tuple[ColumnPath, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckConstraint, ...] = ()
     invariants: tuple[Invariant, ...] = ()
     generated: tuple[GeneratedColumn, ...] = ()
     defaults: tuple[DefaultColumn, ...] = ()
@@ -86,7 +86,7 @@ class RowRules:
         return any((self.not_null, self.checks, self.invariants, self.generated, self.defaults, self.identity))
 
 
-def row_rules(table: TableConfiguration) -> RowRules:
+def row_rules(table: TableConfiguration) -> WriteExpressions:
     """The rules that rows written to the table must satisfy.
 
     NOT NULL, CHECK constraints and invariants hold wherever they are written down, whether or not the protocol
@@ -96,7 +96,7 @@ def row_rules(table: TableConfiguration) -> RowRules:
     nested one where only columns of the top level can have it, or whose SQL calls what may not be called.
     """
     schema = table.schema
-    rules = RowRules(
+    rules = WriteExpressions(
         not_null=tuple(_not_null(schema)),
         checks=checks(table.metadata.configuration),
         invariants=tuple(_invariants(schema)),
@@ -109,14 +109,18 @@ def row_rules(table: TableConfiguration) -> RowRules:
     return rules
 
 
-def checks(configuration: Mapping[str, str]) -> tuple[Check, ...]:
+def checks(configuration: Mapping[str, str]) -> tuple[CheckConstraint, ...]:
     """The CHECK constraints of a table, by name; the prefix of their keys is found in any case."""
     size = len(CONSTRAINT_PREFIX)
-    found = [Check(key[size:], sql) for key, sql in configuration.items() if key[:size].lower() == CONSTRAINT_PREFIX]
+    found = [
+        CheckConstraint(key[size:], sql)
+        for key, sql in configuration.items()
+        if key[:size].lower() == CONSTRAINT_PREFIX
+    ]
     return tuple(sorted(found, key=lambda check: check.name))
 
 
-def _texts(rules: RowRules) -> Iterator[tuple[str, str]]:
+def _texts(rules: WriteExpressions) -> Iterator[tuple[str, str]]:
     yield from ((f"CHECK constraint {check.name}", check.sql) for check in rules.checks)
     yield from ((f"the invariant of column {'.'.join(i.column)}", i.sql) for i in rules.invariants)
     yield from ((f"the generation expression of column {column.name}", column.sql) for column in rules.generated)

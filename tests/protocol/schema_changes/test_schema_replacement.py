@@ -6,8 +6,6 @@ import pytest
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.changes.replacement import replace_columns, replace_schema
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import with_mapped_schema
 from slackwater.protocol.properties.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID
@@ -26,6 +24,8 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
+from slackwater.protocol.schema_changes.replace_schema import replace_columns, replace_schema
+from slackwater.protocol.table_configuration import TableConfiguration
 
 
 def _struct(**fields: DataType) -> StructType:

@@ -3,11 +3,6 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.changes.column_names import (
-    validate_column_names,
-    validate_column_types,
-    validate_partition_columns,
-)
 from slackwater.protocol.features.column_mapping import ID, NAME, NONE
 from slackwater.protocol.schema.schema import (
     BINARY,
@@ -25,6 +20,11 @@ from slackwater.protocol.schema.schema import (
     MapType,
     StructField,
     StructType,
+)
+from slackwater.protocol.schema_changes.column_names import (
+    validate_column_names,
+    validate_column_types,
+    validate_partition_columns,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.schema.column_list import parse_column_list
+from slackwater.protocol.schema.ddl_columns import parse_column_list
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.protocol.changes.column_names import validate_column_type
-from slackwater.protocol.changes.merge import without_internal_metadata
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.iceberg_compat import active_version
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.sql_columns import columns_in_sql, fixed_columns, is_generated
 from slackwater.protocol.properties.properties import ENABLE_TYPE_WIDENING
+from slackwater.protocol.schema.char_varchar import TEXT_TYPE, is_longer
+from slackwater.protocol.schema.char_varchar import text_type as declared_text_type
 from slackwater.protocol.schema.column_paths import (
     format_column_path,
     resolve_field,
@@ -40,9 +39,10 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
-from slackwater.protocol.schema.text_lengths import TEXT_TYPE, is_longer
-from slackwater.protocol.schema.text_lengths import text_type as declared_text_type
 from slackwater.protocol.schema.type_widening import can_change_in_place, can_widen, is_same_type, with_type_change
+from slackwater.protocol.schema_changes.column_names import validate_column_type
+from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata
+from slackwater.protocol.table_configuration import TableConfiguration
 
 
 def set_comment(table: TableConfiguration, path: ColumnPath, comment: str | None) -> TableConfiguration:

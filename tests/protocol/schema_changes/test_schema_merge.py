@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.changes.merge import merge_schemas, without_internal_metadata
 from slackwater.protocol.schema.schema import (
     BYTE,
     DATE,
@@ -28,6 +27,7 @@ from slackwater.protocol.schema.schema import (
     walk_fields,
 )
 from slackwater.protocol.schema.type_widening import can_change_in_place, can_store
+from slackwater.protocol.schema_changes.merge_schema import merge_schemas, without_internal_metadata
 
 
 def _struct(**fields: DataType) -> StructType:

@@ -9,18 +9,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.changes.column import changed_type
-from slackwater.protocol.changes.column_names import (
-    validate_column_names,
-    validate_column_types,
-    validate_partition_columns,
-)
-from slackwater.protocol.changes.columns import (
-    new_column,
-    validate_drop,
-    without_stats_columns,
-)
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping_ids import random_physical_name, strip_mapping, with_mapped_schema
 from slackwater.protocol.features.sql_columns import column_expressions, missing_columns
 from slackwater.protocol.properties.properties import ENABLE_CHANGE_DATA_FEED
@@ -38,6 +26,18 @@ from slackwater.protocol.schema.schema import (
     StructType,
     walk_fields,
 )
+from slackwater.protocol.schema_changes.alter_column import changed_type
+from slackwater.protocol.schema_changes.alter_columns import (
+    new_column,
+    validate_drop,
+    without_stats_columns,
+)
+from slackwater.protocol.schema_changes.column_names import (
+    validate_column_names,
+    validate_column_types,
+    validate_partition_columns,
+)
+from slackwater.protocol.table_configuration import TableConfiguration
 
 
 def replace_columns(

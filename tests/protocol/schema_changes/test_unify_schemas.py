@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.changes.file_schemas import united_schema
-from slackwater.protocol.schema.column_list import parse_column_list as columns
+from slackwater.protocol.schema.ddl_columns import parse_column_list as columns
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType
+from slackwater.protocol.schema_changes.unify_schemas import united_schema
 
 
 def _nested(inner: StructType) -> list[DataType]:

@@ -6,14 +6,13 @@ import pytest
 
 from slackwater.errors import InvalidSchema, UnsupportedFeature
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.identity_columns import IdentityColumn
-from slackwater.protocol.features.row_rules import (
-    Check,
+from slackwater.protocol.features.write_expressions import (
+    CheckConstraint,
     DefaultColumn,
     GeneratedColumn,
     Invariant,
-    RowRules,
+    WriteExpressions,
     checks,
     row_rules,
 )
@@ -27,6 +26,7 @@ from slackwater.protocol.schema.schema import (
     StructType,
     schema_to_json,
 )
+from slackwater.protocol.table_configuration import TableConfiguration
 
 ALL = Protocol(
     1, 7, None, ("generatedColumns", "allowColumnDefaults", "identityColumns", "checkConstraints", "invariants")
@@ -34,7 +34,9 @@ ALL = Protocol(
 NOTHING = Protocol(1, 7, None, ())
 
 
-def _rules(schema: StructType, protocol: Protocol = ALL, configuration: dict[str, str] | None = None) -> RowRules:
+def _rules(
+    schema: StructType, protocol: Protocol = ALL, configuration: dict[str, str] | None = None
+) -> WriteExpressions:
     return row_rules(TableConfiguration(protocol, Metadata("id", schema_to_json(schema), (), configuration or {})))
 
 
@@ -48,7 +50,7 @@ def _invariant(sql: object) -> str:
 
 def test_a_table_without_rules_has_none() -> None:
     rules = _rules(StructType((StructField("a", LONG), StructField("b", ArrayType(MapType(STRING, LONG))))))
-    assert rules == RowRules()
+    assert rules == WriteExpressions()
     assert not rules
 
 
@@ -80,7 +82,10 @@ def test_constraints_have_the_name_behind_the_prefix() -> None:
         "delta.constraintsX": "no",
         "other": "no",
     }
-    assert checks(configuration) == (Check("Dotted.Name", "b is not null"), Check("positive", "a > 0"))
+    assert checks(configuration) == (
+        CheckConstraint("Dotted.Name", "b is not null"),
+        CheckConstraint("positive", "a > 0"),
+    )
     assert _rules(_one(), configuration=configuration).checks == checks(configuration)
 
 
@@ -166,8 +171,8 @@ def test_columns_that_make_their_values_need_their_feature(
 @pytest.mark.parametrize("protocol", [NOTHING, Protocol(1, 1), ALL])
 def test_checks_hold_whether_or_not_the_protocol_supports_them(protocol: Protocol) -> None:
     schema = _one(nullable=False, **{"delta.invariants": _invariant("a > 3")})
-    assert _rules(schema, protocol, {"delta.constraints.c": "a < 9"}) == RowRules(
-        not_null=(("a",),), checks=(Check("c", "a < 9"),), invariants=(Invariant(("a",), "a > 3"),)
+    assert _rules(schema, protocol, {"delta.constraints.c": "a < 9"}) == WriteExpressions(
+        not_null=(("a",),), checks=(CheckConstraint("c", "a < 9"),), invariants=(Invariant(("a",), "a > 3"),)
     )
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.protocol.actions.actions import Metadata, Protocol
-from slackwater.protocol.changes.column import change_type, set_comment, set_default, set_nullability
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.schema.schema import (
     BYTE,
     DOUBLE,
@@ -30,6 +28,8 @@ from slackwater.protocol.schema.schema import (
     walk_fields,
 )
 from slackwater.protocol.schema.type_widening import can_widen
+from slackwater.protocol.schema_changes.alter_column import change_type, set_comment, set_default, set_nullability
+from slackwater.protocol.table_configuration import TableConfiguration
 
 
 def _struct(**fields: DataType) -> StructType:

@@ -6,7 +6,7 @@ import pytest
 from sqlglot import exp
 
 from slackwater.errors import InvalidArgument, SqlSyntaxError
-from slackwater.protocol.sql import column_path, parse_sql, sql_tokens
+from slackwater.protocol.sqlglot_adapter import column_path, parse_sql, sql_tokens
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from slackwater.errors import InvalidArgument
-from slackwater.protocol.changes.column_names import validate_column_type
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.sql_columns import is_generated
 from slackwater.protocol.schema.column_paths import format_column_path
@@ -26,6 +25,7 @@ from slackwater.protocol.schema.schema import (
     rewrite_fields,
 )
 from slackwater.protocol.schema.type_widening import can_change_in_place, can_store
+from slackwater.protocol.schema_changes.column_names import validate_column_type
 
 _INTERNAL_PREFIXES = ("delta.", "parquet.field.", "spark.", "__")
 _INTERNAL_KEYS = frozenset({CURRENT_DEFAULT, EXISTS_DEFAULT})

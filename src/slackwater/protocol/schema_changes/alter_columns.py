@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 
 from slackwater.errors import InvalidArgument
 from slackwater.protocol.actions.actions import Metadata
-from slackwater.protocol.changes.column_names import validate_column_names, validate_column_type
-from slackwater.protocol.configuration import TableConfiguration
 from slackwater.protocol.features.column_mapping import NONE, PHYSICAL_NAME
 from slackwater.protocol.features.column_mapping_ids import (
     NESTED_IDS,
@@ -53,6 +51,8 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     walk_fields,
 )
+from slackwater.protocol.schema_changes.column_names import validate_column_names, validate_column_type
+from slackwater.protocol.table_configuration import TableConfiguration
 
 _LISTED = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
 
