@@ -23,7 +23,7 @@ from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import VacuumRequest, vacuum
 from slackwater.protocol.schema.ddl_columns import parse_column_list
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage import ObjectStore, listing, open_store, presence
+from slackwater.storage import ObjectStore, existence, listing, open_store
 from slackwater.transaction.begin import begin
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.transaction.tables import StepStore, removes
@@ -150,7 +150,7 @@ def test_a_table_is_restored_where_its_files_are_there(
     store: ObjectStore, url: str, options: dict[str, str], few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # More files than these are looked for by a listing, and not one by one.
-    monkeypatch.setattr(presence, "_FEW", few)
+    monkeypatch.setattr(existence, "_FEW", few)
     _removed(url, options, range(3))
     assert _ids(url, options) == [0, 1, 2]
     restore(Table.at(url, options), 0)

@@ -9,7 +9,12 @@ import pytest
 
 from slackwater.errors import ObjectExists, ObjectNotFound, StorageError, StorageRefused
 from slackwater.storage import ObjectStore, conditional_puts, open_store
-from slackwater.storage.conditional_puts import copy_by_one, lookalike, put_by_one, require_conditional_puts
+from slackwater.storage.conditional_puts import (
+    copy_assuming_single_writer,
+    custom_endpoint,
+    put_assuming_single_writer,
+    require_conditional_puts,
+)
 from tests.transaction.tables import StepStore, new_store
 
 _BUCKET = "https://minio.example, bucket b"
@@ -54,9 +59,9 @@ def probe(*answers: Exception | None) -> Answering:
 @pytest.mark.parametrize("url", ["http://localhost:9000", "minio.example", "https://s3.amazonaws.com.example.org"])
 def test_an_endpoint_that_is_not_amazons_is_a_lookalike(url: str) -> None:
     for name in ("aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3", "endpoint", "endpoint_url"):
-        assert lookalike({name: url}, {}).removeprefix("//") == url
+        assert custom_endpoint({name: url}, {}).removeprefix("//") == url
     for name in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
-        assert lookalike({}, {name: url}).removeprefix("//") == url
+        assert custom_endpoint({}, {name: url}).removeprefix("//") == url
 
 
 def test_amazons_own_endpoints_are_not_asked() -> None:
@@ -66,13 +71,14 @@ def test_amazons_own_endpoints_are_not_asked() -> None:
         "s3.cn-north-1.amazonaws.com.cn",
     ):
         for url in (host, f"https://{host}", f"https://{host}:443/"):
-            assert lookalike({"aws_endpoint_url": url}, {"AWS_ENDPOINT_URL": "http://localhost:9000"}) == ""
-    assert lookalike({"aws_region": "eu-west-1"}, {}) == ""
+            assert custom_endpoint({"aws_endpoint_url": url}, {"AWS_ENDPOINT_URL": "http://localhost:9000"}) == ""
+    assert custom_endpoint({"aws_region": "eu-west-1"}, {}) == ""
 
 
 def test_an_endpoint_is_named_without_who_may_use_it() -> None:
     assert (
-        lookalike({"aws_endpoint": "https://me:word@minio.example:9000/s3/?x=y"}, {}) == "https://minio.example:9000/s3"
+        custom_endpoint({"aws_endpoint": "https://me:word@minio.example:9000/s3/?x=y"}, {})
+        == "https://minio.example:9000/s3"
     )
 
 
@@ -130,20 +136,26 @@ class Unconditional(StepStore):
 
 def test_one_writer_alone_puts_without_a_condition_where_nothing_is() -> None:
     store: Any = Unconditional(new_store(), unconditional())
-    put_by_one(store, "a", b"1")
-    copy_by_one(store, "a", "b")
-    for again in (lambda: put_by_one(store, "a", b"2"), lambda: copy_by_one(store, "a", "b")):
+    put_assuming_single_writer(store, "a", b"1")
+    copy_assuming_single_writer(store, "a", "b")
+    for again in (
+        lambda: put_assuming_single_writer(store, "a", b"2"),
+        lambda: copy_assuming_single_writer(store, "a", "b"),
+    ):
         with pytest.raises(ObjectExists):
             again()
     assert (store.read("a"), store.read("b")) == (b"1", b"1")
     with pytest.raises(ObjectNotFound):
-        copy_by_one(store, "c", "d")
+        copy_assuming_single_writer(store, "c", "d")
 
 
 def test_one_writer_alone_gets_no_other_refusal_around() -> None:
     store: Any = Unconditional(new_store(), _DENIED)
     store.put("a", b"1")
-    for denied in (lambda: put_by_one(store, "b", b"1"), lambda: copy_by_one(store, "a", "b")):
+    for denied in (
+        lambda: put_assuming_single_writer(store, "b", b"1"),
+        lambda: copy_assuming_single_writer(store, "a", "b"),
+    ):
         with pytest.raises(StorageRefused, match="denied"):
             denied()
     assert store.head("b") is None

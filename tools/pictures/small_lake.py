@@ -24,7 +24,7 @@ from slackwater.protocol.actions.file_names import COMMITS_DIRECTORY, LOG
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from slackwater.storage.open import open_store
-from slackwater.storage.store import ObjectStore, Pieces
+from slackwater.storage.store import ChunkedBytes, ObjectStore
 
 NAMES = ("orders", "stock")
 SCHEMA = StructType((StructField("id", LONG),))
@@ -108,7 +108,7 @@ class _WatchedStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def put_if_absent(self, path: str, data: bytes | Pieces, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         self._store.put_if_absent(path, data, durable)
         if path.startswith(f"{LOG}/{COMMITS_DIRECTORY}/"):
             self._step("staged")

@@ -23,9 +23,9 @@ from slackwater.protocol.actions.file_names import LOG, commit_path
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.gate import vector_place
 from slackwater.storage.open import open_store
-from slackwater.storage.store import ObjectStore, Pieces
+from slackwater.storage.path_guard import resolve_deletion_vector
+from slackwater.storage.store import ChunkedBytes, ObjectStore
 from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.without_spark import Transaction
@@ -124,7 +124,7 @@ class SmallTable:
         """The deletion vector that a file's action names, by its number; '' for none."""
         if node is None:
             return ""
-        place = vector_place(open_store(self.root), DeletionVectorDescriptor.from_json(node))
+        place = resolve_deletion_vector(open_store(self.root), DeletionVectorDescriptor.from_json(node))
         return f"vector {self.vectors.index(place) + 1}"
 
     def is_readable(self, version: int) -> bool:
@@ -170,7 +170,7 @@ class TellingStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def put_if_absent(self, path: str, data: bytes | Pieces, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         """As of the store."""
         try:
             self._store.put_if_absent(path, data, durable)

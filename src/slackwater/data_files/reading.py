@@ -28,8 +28,8 @@ from slackwater.errors import CorruptTable, DataFileNotFound, ObjectNotFound
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.schema.schema import StructType
 from slackwater.stats.row_groups import RowGroupTest
-from slackwater.storage.gate import opened_place
 from slackwater.storage.parquet_footer import RowGroup, leaf_count, parquet_file, read_footer
+from slackwater.storage.path_guard import open_resolved
 from slackwater.storage.store import ObjectStore
 
 _BATCH_ROWS = 1 << 16
@@ -48,7 +48,7 @@ UNREADABLE = (ValueError, pa.ArrowException, OSError)
 class Split:
     """The row groups of the file at `place` that begin in bytes `start` to `end`; None is the file's end.
 
-    `place` is as `file_place` gives it. `deleted`: the indexes of rows in the file that are left out; `only`: those of
+    `place` is as `resolve_file` gives it. `deleted`: the indexes of rows in the file that are left out; `only`: those of
     the rows that are read, where it is not all. `constants`: the values of further columns, one of each for all rows.
     `size_bytes`: the file's size, where the log says it.
     """
@@ -182,7 +182,7 @@ def _groups(store: ObjectStore, split: Split, wanted: RowsWanted, by_threads: bo
 
 
 def _opened(store: ObjectStore, split: Split, wanted: RowsWanted, by_threads: bool) -> _OpenFile:
-    opened, path = opened_place(store, split.place)
+    opened, path = open_resolved(store, split.place)
     where = f"{store.root_url}: {split.place}"
     if split.size_bytes is not None:
         # To ask for the size costs a request, so it is asked for where what the log says leads nowhere.

@@ -22,8 +22,8 @@ from slackwater.data_files.reading import UNREADABLE, RowsWanted, Split, finishe
 from slackwater.data_files.writing import FileFormat, FileWritten, write_rows
 from slackwater.errors import CorruptTable, DataFileNotFound, ObjectNotFound
 from slackwater.protocol.actions.paths import is_absolute
-from slackwater.storage.gate import opened_place
 from slackwater.storage.parquet_footer import DEEP_SCHEMAS, FIELD_ID_KEY
+from slackwater.storage.path_guard import open_resolved
 from slackwater.storage.store import ObjectStore
 
 _SMALL_BYTES = 4 << 20
@@ -216,7 +216,7 @@ class _SmallFiles:
         try:
             if not any(is_absolute(split.place) for split in splits):
                 return self._store.read_many([split.place for split in splits])
-            opened = [opened_place(self._store, split.place) for split in splits]
+            opened = [open_resolved(self._store, split.place) for split in splits]
             return [store.read(path) for store, path in opened]
         except ObjectNotFound as error:
             raise DataFileNotFound(

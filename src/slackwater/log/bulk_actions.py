@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from slackwater.log.files.action_lines import add_lines, lines_of_adds, remove_lines
 from slackwater.protocol.actions.actions import parse_actions
-from slackwater.storage.store import Pieces
+from slackwater.storage.store import ChunkedBytes
 
 Action = Mapping[str, Any]
 
@@ -35,9 +35,9 @@ class ManyActions(Sequence[Action]):
         """The bytes of the commit: a line for each action."""
         return bytes(self.pieces())
 
-    def pieces(self) -> Pieces:
+    def pieces(self) -> ChunkedBytes:
         """The same, many lines a piece."""
-        return Pieces(lambda: chain(map(_line, self.small), self._lines()))
+        return ChunkedBytes(lambda: chain(map(_line, self.small), self._lines()))
 
     def read_back(self) -> Self:
         """The same, with the small actions read back from the bytes."""
@@ -92,7 +92,7 @@ class StreamedActions(ManyActions):
     num_files: int
     num_bytes: int
 
-    def pieces(self) -> Pieces:
+    def pieces(self) -> ChunkedBytes:
         """As `ManyActions.pieces`; the first files are read before there is any piece."""
 
         def made() -> Iterator[bytes | memoryview]:
@@ -100,7 +100,7 @@ class StreamedActions(ManyActions):
             first = next(lines, b"")
             yield from chain(map(_line, self.small), [first], lines)
 
-        return Pieces(made)
+        return ChunkedBytes(made)
 
     def _lines(self) -> Iterator[memoryview]:
         return lines_of_adds(self.tables())
@@ -109,7 +109,7 @@ class StreamedActions(ManyActions):
         return len(self.small) + self.num_files
 
 
-def commit_data(actions: Sequence[Action]) -> bytes | Pieces:
+def commit_data(actions: Sequence[Action]) -> bytes | ChunkedBytes:
     """The bytes of a commit file with `actions`."""
     return actions.pieces() if isinstance(actions, ManyActions) else b"".join(map(_line, actions))
 

@@ -14,7 +14,7 @@ from slackwater.log.bulk_actions import Action, ManyActions
 from slackwater.log.segment import CommitFile
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import commit_path
-from slackwater.storage.store import ObjectStore, Pieces
+from slackwater.storage.store import ChunkedBytes, ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,9 @@ def parsed_commit(store: ObjectStore, version: int, data: bytes, file: CommitFil
     return ParsedCommit(file, where, parse_commit(data, where))
 
 
-def written_commit(store: ObjectStore, version: int, data: bytes | Pieces, actions: Sequence[Action]) -> ParsedCommit:
+def written_commit(
+    store: ObjectStore, version: int, data: bytes | ChunkedBytes, actions: Sequence[Action]
+) -> ParsedCommit:
     """The commit of `version` as a reader parses it; its bytes `data` were made of `actions`."""
     if not isinstance(actions, ManyActions):
         return parsed_commit(store, version, bytes(data))

@@ -34,7 +34,7 @@ from slackwater.protocol.properties.properties import (
 )
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.gate import file_places, vector_place
+from slackwater.storage.path_guard import resolve_deletion_vector, resolve_files
 from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.conflicts.vacuum_at_work import require_no_vacuum
@@ -240,7 +240,7 @@ def _elsewhere(table: Table, files: pa.Table) -> pa.Table:
         named = pc.binary_join_element_wise(f"{root}/", files["path"], "")
     else:
         paths = files["path"].to_pylist()
-        places = file_places(store, paths, outside)
+        places = resolve_files(store, paths, outside)
         spelled = [p if is_absolute(p) else f"{root}/{encode_path(at)}" for p, at in zip(paths, places, strict=True)]
         named = pa.array(spelled, pa.string())
     moved = _with(files, "path", named)
@@ -264,7 +264,7 @@ def _vector(table: Table, root: str, node: Mapping[str, Any]) -> Mapping[str, An
     vector = DeletionVectorDescriptor.from_json(node)
     if vector.storage_type == INLINE:
         return node
-    place = vector_place(table.store, vector, table.follows_outside)
+    place = resolve_deletion_vector(table.store, vector, table.follows_outside)
     if vector.relative_path is None:
         return node
     return {**node, "storageType": ON_DISK_ABSOLUTE, "pathOrInlineDv": f"{root}/{encode_path(place)}"}

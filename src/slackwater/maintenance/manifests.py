@@ -15,7 +15,7 @@ from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.protocol.features.column_mapping import NONE
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.gate import named_places
+from slackwater.storage.path_guard import named_places
 from slackwater.storage.store import ObjectStore
 
 SYMLINK_FORMAT_MANIFEST = "symlink_format_manifest"

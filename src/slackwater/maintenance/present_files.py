@@ -13,15 +13,15 @@ from slackwater.errors import DataFileNotFound
 from slackwater.log.table import Table
 from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor
 from slackwater.protocol.actions.paths import is_absolute
-from slackwater.storage.gate import named_places, named_vector_place
-from slackwater.storage.presence import missing_places
+from slackwater.storage.existence import missing_files
+from slackwater.storage.path_guard import named_places, named_vector_place
 from slackwater.storage.store import ObjectStore
 
 _NAMED = 5
 
 
 def file_and_vector_places(store: ObjectStore, files: pa.Table) -> Iterator[str]:
-    """Where the data files of `files` are, and the files of their deletion vectors; as `file_place` gives it.
+    """Where the data files of `files` are, and the files of their deletion vectors; as `resolve_file` gives it.
 
     `files` has the columns `path` and `deletionVector` of ADD_SCHEMA.
     """
@@ -49,7 +49,7 @@ def require_present(table: Table, files: pa.Table, what: str) -> None:
     """
     store = table.store
     places = file_and_vector_places(store, files)
-    missing = missing_places(store, [at for at in places if table.follows_outside or not is_absolute(at)])
+    missing = missing_files(store, [at for at in places if table.follows_outside or not is_absolute(at)])
     if missing:
         named = ", ".join(missing[:_NAMED]) + (", …" if len(missing) > _NAMED else "")
         raise DataFileNotFound(

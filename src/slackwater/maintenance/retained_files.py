@@ -18,7 +18,7 @@ from slackwater.log.history import CommitHistory
 from slackwater.maintenance.present_files import file_and_vector_places
 from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.gate import named_place, named_vector_place
+from slackwater.storage.path_guard import named_place, named_vector_place
 from slackwater.storage.store import ObjectStore
 
 # A store's clock and that of a commit's writer may differ so much.
@@ -27,7 +27,7 @@ _SKEW_MS = 3_600_000
 
 @dataclass(frozen=True)
 class RetainedFiles:
-    """The files that versions current since the cutoff need, by `file_place`: data, deletion vectors, change data.
+    """The files that versions current since the cutoff need, by `resolve_file`: data, deletion vectors, change data.
 
     `cutoff_version` was current at the cutoff; None where the log does not reach back so far, so that all of it counts.
     """

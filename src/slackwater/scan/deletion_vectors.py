@@ -20,7 +20,7 @@ from slackwater.protocol.actions.deletion_vectors import (
     parse_inline,
 )
 from slackwater.protocol.actions.paths import is_absolute
-from slackwater.storage.gate import opened_place, vector_place
+from slackwater.storage.path_guard import open_resolved, resolve_deletion_vector
 from slackwater.storage.store import ObjectStore
 
 # Vectors of one file that lie close together are fetched by one request.
@@ -43,7 +43,7 @@ def load_deletion_vectors(
         if descriptor.storage_type == INLINE:
             bitmaps[number] = parse_inline(descriptor)
         else:
-            by_file[vector_place(store, descriptor, allow_outside_root)].append(number)
+            by_file[resolve_deletion_vector(store, descriptor, allow_outside_root)].append(number)
     files = {path: {number: descriptors[number] for number in numbers} for path, numbers in by_file.items()}
     for number, bitmap in _read_files(store, files):
         bitmaps[number] = bitmap
@@ -67,7 +67,7 @@ def _read_file(
     store: ObjectStore, path: str, descriptors: Mapping[int, DeletionVectorDescriptor]
 ) -> list[tuple[int, BitMap64]]:
     where = path if is_absolute(path) else f"{store.root_url}/{path}"
-    holder, name = opened_place(store, path)
+    holder, name = open_resolved(store, path)
     ordered = sorted(descriptors.items(), key=lambda item: _offset(item[1], where))
     found = []
     for run in _runs(ordered, where):

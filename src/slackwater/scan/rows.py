@@ -35,8 +35,8 @@ from slackwater.protocol.schema.schema import (
 )
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.stats.row_groups import RowGroupTest
-from slackwater.storage.gate import file_places
 from slackwater.storage.parquet_footer import FIELD_ID_KEY
+from slackwater.storage.path_guard import resolve_files
 
 FILE_COLUMNS = ("path", "partitionValues", "size", "deletionVector")
 """What is asked of the files whose rows are read."""
@@ -141,7 +141,7 @@ class RowRead:
         vectors = files["deletionVector"].to_pylist()
         known = [vector for vector in vectors if vector is not None]
         bitmaps = iter(load_deletion_vectors(store, known, outside) if known else ())
-        places = file_places(store, files["path"].to_pylist(), outside)
+        places = resolve_files(store, files["path"].to_pylist(), outside)
         constant = self._constant
         columns = {c.name: self._values(files, c) for c in self._read if c.name in constant}
         for at, (place, vector, size) in enumerate(zip(places, vectors, files["size"].to_pylist(), strict=True)):

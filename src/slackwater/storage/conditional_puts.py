@@ -29,7 +29,7 @@ _MOST_PUTS = 4
 _proven: set[str] = set()
 
 
-def lookalike(options: Mapping[str, str], environment: Mapping[str, str]) -> str:
+def custom_endpoint(options: Mapping[str, str], environment: Mapping[str, str]) -> str:
     """The endpoint of S3 that `options`, in lower case, or else the `environment` names; '' where it is Amazon's."""
     # Which of several counts is obstore's to know: one that is not Amazon's is enough to ask.
     parts = map(_parts, _endpoints(options, environment))
@@ -37,7 +37,7 @@ def lookalike(options: Mapping[str, str], environment: Mapping[str, str]) -> str
 
 
 def names_plain_http(options: Mapping[str, str], environment: Mapping[str, str]) -> bool:
-    """Return whether the endpoint is an `http:` URL. Arguments as of `lookalike`."""
+    """Return whether the endpoint is an `http:` URL. Arguments as of `custom_endpoint`."""
     return any(endpoint.lower().startswith("http://") for endpoint in _endpoints(options, environment))
 
 
@@ -68,7 +68,7 @@ def require_conditional_puts(store: ObjectStore, directory: str, bucket: str) ->
     _proven.add(bucket)
 
 
-def put_by_one(store: ObjectStore, path: str, data: bytes, durable: bool = True) -> None:
+def put_assuming_single_writer(store: ObjectStore, path: str, data: bytes, durable: bool = True) -> None:
     """As `ObjectStore.put_if_absent`, also in a store that knows no condition: there it looks before it puts.
 
     For callers that something else keeps apart: no other writer uses the name, every writer puts the same bytes, or an
@@ -84,14 +84,14 @@ def put_by_one(store: ObjectStore, path: str, data: bytes, durable: bool = True)
         store.put(path, data)
 
 
-def copy_by_one(store: ObjectStore, src: str, dst: str) -> None:
-    """As `ObjectStore.copy_if_absent`, where `put_by_one` may put."""
+def copy_assuming_single_writer(store: ObjectStore, src: str, dst: str) -> None:
+    """As `ObjectStore.copy_if_absent`, where `put_assuming_single_writer` may put."""
     try:
         store.copy_if_absent(src, dst)
     except StorageRefused as error:
         if not error.knows_no_condition:
             raise
-        put_by_one(store, dst, store.read(src))
+        put_assuming_single_writer(store, dst, store.read(src))
 
 
 def _keeps(store: ObjectStore, path: str) -> bool:

@@ -23,9 +23,9 @@ from slackwater.errors import ObjectExists, ObjectNotFound, StorageError, Storag
 from slackwater.storage.location import Location
 from slackwater.storage.store import (
     HIDDEN,
+    ChunkedBytes,
     ObjectMeta,
     ObjectStore,
-    Pieces,
     checked_path,
     checked_prefix,
     checked_range,
@@ -117,7 +117,7 @@ class LocalObjectStore:
                 return None
         return ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
-    def put_if_absent(self, path: str, data: bytes | Pieces, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         target = self._os_path(path)
         with self._explained("create", path):
             if os.path.lexists(target):
@@ -178,7 +178,7 @@ class LocalObjectStore:
     def _os_path(self, path: str) -> Path:
         return self._root / checked_path(path)
 
-    def _staged(self, operation: str, path: str, data: bytes | Pieces | BinaryIO, durable: bool = True) -> Path:
+    def _staged(self, operation: str, path: str, data: bytes | ChunkedBytes | BinaryIO, durable: bool = True) -> Path:
         """The bytes in a file that is not listed, beside the object to be; until they are there nothing is changed."""
         try:
             return _stage(self._os_path(path), data, durable)
@@ -268,16 +268,16 @@ def _refused(what: str, error: OSError) -> StorageRefused:
     return StorageRefused(f"{what} failed: {os.strerror(error.errno)}; {remedy}")
 
 
-def _stage(target: Path, data: bytes | Pieces | BinaryIO, durable: bool) -> Path:
+def _stage(target: Path, data: bytes | ChunkedBytes | BinaryIO, durable: bool) -> Path:
     staged = target.with_name(staged_name())
-    pieces = iter(data) if isinstance(data, Pieces) else iter(())
+    pieces = iter(data) if isinstance(data, ChunkedBytes) else iter(())
     # Where none can be made no directory is either.
     first = next(pieces, b"")
     try:
         with _in_its_directory(staged, lambda: staged.open("xb")) as file:
             if isinstance(data, bytes):
                 file.write(data)
-            elif isinstance(data, Pieces):
+            elif isinstance(data, ChunkedBytes):
                 file.writelines(chain([first], pieces))
             else:
                 shutil.copyfileobj(data, file, _COPY_BYTES)

@@ -23,16 +23,16 @@ from slackwater.storage.conditional_puts import REMEDY, require_conditional_puts
 from slackwater.storage.listing import list_below
 from slackwater.storage.location import AZURE_SCHEMES, GCS_SCHEMES, MEMORY, S3_SCHEMES, Location
 from slackwater.storage.range_reader import open_by_ranges
-from slackwater.storage.refusals import answer_of, is_panic
 from slackwater.storage.store import (
+    ChunkedBytes,
     ObjectMeta,
     ObjectStore,
-    Pieces,
     checked_path,
     checked_prefix,
     checked_range,
     open_local,
 )
+from slackwater.storage.store_errors import answer_of, is_panic
 
 try:
     from obstore import exceptions
@@ -142,7 +142,7 @@ class ObstoreStore:
             except FileNotFoundError:
                 return None
 
-    def put_if_absent(self, path: str, data: bytes | Pieces, durable: bool = True) -> None:  # noqa: ARG002  (it always is)
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:  # noqa: ARG002  (it always is)
         # What goes in parts cannot be put on a condition.
         self._put("create", path, bytes(data))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from slackwater.errors import InvalidArgument, StorageError, UnsupportedFeature
-from slackwater.storage.conditional_puts import lookalike, names_plain_http
+from slackwater.storage.conditional_puts import custom_endpoint, names_plain_http
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.location import (
     AZURE_SCHEMES,
@@ -128,7 +128,7 @@ class _Opener:
         with self._lock:
             if location.origin not in self._backends:
                 self._backends[location.origin] = self._backend(location)
-            foreign = lookalike(self._options, os.environ) if location.scheme in S3_SCHEMES else ""
+            foreign = custom_endpoint(self._options, os.environ) if location.scheme in S3_SCHEMES else ""
             return ObstoreStore(self._backends[location.origin], location, self.at, foreign)
 
     def at(self, url: str) -> tuple[ObjectStore, str]:

@@ -26,7 +26,7 @@ class ObjectMeta:
     modified_ms: int
 
 
-class Pieces:
+class ChunkedBytes:
     """Bytes too many to be held at once: made a piece at a time, and anew whenever they are gone through."""
 
     def __init__(self, make: Callable[[], Iterable[bytes | memoryview]]) -> None:
@@ -105,13 +105,13 @@ class ObjectStore(Protocol):
         """The object's size and time, or None where there is no such object."""
         ...
 
-    def put_if_absent(self, path: str, data: bytes | Pieces, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         """Create the object whole, or raise ObjectExists and change nothing. Of any number of writers one succeeds.
 
         ObjectExists may speak of the caller's own object, where a remote store repeated a request whose answer was
         lost. StorageRefused says that nothing was created; any other StorageError leaves that open, and who must know
         reads the object back. Without `durable` a power cut may leave a torn object, for what can be done without.
-        Of `Pieces` a disk gets one after the other; other stores want them whole.
+        Of `ChunkedBytes` a disk gets one after the other; other stores want them whole.
         """
         ...
 

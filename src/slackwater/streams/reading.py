@@ -23,7 +23,7 @@ from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.scan.file_changes import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, INSERT, FileChange
 from slackwater.scan.scan import plan
 from slackwater.scan.snapshot import physical_paths
-from slackwater.storage.gate import file_places
+from slackwater.storage.path_guard import resolve_files
 from slackwater.streams.file_tasks import StreamTask, tasks_of
 from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.options import StreamOptions
@@ -84,7 +84,7 @@ def _added(read: StreamRead, batch: BatchFiles, files: pa.Table) -> list[Split]:
     known = [vector for vector in vectors if vector is not None]
     bitmaps = iter(load_deletion_vectors(store, known, read.table.follows_outside))
     constants = _constants(read, files, batch, INSERT)
-    places = file_places(store, files["path"].to_pylist(), read.table.follows_outside)
+    places = resolve_files(store, files["path"].to_pylist(), read.table.follows_outside)
     return [
         Split(place, 0, None, None if vector is None else next(bitmaps), values, size)
         for place, vector, values, size in zip(places, vectors, constants, files["size"].to_pylist(), strict=True)
@@ -102,7 +102,7 @@ def _changed(read: StreamRead, batch: BatchFiles, changes: Sequence[FileChange])
     )
     kept = _pruned(read, files)
     changes = [changes[at] for at in kept["at"].to_pylist()]
-    places = file_places(read.table.store, kept["path"].to_pylist(), read.table.follows_outside)
+    places = resolve_files(read.table.store, kept["path"].to_pylist(), read.table.follows_outside)
     constants = _constants(read, kept, batch, [change.kind for change in changes])
     return [
         Split(place, 0, None, change.without, values, change.size_bytes, change.rows)

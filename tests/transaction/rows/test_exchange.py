@@ -22,7 +22,7 @@ from slackwater.maintenance.restore import restore
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.store import Pieces
+from slackwater.storage.store import ChunkedBytes
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.post_commit import PostCommit
@@ -99,8 +99,8 @@ def in_bulk(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many actions each commit that is made in bulk has."""
     seen: list[int] = []
 
-    def counting(pieces: Callable[[Any], Pieces]) -> Callable[[Any], Pieces]:
-        def counted(actions: ManyActions) -> Pieces:
+    def counting(pieces: Callable[[Any], ChunkedBytes]) -> Callable[[Any], ChunkedBytes]:
+        def counted(actions: ManyActions) -> ChunkedBytes:
             seen.append(len(actions))
             return pieces(actions)
 

@@ -27,8 +27,8 @@ from slackwater.protocol.actions.file_names import (
 )
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.protocol.features.managed_commits import OWNER_NAME, CommitOwnerConfig, ownership
-from slackwater.storage.gate import named_place
 from slackwater.storage.location import LOCAL, Location, parse_location
+from slackwater.storage.path_guard import named_place
 from slackwater.storage.store import ObjectStore
 
 _MOST_FILES = 100

@@ -13,7 +13,7 @@ from slackwater.errors import CorruptLog, InvalidArgument, ObjectExists, ObjectN
 from slackwater.log.reconciliation import STATEFUL, Action, reconcile
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import LOG, commit_name, compacted_name
-from slackwater.storage.conditional_puts import put_by_one
+from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import ObjectStore
 
 # What says how a commit came about, or is not allowed in one, is no part of the table's state.
@@ -46,7 +46,7 @@ def compact_log(store: ObjectStore, start_version: int, end_version: int) -> str
     content = b"".join(orjson.dumps(action) + b"\n" for action in reconciled)
     if content:
         with suppress(ObjectExists):
-            put_by_one(store, path, content)
+            put_assuming_single_writer(store, path, content)
     return path
 
 

@@ -17,7 +17,7 @@ from slackwater.errors import CorruptLog, ObjectExists, ObjectNotFound
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from slackwater.protocol.actions.file_names import LOG, crc_name
 from slackwater.protocol.table_configuration import TableConfiguration
-from slackwater.storage.conditional_puts import put_by_one
+from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import ObjectStore
 
 _log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def write_version_checksum(store: ObjectStore, checksum: VersionChecksum) -> boo
     try:
         path = f"{LOG}/{crc_name(checksum.version)}"
         # One that a power cut tore is not used and the next starts anew, so no commit waits for the disk.
-        put_by_one(store, path, orjson.dumps(checksum.to_json()), durable=False)
+        put_assuming_single_writer(store, path, orjson.dumps(checksum.to_json()), durable=False)
     except ObjectExists:
         return False
     return True

@@ -23,8 +23,8 @@ from slackwater.protocol.properties.properties import (
 from slackwater.protocol.schema.schema import ArrayType, DataType, MapType, StructField, StructType, walk_fields
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.stats.footers import parquet_footer
-from slackwater.storage.gate import file_places, opened_place
 from slackwater.storage.parquet_footer import FIELD_ID_KEY
+from slackwater.storage.path_guard import open_resolved, resolve_files
 from slackwater.storage.store import ObjectStore
 
 _THREADS = 16
@@ -43,11 +43,11 @@ def with_dropped_columns(table: Table, configuration: TableConfiguration, files:
     kept = {configuration.properties.get(key) for key in (MATERIALIZED_ROW_ID, MATERIALIZED_ROW_COMMIT_VERSION)}
 
     def holds_more(place: str) -> bool:
-        found = _columns(*opened_place(table.store, place))
+        found = _columns(*open_resolved(table.store, place))
         own = pa.struct([field for field in found if field.name not in kept])
         return _holds_more(own, known, mode == ID)
 
-    places = file_places(table.store, files["path"].to_pylist(), table.follows_outside)
+    places = resolve_files(table.store, files["path"].to_pylist(), table.follows_outside)
     with ThreadPoolExecutor(_THREADS) as pool:
         return files.filter(pa.array(pool.map(holds_more, places), pa.bool_()))
 

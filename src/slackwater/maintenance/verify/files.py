@@ -18,8 +18,8 @@ from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorD
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.stats.columns import record_counts
-from slackwater.storage.gate import named_place, named_vector_place
-from slackwater.storage.presence import sizes_of
+from slackwater.storage.existence import sizes_of
+from slackwater.storage.path_guard import named_place, named_vector_place
 
 COLUMNS = ("path", "size", "deletionVector", "stats")
 """What of ADD_SCHEMA the checks need."""

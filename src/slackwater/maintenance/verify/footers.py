@@ -22,7 +22,7 @@ from slackwater.protocol.features.column_mapping import ID
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.stats.collected import StatsLeaf, StatsLeaves, leaf_columns
 from slackwater.stats.footers import parquet_footer, stats_of_footer
-from slackwater.storage.gate import opened_place
+from slackwater.storage.path_guard import open_resolved
 
 _THREADS = 16
 _EXACT = ("byte", "short", "integer", "long", "date")
@@ -62,7 +62,7 @@ def look_at_statistics(
 
 def _proven(table: Table, place: str, leaves: StatsLeaves) -> Mapping[str, Any] | str:
     """The statistics that the footer proves; a text where it cannot be read."""
-    store, name = opened_place(table.store, place)
+    store, name = open_resolved(table.store, place)
     try:
         footer, _ = parquet_footer(store, name)
     except SlackwaterError as error:

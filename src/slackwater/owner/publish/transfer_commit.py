@@ -18,7 +18,7 @@ from slackwater.owner.state.commit_files import transaction_at
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import commit_path, staged_path
 from slackwater.protocol.properties.properties import MANAGED_COMMIT_OWNER, MANAGED_COMMIT_OWNER_CONF
-from slackwater.storage.conditional_puts import put_by_one
+from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import ObjectStore
 
 _MAX_PUTS = 4
@@ -56,7 +56,7 @@ def put_transfer(
         if attempt:
             sleep(_FIRST_WAIT_S * 2**attempt)
         try:
-            put_by_one(store, commit.path, data)
+            put_assuming_single_writer(store, commit.path, data)
         except ObjectExists:
             return _is_there(store, commit, is_settled)
         except StorageRefused as error:

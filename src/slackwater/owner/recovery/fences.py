@@ -13,7 +13,7 @@ import orjson
 
 from slackwater.errors import CommitOwnerRequired, CommitUnknown, ObjectExists
 from slackwater.protocol.actions.file_names import staged_path
-from slackwater.storage.conditional_puts import put_by_one
+from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import ObjectStore
 
 
@@ -25,7 +25,9 @@ def fence_path(owner_id: str) -> str:
 def put_fence(store: ObjectStore, owner_id: str, now_ms: int) -> None:
     """Let the owner ratify nothing in the table any more, as soon as this returns. Raises StorageError."""
     with suppress(ObjectExists):
-        put_by_one(store, fence_path(owner_id), orjson.dumps({"fenced": owner_id, "timestamp": now_ms}) + b"\n")
+        put_assuming_single_writer(
+            store, fence_path(owner_id), orjson.dumps({"fenced": owner_id, "timestamp": now_ms}) + b"\n"
+        )
 
 
 class Fences:

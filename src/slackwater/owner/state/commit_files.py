@@ -12,7 +12,7 @@ from slackwater.owner.api.commits import Commit
 from slackwater.owner.state.commit_content import timestamp_of
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import LOG, LogFileKind, commit_path, parse_log_file, staged_path
-from slackwater.storage.conditional_puts import copy_by_one, put_by_one
+from slackwater.storage.conditional_puts import copy_assuming_single_writer, put_assuming_single_writer
 from slackwater.storage.store import ObjectStore
 
 _MAX_PUTS = 3
@@ -22,7 +22,7 @@ def stage(store: ObjectStore, file_name: str, data: bytes) -> None:
     """Write a staged commit; no other writer has its name, so one that is there is its own. Raises StorageError."""
     for attempt in range(_MAX_PUTS):
         try:
-            put_by_one(store, staged_path(file_name), data)
+            put_assuming_single_writer(store, staged_path(file_name), data)
         except ObjectExists:
             return
         except StorageRefused:
@@ -41,7 +41,7 @@ def publish(store: ObjectStore, version: int, file_name: str, commit_id: str) ->
     not backfilled.
     """
     try:
-        copy_by_one(store, staged_path(file_name), commit_path(version))
+        copy_assuming_single_writer(store, staged_path(file_name), commit_path(version))
     except ObjectExists:
         # By an earlier, or a concurrent, backfill of the same commit; or somebody went around the owner.
         return is_published(store, version, file_name, commit_id)

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater.storage.location import Location
-from slackwater.storage.store import Pieces
+from slackwater.storage.store import ChunkedBytes
 
 _SMALL_BYTES = 1 << 16
 
@@ -97,7 +97,7 @@ class HadoopFileSystem:
         finally:
             stream.close()
 
-    def create(self, path: str, data: bytes | Pieces | Path, durable: bool) -> None:
+    def create(self, path: str, data: bytes | ChunkedBytes | Path, durable: bool) -> None:
         """A new file with these bytes, or those of a local file, and the directories above it."""
         with self._new(path, durable) as stream:
             if isinstance(data, Path):
@@ -107,7 +107,7 @@ class HadoopFileSystem:
             else:
                 with self._local_file() as file:
                     with file.open("wb") as local:
-                        local.writelines(data if isinstance(data, Pieces) else [data])
+                        local.writelines(data if isinstance(data, ChunkedBytes) else [data])
                     self._copy_local(file, stream)
 
     def create_copy(self, path: str, src: str) -> None:

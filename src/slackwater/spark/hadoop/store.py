@@ -23,9 +23,9 @@ from slackwater.storage.local_store import LocalObjectStore, is_staged, staged_n
 from slackwater.storage.location import HDFS, LOCAL, Location
 from slackwater.storage.range_reader import open_by_ranges
 from slackwater.storage.store import (
+    ChunkedBytes,
     ObjectMeta,
     ObjectStore,
-    Pieces,
     checked_path,
     checked_prefix,
     checked_range,
@@ -121,7 +121,7 @@ class HadoopStore:
                 raise
         return None if found.is_directory else ObjectMeta(path, found.size_bytes, found.modified_ms)
 
-    def put_if_absent(self, path: str, data: bytes | Pieces, durable: bool = True) -> None:
+    def put_if_absent(self, path: str, data: bytes | ChunkedBytes, durable: bool = True) -> None:
         place, key = self._place("create", path)
         if isinstance(place, LocalObjectStore):
             with self._local("create", path):

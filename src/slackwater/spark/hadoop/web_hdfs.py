@@ -20,7 +20,7 @@ from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.session.modes import is_one_process
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
-from slackwater.storage.web_hdfs import WebHdfs
+from slackwater.storage.webhdfs_server import WebHdfs
 
 _LOG = logging.getLogger(__name__)
 _TRIED = "_slackwater_web_hdfs"

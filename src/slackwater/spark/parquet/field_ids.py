@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from slackwater.errors import CorruptTable
 from slackwater.stats.footers import parquet_footer
-from slackwater.storage.gate import opened_place
+from slackwater.storage.path_guard import open_resolved
 from slackwater.storage.store import ObjectStore
 
 SETTINGS = {
@@ -31,7 +31,7 @@ def require_field_ids(store: ObjectStore, places: Sequence[str]) -> None:
         return
     half = _LOOKED_AT // 2
     for place in places if len(places) <= _LOOKED_AT else [*places[:half], *places[-half:]]:
-        footer, _ = parquet_footer(*opened_place(store, place))
+        footer, _ = parquet_footer(*open_resolved(store, place))
         if footer.metadata.num_columns and not footer.has_field_ids:
             raise CorruptTable(
                 f"{store.root_url}: the table finds columns by field ids (delta.columnMapping.mode=id), and the file "

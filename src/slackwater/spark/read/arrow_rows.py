@@ -29,7 +29,7 @@ _MOST_SPLIT_BYTES, _LEAST_SPLIT_BYTES = 128 * 1024**2, 4 * 1024**2
 
 @dataclass(frozen=True)
 class ArrowFiles:
-    """Files to read: places as `file_place` gives them, sizes in bytes where they are known, rows to leave out.
+    """Files to read: places as `resolve_file` gives them, sizes in bytes where they are known, rows to leave out.
 
     `urls`: the values of a column FILE, where it is wanted.
     """

@@ -32,7 +32,7 @@ from slackwater.spark.session.modes import (
 from slackwater.spark.session.row_way import require_known
 from slackwater.spark.session.sessions import is_within_statement
 from slackwater.spark.session.temporary_settings import listing_on_driver
-from slackwater.storage.presence import metas_of
+from slackwater.storage.existence import metas_of
 
 # What a session may have set otherwise, for files that are its own to lose.
 _EVERY_FILE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.errors import StorageError
 from slackwater.protocol.actions.paths import are_plain, is_absolute
-from slackwater.storage.gate import file_place, file_places
 from slackwater.storage.location import BUCKET_SCHEMES, scheme_of
+from slackwater.storage.path_guard import resolve_file, resolve_files
 from slackwater.storage.store import ObjectMeta, ObjectStore
-from slackwater.storage.web_hdfs import WebHdfs
+from slackwater.storage.webhdfs_server import WebHdfs
 
 # RFC 2396 as java.net.URI applies it to a path: the characters that stay unchanged.
 _URI_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-_.!~*'():@&=+$,;")
@@ -56,11 +56,11 @@ class DataLocations:
 
     def relative(self, path: str) -> str:
         """The decoded path of a file action, relative to the root, or absolute outside it. Raises PathNotAllowed."""
-        return file_place(self.store, path, self._allow_outside_root)
+        return resolve_file(self.store, path, self._allow_outside_root)
 
     def relatives(self, paths: Sequence[str]) -> list[str]:
         """`relative` of each of `paths`."""
-        return file_places(self.store, paths, self._allow_outside_root)
+        return resolve_files(self.store, paths, self._allow_outside_root)
 
     def spark_paths(self, relatives: Sequence[str]) -> list[str]:
         """`spark_path` of each of `relatives`."""

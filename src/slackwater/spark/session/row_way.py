@@ -27,7 +27,7 @@ from slackwater.spark.session.modes import (
 from slackwater.spark.session.sessions import asked_once
 from slackwater.storage.location import GCS_SCHEMES, S3_SCHEMES
 from slackwater.storage.store import ObjectStore
-from slackwater.storage.web_hdfs import WebHdfs
+from slackwater.storage.webhdfs_server import WebHdfs
 
 _KNOWN, _WORKERS = "_slackwater_known_schemes", "_slackwater_workers"
 ROWS = "spark.slackwater.rows"

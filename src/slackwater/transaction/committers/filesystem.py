@@ -16,7 +16,7 @@ from slackwater.log.bulk_actions import commit_data
 from slackwater.log.commits import ParsedCommit, commits_after, written_commit
 from slackwater.log.segment import list_log
 from slackwater.protocol.actions.file_names import LOG, commit_path
-from slackwater.storage.store import ObjectStore, Pieces
+from slackwater.storage.store import ChunkedBytes, ObjectStore
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.committers.forgotten_versions import Actions, forgotten, is_remembered, require_next
 
@@ -88,7 +88,7 @@ class FilesystemCommitter:
         return commits_after(self._store, version)
 
     def _settle(
-        self, version: int, data: bytes | Pieces, actions: Actions, error: StorageError, refused: bool
+        self, version: int, data: bytes | ChunkedBytes, actions: Actions, error: StorageError, refused: bool
     ) -> Committed | Conflict:
         found = self._found(version)
         if found is not None:
@@ -97,11 +97,11 @@ class FilesystemCommitter:
             raise self._failed(version, error) from error
         raise self._unknown(version, error) from error
 
-    def _decide(self, version: int, data: bytes | Pieces, actions: Actions, found: bytes) -> Committed | Conflict:
+    def _decide(self, version: int, data: bytes | ChunkedBytes, actions: Actions, found: bytes) -> Committed | Conflict:
         # Every commit carries an identity of its own (txnId), so equal bytes are ours.
         return self._put(version, data, actions) if found == bytes(data) else Conflict(version)
 
-    def _put(self, version: int, data: bytes | Pieces, actions: Actions) -> Committed:
+    def _put(self, version: int, data: bytes | ChunkedBytes, actions: Actions) -> Committed:
         """The commit whose file is there, where that makes it a version of the table; else the file is taken away."""
         remembered = self._remembered(version, actions)
         if remembered:

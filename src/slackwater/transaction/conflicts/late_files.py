@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from slackwater.errors import ConcurrentWriteException
 from slackwater.protocol.actions.paths import canonical_path, is_absolute
 from slackwater.scan.snapshot import Snapshot
-from slackwater.storage.gate import file_places
-from slackwater.storage.presence import missing_places
+from slackwater.storage.existence import missing_files
+from slackwater.storage.path_guard import resolve_files
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.conflicts.vacuum_at_work import require_no_vacuum, vacuums_at_work
 from slackwater.transaction.staged import StagedActions
@@ -49,7 +49,7 @@ def validate_late_files(
         clock.sleep(_WAIT_S)
     else:
         require_no_vacuum(before, clock.now_ms(), "what this transaction wrote long ago")
-    missing = missing_places(before.store, places)
+    missing = missing_files(before.store, places)
     if missing:
         named = ", ".join(missing[:_NAMED]) + (", …" if len(missing) > _NAMED else "")
         raise ConcurrentWriteException(
@@ -71,5 +71,5 @@ def _places(before: Snapshot, staged: StagedActions, vector_paths: Sequence[str]
     if not staged.known_files:
         again = {canonical_path(remove.path) for remove in staged.removes}
         written += [add.path for add in staged.adds if canonical_path(add.path) not in again]
-    places = [*file_places(before.store, written, allow_outside_root=True), *vector_paths]
+    places = [*resolve_files(before.store, written, allow_outside_root=True), *vector_paths]
     return [place for place in places if not is_absolute(place)]

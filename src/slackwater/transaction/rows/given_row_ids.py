@@ -23,7 +23,7 @@ from slackwater.protocol.features import row_tracking
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.columns import record_counts
 from slackwater.stats.footers import parquet_footer
-from slackwater.storage.gate import file_place
+from slackwater.storage.path_guard import resolve_file
 from slackwater.storage.store import ObjectStore
 
 _COMMITS_AT_ONCE = 100
@@ -103,7 +103,7 @@ def _highest_of_action(action: Mapping[str, Any]) -> int:
 def _last_id(base: int, rows: int | None, store: ObjectStore, path: str) -> int:
     if rows is None:
         try:
-            rows = parquet_footer(store, file_place(store, path))[0].num_rows
+            rows = parquet_footer(store, resolve_file(store, path))[0].num_rows
         except SlackwaterError as error:
             raise CorruptTable(
                 f"{store.root_url}: {path} has row ids from {base} on, but neither its statistics nor the file say how "

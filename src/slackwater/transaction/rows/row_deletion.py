@@ -19,7 +19,7 @@ from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescripto
 from slackwater.protocol.actions.files import AddFile, RemoveFile
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.stats.footers import parquet_footer
-from slackwater.storage.gate import file_place, opened_place
+from slackwater.storage.path_guard import open_resolved, resolve_file
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.rows.recommit import as_adds
 from slackwater.transaction.rows.vector_files import LoadedVectors
@@ -172,7 +172,7 @@ def _row_counts(store: ObjectStore, adds: Sequence[AddFile], follows_outside: bo
 
 
 def _rows_in_footer(store: ObjectStore, path: str, follows_outside: bool) -> int:
-    holder, name = opened_place(store, file_place(store, path, follows_outside))
+    holder, name = open_resolved(store, resolve_file(store, path, follows_outside))
     try:
         footer, _ = parquet_footer(holder, name)
     except ObjectNotFound as error:

@@ -23,7 +23,7 @@ from slackwater.protocol.actions.deletion_vectors import (
     write_file,
 )
 from slackwater.scan.deletion_vectors import load_deletion_vectors
-from slackwater.storage.conditional_puts import put_by_one
+from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import ObjectStore
 
 _FILE_BYTES = 2 * 1024 * 1024
@@ -129,7 +129,7 @@ def _create(store: ObjectStore, content: bytes, new_id: Callable[[], uuid.UUID],
         path = f"deletion_vector_{file_id}.bin"
         paths.append(path)
         try:
-            put_by_one(store, path, content)
+            put_assuming_single_writer(store, path, content)
         except ObjectExists:
             # The store may have repeated a request of ours whose answer was lost.
             if store.read(path) == content:

@@ -18,7 +18,7 @@ from pathlib import Path
 from slackwater.errors import StorageError, StorageRefused
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.write.files.leftovers import remove_for_good
-from slackwater.storage.conditional_puts import put_by_one
+from slackwater.storage.conditional_puts import put_assuming_single_writer
 from slackwater.storage.store import HIDDEN, ObjectStore
 
 
@@ -35,7 +35,7 @@ class Staging:
     def token(self) -> str:
         """A file beside the rows, with content of its own, for Spark to look at."""
         path = f"{self.rows.rpartition('/')[0]}/token"
-        put_by_one(self.store, path, uuid.uuid4().bytes, durable=False)
+        put_assuming_single_writer(self.store, path, uuid.uuid4().bytes, durable=False)
         return path
 
     def final_path(self, path: str, name: str) -> str:

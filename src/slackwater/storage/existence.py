@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from slackwater.protocol.actions.paths import is_absolute
-from slackwater.storage.gate import opened_place
+from slackwater.storage.path_guard import open_resolved
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _FEW = 500
 
 
-def missing_places(store: ObjectStore, places: Sequence[str]) -> list[str]:
+def missing_files(store: ObjectStore, places: Sequence[str]) -> list[str]:
     """Those of `places`, relative to the store's root or absolute, at which there is no file."""
     below = [place for place in places if not is_absolute(place)]
     if store.local_root is not None:
@@ -33,7 +33,7 @@ def missing_places(store: ObjectStore, places: Sequence[str]) -> list[str]:
 
 
 def sizes_of(store: ObjectStore, places: Sequence[str]) -> list[int | None]:
-    """The bytes of the file at each of `places`, as `missing_places` takes them; None where there is none."""
+    """The bytes of the file at each of `places`, as `missing_files` takes them; None where there is none."""
     return [None if meta is None else meta.size_bytes for meta in metas_of(store, places)]
 
 
@@ -47,7 +47,7 @@ def metas_of(store: ObjectStore, places: Sequence[str]) -> list[ObjectMeta | Non
         found, others = {}, list(places)
 
     def meta_of(place: str) -> ObjectMeta | None:
-        opened, path = opened_place(store, place)
+        opened, path = open_resolved(store, place)
         return opened.head(path)
 
     with ThreadPoolExecutor(16) as pool:
@@ -66,7 +66,7 @@ def _is_file(store: ObjectStore, place: str, on_disk: str) -> bool:
 
 def _missing_one_by_one(store: ObjectStore, places: Sequence[str]) -> list[str]:
     def is_missing(place: str) -> bool:
-        opened, path = opened_place(store, place)
+        opened, path = open_resolved(store, place)
         return opened.head(path) is None
 
     with ThreadPoolExecutor(16) as pool:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote_to_bytes, urlsplit
 
 from slackwater.errors import ObjectNotFound, SlackwaterError
-from slackwater.storage.gate import opened_place
+from slackwater.storage.path_guard import open_resolved
 from slackwater.storage.store import ObjectMeta, ObjectStore
 
 _PREFIX = "/webhdfs/v1/"
@@ -94,7 +94,7 @@ class WebHdfs:
         if not number.isdecimal() or int(number) >= len(self._stores):
             raise ObjectNotFound(f"no store is served as {head!r}")
         store = self._stores[int(number)]
-        return opened_place(store, f"{scheme}://{rest}") if outside else (store, rest)
+        return open_resolved(store, f"{scheme}://{rest}") if outside else (store, rest)
 
     def head(self, path: str) -> ObjectMeta | None:
         """What the store says now of the object at `path`, unless it was told before that it will not change."""

@@ -25,7 +25,7 @@ from slackwater.storage.store import ObjectStore
 _FOLLOWED = frozenset(KNOWN_SCHEMES) - {"http", "https"}
 
 
-def file_place(store: ObjectStore, path: str, allow_outside_root: bool = False) -> str:
+def resolve_file(store: ObjectStore, path: str, allow_outside_root: bool = False) -> str:
     """Where the file is whose `path` an add, remove or cdc has: relative to the root, else absolute; decoded.
 
     Raises PathNotAllowed for a path outside the root unless that is allowed, and always for one on a web server or of
@@ -35,7 +35,7 @@ def file_place(store: ObjectStore, path: str, allow_outside_root: bool = False) 
 
 
 def named_place(store: ObjectStore, path: str) -> str:
-    """Return the place of `file_place` for a file that is only named, and never opened. Raises PathNotAllowed."""
+    """Return the place of `resolve_file` for a file that is only named, and never opened. Raises PathNotAllowed."""
     return checked_data_path(path, store.root_url, store.local_root, True)
 
 
@@ -50,11 +50,11 @@ def _followed(store: ObjectStore, path: str, place: str) -> str:
     )
 
 
-def file_places(store: ObjectStore, paths: Sequence[str], allow_outside_root: bool = False) -> list[str]:
-    """`file_place` of each of `paths`."""
+def resolve_files(store: ObjectStore, paths: Sequence[str], allow_outside_root: bool = False) -> list[str]:
+    """`resolve_file` of each of `paths`."""
     if are_plain(paths):
         return list(paths)
-    return [file_place(store, path, allow_outside_root) for path in paths]
+    return [resolve_file(store, path, allow_outside_root) for path in paths]
 
 
 def named_places(store: ObjectStore, paths: Sequence[str]) -> list[str]:
@@ -62,13 +62,15 @@ def named_places(store: ObjectStore, paths: Sequence[str]) -> list[str]:
     return list(paths) if are_plain(paths) else [named_place(store, path) for path in paths]
 
 
-def vector_place(store: ObjectStore, vector: DeletionVectorDescriptor, allow_outside_root: bool = False) -> str:
-    """As `file_place`, for the file of a deletion vector that is not inline.
+def resolve_deletion_vector(
+    store: ObjectStore, vector: DeletionVectorDescriptor, allow_outside_root: bool = False
+) -> str:
+    """As `resolve_file`, for the file of a deletion vector that is not inline.
 
     A relative one is below the root whatever is allowed. Raises CorruptDeletionVector too.
     """
     named = vector.path_or_inline_dv
-    return _vector_place(store, vector) or file_place(store, named, allow_outside_root)
+    return _vector_place(store, vector) or resolve_file(store, named, allow_outside_root)
 
 
 def named_vector_place(store: ObjectStore, vector: DeletionVectorDescriptor) -> str:
@@ -81,7 +83,7 @@ def _vector_place(store: ObjectStore, vector: DeletionVectorDescriptor) -> str |
     return None if relative is None else checked_relative_path(relative, store.root_url)
 
 
-def opened_place(store: ObjectStore, place: str) -> tuple[ObjectStore, str]:
+def open_resolved(store: ObjectStore, place: str) -> tuple[ObjectStore, str]:
     """The store that holds the file at `place`, which the gate has let pass, and the file's path in it."""
     if not is_absolute(place):
         return store, place

@@ -12,10 +12,10 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from slackwater.errors import StorageError
-from slackwater.storage import open_store, web_hdfs
+from slackwater.storage import open_store, webhdfs_server
 from slackwater.storage.local_store import LocalObjectStore
 from slackwater.storage.store import ObjectStore
-from slackwater.storage.web_hdfs import WebHdfs
+from slackwater.storage.webhdfs_server import WebHdfs
 
 _LARGE = bytes(range(256)) * 16384
 
@@ -164,7 +164,7 @@ def test_a_file_that_breaks_off_ends_the_connection(
 def test_a_reader_may_wait_for_longer_than_a_connection_is_idle(
     served: WebHdfs, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web_hdfs._Requests, "timeout", 0.2)
+    monkeypatch.setattr(webhdfs_server._Requests, "timeout", 0.2)
     store.put("huge", _LARGE * 4)
     client = Client(served, store)
     client.connection.request(

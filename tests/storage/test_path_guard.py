@@ -19,15 +19,15 @@ from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescripto
 from slackwater.protocol.actions.z85 import encode_uuid
 from slackwater.scan.deletion_vectors import load_deletion_vectors
 from slackwater.storage import ObjectStore, open_store
-from slackwater.storage.gate import (
-    file_place,
-    file_places,
+from slackwater.storage.location import Location
+from slackwater.storage.path_guard import (
     named_place,
     named_vector_place,
-    opened_place,
-    vector_place,
+    open_resolved,
+    resolve_deletion_vector,
+    resolve_file,
+    resolve_files,
 )
-from slackwater.storage.location import Location
 from tests.log.tables import DEFAULT, TableLog, add, checkpoint_metadata
 
 ENCODED = encode_uuid(UUID(int=7))
@@ -93,11 +93,11 @@ def _is_below(root: str, place: str) -> bool:
 def test_a_path_that_passes_the_gate_is_of_a_file_below_the_root(path: str, root: str) -> None:
     store: Any = RecordingStore(root)
     try:
-        place = file_place(store, path)
+        place = resolve_file(store, path)
     except PathNotAllowed:
         return
     assert _is_below(root, place), place
-    assert opened_place(store, place) == (store, place)
+    assert open_resolved(store, place) == (store, place)
 
 
 PLAIN = st.lists(st.sampled_from(["a", "b.parquet", "day=1", "/", "."]), min_size=1, max_size=4).map("".join)
@@ -117,8 +117,8 @@ def _places(places: Callable[[], list[str]]) -> list[str] | None:
 @example(["a/./b", "./c", "d/.."], "s3://bucket/t", False)
 def test_many_paths_pass_the_gate_as_each_does(paths: list[str], root: str, allowed: bool) -> None:
     store: Any = RecordingStore(root)
-    one_by_one = _places(lambda: [file_place(store, path, allowed) for path in paths])
-    assert _places(lambda: file_places(store, paths, allowed)) == one_by_one
+    one_by_one = _places(lambda: [resolve_file(store, path, allowed) for path in paths])
+    assert _places(lambda: resolve_files(store, paths, allowed)) == one_by_one
 
 
 @given(SPELLED, st.sampled_from(["u", "p"]), st.sampled_from(ROOTS), st.booleans())
@@ -185,24 +185,24 @@ def test_an_absolute_vector_inside_the_root_and_one_outside_with_leave_are_read(
 def test_a_path_that_cannot_be_of_a_file_is_refused(path: str, allowed: bool) -> None:
     store: Any = RecordingStore("/data/t")
     with pytest.raises(PathNotAllowed, match="cannot be one"):
-        file_place(store, path, allowed)
+        resolve_file(store, path, allowed)
 
 
 @pytest.mark.parametrize("path", ["/elsewhere/../x", "s3://b/../x", "..\\x", "a/..\\..\\x"])
 def test_a_path_that_climbs_is_refused_also_where_leave_is_given(path: str) -> None:
     store: Any = RecordingStore("/data/t")
     with pytest.raises(PathNotAllowed, match=r"climbs"):
-        file_place(store, path, allow_outside_root=True)
+        resolve_file(store, path, allow_outside_root=True)
 
 
 @pytest.mark.parametrize("path", ["http://h/f", "HTTPS://h/f", "ftp://h/f", "jar:file:/x!/f", "data:,f", "s3x://b/f"])
 def test_a_path_on_a_web_server_or_of_an_unknown_scheme_is_never_followed(path: str) -> None:
     store: Any = RecordingStore("/data/t")
     with pytest.raises(PathNotAllowed, match="never followed"):
-        file_place(store, path, allow_outside_root=True)
+        resolve_file(store, path, allow_outside_root=True)
     vector = DeletionVectorDescriptor("p", path, 1, 1, 1)
     with pytest.raises(PathNotAllowed, match="never followed"):
-        vector_place(store, vector, allow_outside_root=True)
+        resolve_deletion_vector(store, vector, allow_outside_root=True)
     # A file that is only named, as VACUUM names files that it keeps, may be anywhere.
     assert named_place(store, path) == named_vector_place(store, vector)
 
@@ -210,9 +210,9 @@ def test_a_path_on_a_web_server_or_of_an_unknown_scheme_is_never_followed(path: 
 @pytest.mark.parametrize("path", ["file:/x/f", "/x/f", "s3a://b/f", "gs://b/f", "abfss://c@a/f", "hdfs://h/f"])
 def test_a_path_in_a_file_system_or_an_object_store_is_followed_if_allowed(path: str) -> None:
     store: Any = RecordingStore("/data/t")
-    assert file_place(store, path, allow_outside_root=True) == path.removeprefix("file:")
+    assert resolve_file(store, path, allow_outside_root=True) == path.removeprefix("file:")
     with pytest.raises(PathNotAllowed, match="allowPathsOutsideRoot"):
-        file_place(store, path)
+        resolve_file(store, path)
 
 
 def test_a_symbolic_link_below_the_root_is_the_owners_business(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_nothing_but_the_root_is_opened_whatever_a_log_names(path: str, vector_p
             snapshot = log.load()
             files = snapshot.live_files()
             for row in files.to_pylist():
-                opened_place(snapshot.store, file_place(snapshot.store, row["path"]))
+                open_resolved(snapshot.store, resolve_file(snapshot.store, row["path"]))
             load_deletion_vectors(snapshot.store, files["deletionVector"].to_pylist())
         except SlackwaterError:
             pass
@@ -299,5 +299,5 @@ def test_the_gate_is_the_only_way_out_of_the_root() -> None:
 
 def test_a_descriptor_knows_its_place() -> None:
     store: Any = RecordingStore("/data/t")
-    assert vector_place(store, DeletionVectorDescriptor("u", "ab" + ENCODED, 1, 1, 1)) == f"ab/{NAME}"
-    assert vector_place(store, DeletionVectorDescriptor("p", "/data/t/ab/x%20y", 1, 1, 1)) == "ab/x y"
+    assert resolve_deletion_vector(store, DeletionVectorDescriptor("u", "ab" + ENCODED, 1, 1, 1)) == f"ab/{NAME}"
+    assert resolve_deletion_vector(store, DeletionVectorDescriptor("p", "/data/t/ab/x%20y", 1, 1, 1)) == "ab/x y"

@@ -55,7 +55,7 @@ _REMEDIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoreErrorResponse:
     """A store's answer: its `status`, `code` and `message`, as far as it says them; `was_retried` after others."""
 
     status: int | None
@@ -104,14 +104,16 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
-def answer_of(error: BaseException) -> Answer:
+def answer_of(error: BaseException) -> StoreErrorResponse:
     """What a store said, by the exception of obstore."""
     text = str(error)
     status = _STATUS.search(text)
     code, message = _element(text, "Code"), _element(text, "Message")
     if batch := _BATCH.search(text):
         message, code = batch.groups()
-    return Answer(int(status[1]) if status else None, code, message, _RETRIED.search(text) is not None, text)
+    return StoreErrorResponse(
+        int(status[1]) if status else None, code, message, _RETRIED.search(text) is not None, text
+    )
 
 
 def _element(text: str, name: str) -> str:
