@@ -31,7 +31,7 @@ from slackwater.predicate.predicate import (
     Or,
     Predicate,
     StartsWith,
-    Unknown,
+    Unprunable,
 )
 from slackwater.protocol.features.column_mapping import FIELD_ID, ID, NAME, NONE, PHYSICAL_NAME, physical_name
 from slackwater.protocol.schema.schema import (
@@ -123,7 +123,7 @@ def leaves(draw: st.DrawFn) -> Predicate:
         return In(path, values, draw(st.booleans()))
     if kind == "starts":
         return StartsWith(("text",), _text(draw(NUMBERS))[: draw(st.integers(0, 45))])
-    steady: list[Predicate] = [Constant(True), Constant(None), Unknown()]
+    steady: list[Predicate] = [Constant(True), Constant(None), Unprunable()]
     return IsNull(path) if kind == "null" else draw(st.sampled_from(steady))
 
 
@@ -149,7 +149,7 @@ def holds(predicate: Predicate, row: Row) -> bool | None:
         return decided if decided in found_all else None if None in found_all else not decided
     if isinstance(predicate, Constant):
         return predicate.value
-    if isinstance(predicate, Unknown):
+    if isinstance(predicate, Unprunable):
         return bool(row["row"] % 2)
     value: Any = row
     for name in predicate.column:
@@ -293,7 +293,7 @@ def counted(tmp_path: Path) -> Path:
         (Comparison(("s", "b"), "<=", 4.0), range(20)),
         (IsNull(("s", "b")), range(90, 100)),
         (Comparison(("a",), "<", 0), []),
-        (Or((Comparison(("a",), "<", 5), Unknown())), range(100)),
+        (Or((Comparison(("a",), "<", 5), Unprunable())), range(100)),
         (Comparison(("nobody",), "=", 1), range(100)),
     ],
 )

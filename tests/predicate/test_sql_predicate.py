@@ -16,7 +16,7 @@ from slackwater.predicate.predicate import (
     Or,
     Predicate,
     StartsWith,
-    Unknown,
+    Unprunable,
 )
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.schema.schema import (
@@ -166,7 +166,7 @@ def test_sql_becomes_the_predicate_that_says_the_same(text: str, predicate: Pred
 )
 def test_what_cannot_be_said_exactly_is_unknown_and_keeps_its_text(text: str) -> None:
     said = _parse(text)
-    assert isinstance(said, Unknown)
+    assert isinstance(said, Unprunable)
     assert said.text
 
 
@@ -174,7 +174,7 @@ def test_only_the_part_that_cannot_be_said_is_unknown() -> None:
     said = _parse("x = 1 AND upper(s) = 'A'")
     assert isinstance(said, And)
     assert said.children[0] == Comparison(("x",), "=", 1)
-    assert isinstance(said.children[1], Unknown)
+    assert isinstance(said.children[1], Unprunable)
 
 
 @pytest.mark.parametrize(

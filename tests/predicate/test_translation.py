@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.predicate.condition import (
+from slackwater.predicate.condition_tree import (
     ALIAS,
     CAST,
     EXTRACT,
@@ -33,7 +33,7 @@ from slackwater.predicate.predicate import (
     Or,
     Predicate,
     StartsWith,
-    Unknown,
+    Unprunable,
     Value,
     not_true,
 )
@@ -73,7 +73,7 @@ SCHEMA = StructType(
         StructField("collated", STRING, True, {"__COLLATIONS": {"collated": "spark.UTF8_LCASE"}}),
     )
 )
-UNKNOWN = Unknown()
+UNKNOWN = Unprunable()
 
 
 def _tree(operation: str, *children: Any, payload: Any = None) -> ConditionTree:
@@ -105,7 +105,7 @@ def _at(column: str, operator: Any, value: Value) -> Comparison:
 
 def _without_texts(predicate: Predicate) -> Predicate:
     match predicate:
-        case Unknown():
+        case Unprunable():
             return UNKNOWN
         case Not(child):
             inner = _without_texts(child)
@@ -252,11 +252,11 @@ def test_an_unknown_part_has_its_text() -> None:
     assert said == And(
         (
             _at("x", "=", 1),
-            Unknown("s NOT LIKE '%a'"),
-            And((_at("i", ">=", 1), Unknown("i BETWEEN 1 AND x"))),
+            Unprunable("s NOT LIKE '%a'"),
+            And((_at("i", ">=", 1), Unprunable("i BETWEEN 1 AND x"))),
         )
     )
-    assert translate(_tree("rlike", "s", _lit("a")), SCHEMA) == Unknown("rlike")
+    assert translate(_tree("rlike", "s", _lit("a")), SCHEMA) == Unprunable("rlike")
 
 
 def test_whether_null_is_outside_of_an_empty_list_is_not_known() -> None:
@@ -273,11 +273,11 @@ def test_columns_are_looked_for_in_what_is_not_understood(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["f(nope) = 5", "exists(arr, nope -> nope > 1)", "f(nope).q = 5", "db.isnull(nope)"])
 def test_names_in_functions_may_be_of_something_else(text: str) -> None:
-    assert isinstance(parse_predicate(text, SCHEMA), Unknown)
+    assert isinstance(parse_predicate(text, SCHEMA), Unprunable)
 
 
 def test_a_sum_of_thousands_of_terms_is_unknown() -> None:
-    assert isinstance(parse_predicate("x" + " + 1" * 3000 + " = 5", SCHEMA), Unknown)
+    assert isinstance(parse_predicate("x" + " + 1" * 3000 + " = 5", SCHEMA), Unprunable)
 
 
 def test_a_tree_knows_its_names_and_its_operands() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.predicate.predicate import Not, Unknown
+from slackwater.predicate.predicate import Not, Unprunable
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.schema.schema import parse_schema
 
@@ -25,9 +25,9 @@ SCHEMA = parse_schema(
     ],
 )
 def test_a_comparison_in_another_type_is_unknown(text: str) -> None:
-    assert isinstance(parse_predicate(text, SCHEMA), Unknown)
+    assert isinstance(parse_predicate(text, SCHEMA), Unprunable)
 
 
 def test_its_negation_is_unknown_too() -> None:
     negated = parse_predicate("l NOT IN (0.0D, '5')", SCHEMA)
-    assert isinstance(negated, Unknown) or (isinstance(negated, Not) and isinstance(negated.child, Unknown))
+    assert isinstance(negated, Unprunable) or (isinstance(negated, Not) and isinstance(negated.child, Unprunable))

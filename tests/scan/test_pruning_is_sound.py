@@ -24,7 +24,7 @@ from slackwater.predicate.predicate import (
     Or,
     Predicate,
     StartsWith,
-    Unknown,
+    Unprunable,
 )
 from slackwater.protocol.schema.schema import (
     BOOLEAN,
@@ -115,7 +115,7 @@ def _holds(predicate: Predicate, row: Row) -> bool | None:
     match predicate:
         case Constant(value):
             return value
-        case Unknown():
+        case Unprunable():
             return True
         case Not(child):
             inner = _holds(child, row)
@@ -147,7 +147,7 @@ def _leaves(draw: st.DrawFn) -> Predicate:
     column = draw(st.sampled_from(list(VALUES)))
     kind = draw(st.sampled_from(["compare"] * 5 + ["in", "in", "null", "prefix", "constant"]))
     if kind == "constant":
-        return draw(st.sampled_from([Constant(True), Constant(False), Constant(None), Unknown("?")]))
+        return draw(st.sampled_from([Constant(True), Constant(False), Constant(None), Unprunable("?")]))
     if kind == "null":
         return IsNull(column)
     if kind == "prefix":

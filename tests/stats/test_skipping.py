@@ -18,7 +18,7 @@ from slackwater.predicate.predicate import (
     Or,
     Predicate,
     StartsWith,
-    Unknown,
+    Unprunable,
 )
 from slackwater.protocol.schema.schema import (
     BINARY,
@@ -72,7 +72,7 @@ def _is(operator: Any, value: Any) -> Comparison:
         (Not(_is("=", 15)), [True, True]),
         (Or((_is("=", 10), _is("=", 25))), [True, True]),
         (And((_is(">", 12), _is("<", 21))), [True, False]),
-        (Not(Or((_is(">", 12), Unknown()))), [True, False]),
+        (Not(Or((_is(">", 12), Unprunable()))), [True, False]),
         (In(C, (1, 15)), [True, False]),
         (In(C, tuple(range(21, 60))), [False, True]),
         (In(C, tuple(range(100, 160))), [False, False]),
@@ -120,7 +120,7 @@ def test_an_unknown_column_rules_out_nothing() -> None:
 
 
 def test_a_file_without_records_holds_nothing() -> None:
-    assert _may(Or((_is("=", 15), Unknown())), LONG, _file(10, 20, records=0, nulls=None)) == [False]
+    assert _may(Or((_is("=", 15), Unprunable())), LONG, _file(10, 20, records=0, nulls=None)) == [False]
 
 
 @pytest.mark.parametrize("tight", [True, False])

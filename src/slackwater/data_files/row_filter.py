@@ -27,7 +27,7 @@ from slackwater.predicate.predicate import (
     Or,
     Predicate,
     StartsWith,
-    Unknown,
+    Unprunable,
 )
 from slackwater.protocol.schema.schema import DataType, StructType
 from slackwater.stats.bounds import normalize
@@ -54,7 +54,7 @@ def require_decidable(predicate: Predicate) -> None:
     pending = [predicate]
     while pending:
         node = pending.pop()
-        if isinstance(node, Unknown):
+        if isinstance(node, Unprunable):
             raise InvalidArgument(
                 f"rows are not filtered by {node.text or 'this condition'} without Spark: a condition compares columns "
                 "with literals (=, <=>, !=, <, <=, >, >=, BETWEEN, IN, LIKE 'prefix%', IS NULL; AND, OR, NOT); read "
@@ -89,7 +89,7 @@ class _Evaluation:
             return pc.invert(self.of(predicate.child))
         if isinstance(predicate, Constant):
             return pa.scalar(predicate.value, pa.bool_())
-        if isinstance(predicate, Unknown):
+        if isinstance(predicate, Unprunable):
             raise InvalidArgument(f"rows are not filtered by {predicate.text}")
         values, data_type = self._values(predicate.column)
         if isinstance(predicate, IsNull):

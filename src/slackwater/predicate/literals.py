@@ -1,7 +1,7 @@
 """Literals of a predicate, brought to the type of the column they meet.
 
 A literal is converted only where the comparison then means exactly what Spark means by the original one, under
-ANSI mode and without it. What cannot be converted so is refused (None), and the condition becomes `Unknown`.
+ANSI mode and without it. What cannot be converted so is refused (None), and the condition becomes `Unprunable`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a scan can be asked for: one small predicate type, made from SQL text or from a Spark Column.
 
-A predicate here only decides which *files* may hold a match. `Unknown` stands for every condition that cannot be
+A predicate here only decides which *files* may hold a match. `Unprunable` stands for every condition that cannot be
 said in these terms: it may hold for any row, so it never prunes. The reader evaluates the real condition on the rows.
 """
 
@@ -58,7 +58,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class Unprunable:
     """A condition that says nothing about files; `text` is for explanations."""
 
     text: str = ""
@@ -85,7 +85,7 @@ class Or:
     children: tuple[Predicate, ...]
 
 
-Predicate = Comparison | In | IsNull | StartsWith | Constant | Unknown | Not | And | Or
+Predicate = Comparison | In | IsNull | StartsWith | Constant | Unprunable | Not | And | Or
 
 
 def columns_of(predicate: Predicate) -> frozenset[tuple[str, ...]]:
@@ -105,7 +105,7 @@ def is_understood(predicate: Predicate) -> bool:
         return all(map(is_understood, predicate.children))
     if isinstance(predicate, Not):
         return is_understood(predicate.child)
-    return not isinstance(predicate, Unknown)
+    return not isinstance(predicate, Unprunable)
 
 
 def not_true(predicate: Predicate) -> Predicate:
@@ -123,9 +123,9 @@ def _may_be_null(predicate: Predicate) -> tuple[Predicate, ...]:
     if isinstance(predicate, Comparison):
         return () if predicate.operator == "<=>" else (IsNull(predicate.column),)
     if isinstance(predicate, In):
-        return (Unknown("NULL in a list"),) if predicate.has_null else (IsNull(predicate.column),)
+        return (Unprunable("NULL in a list"),) if predicate.has_null else (IsNull(predicate.column),)
     if isinstance(predicate, StartsWith):
         return (IsNull(predicate.column),)
     if isinstance(predicate, Constant):
         return () if predicate.value is not None else (Constant(True),)
-    return (predicate,) if isinstance(predicate, Unknown) else ()
+    return (predicate,) if isinstance(predicate, Unprunable) else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slackwater.predicate.columns import resolve_column
-from slackwater.predicate.condition import ConditionTree, column_names
+from slackwater.predicate.condition_tree import ConditionTree, column_names
 from slackwater.predicate.predicate import Predicate
 from slackwater.predicate.sql_conditions import read_sql
 from slackwater.predicate.translation import translate
@@ -13,7 +13,7 @@ from slackwater.protocol.schema.schema import StructType
 def parse_predicate(text: str, schema: StructType, zone: str = "UTC") -> Predicate:
     """The predicate that the SQL condition `text` says of the rows of a table with this `schema`.
 
-    As `translate` does it; what a predicate cannot express becomes `Unknown` with its text. Raises InvalidArgument
+    As `translate` does it; what a predicate cannot express becomes `Unprunable` with its text. Raises InvalidArgument
     where `text` is not one SQL condition, with the position, and where a column is not in the schema, with the columns
     there are; not inside functions, where names may be something else.
     """

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from slackwater.errors import InvalidArgument
-from slackwater.predicate.condition import CAST, LITERAL, NAME, ConditionTree, LiteralValue
+from slackwater.predicate.condition_tree import CAST, LITERAL, NAME, ConditionTree, LiteralValue
 from slackwater.predicate.predicate import Value
 from slackwater.protocol.sqlglot_adapter import SqlNode, column_path, exp, parse_sql
 
@@ -36,12 +36,12 @@ def read_sql(text: str) -> ConditionTree:
     """The tree of the SQL condition `text`. Raises InvalidArgument where it is none, with the position."""
     node = parse_sql(text, "condition")
     try:
-        return _Reader(has_char=_CHAR.search(text) is not None).tree(node)
+        return _ConditionBuilder(has_char=_CHAR.search(text) is not None).tree(node)
     except RecursionError as error:
         raise InvalidArgument(f"an SQL condition that is nested too deeply: {text[:80]!r}…") from error
 
 
-class _Reader:
+class _ConditionBuilder:
     def __init__(self, has_char: bool) -> None:
         self._has_char = has_char
 

@@ -1,6 +1,6 @@
 """Conditions as predicates: the one set of rules for SQL text and for Columns.
 
-A part that cannot be said exactly as Spark means it is `Unknown`, which prunes nothing.
+A part that cannot be said exactly as Spark means it is `Unprunable`, which prunes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from slackwater.errors import InvalidArgument
 from slackwater.predicate.columns import ResolvedColumn, resolve_column
-from slackwater.predicate.condition import (
+from slackwater.predicate.condition_tree import (
     ALIAS,
     CAST,
     LITERAL,
@@ -35,7 +35,7 @@ from slackwater.predicate.predicate import (
     Or,
     Predicate,
     StartsWith,
-    Unknown,
+    Unprunable,
 )
 from slackwater.predicate.sql_conditions import read_sql
 from slackwater.protocol.schema.schema import (
@@ -91,7 +91,7 @@ def translate(tree: ConditionTree, schema: StructType, zone: str = "UTC") -> Pre
 
     Columns come out as the schema spells them; literals are typed by the column they meet (see `coerce_literal`);
     timestamps without a zone are read in `zone`, the session's time zone. What cannot be said, or names something that
-    is not in the schema, is `Unknown`.
+    is not in the schema, is `Unprunable`.
     """
     return _Translator(schema, zone).predicate(tree)
 
@@ -109,7 +109,7 @@ class _Translator:
             return Or(tuple(self.predicate(operand) for operand in operands(tree)))
         if tree.operation in ("not", "!") and len(tree.children) == 1:
             child = self.predicate(tree.children[0])
-            return _unknown(tree) if isinstance(child, Unknown) and tree.text else Not(child)
+            return _unknown(tree) if isinstance(child, Unprunable) and tree.text else Not(child)
         if tree.operation == ALIAS:
             return self.predicate(tree.children[0])
         try:
@@ -246,8 +246,8 @@ class _Translator:
         return None if value is None else LiteralValue(value, single=data_type == FLOAT)
 
 
-def _unknown(tree: ConditionTree) -> Unknown:
-    return Unknown(tree.operation if tree.text is None else tree.text())
+def _unknown(tree: ConditionTree) -> Unprunable:
+    return Unprunable(tree.operation if tree.text is None else tree.text())
 
 
 def _can_meet(column: ResolvedColumn, literal: LiteralValue) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Unknown, columns_of
+from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Unprunable, columns_of
 from slackwater.protocol.schema.schema import StructType
 from slackwater.stats.columns import Path, StatsColumns
 from slackwater.stats.skipping import may_match
@@ -75,13 +75,13 @@ def plan(
 
 
 def _about(predicate: Predicate, paths: frozenset[Path]) -> Predicate:
-    """What `predicate` says of the columns `paths` alone; the rest becomes `Unknown`."""
+    """What `predicate` says of the columns `paths` alone; the rest becomes `Unprunable`."""
     if isinstance(predicate, And):
         return And(tuple(_about(child, paths) for child in predicate.children))
     if isinstance(predicate, Or):
         return Or(tuple(_about(child, paths) for child in predicate.children))
     if isinstance(predicate, Not):
         return Not(_about(predicate.child, paths))
-    if isinstance(predicate, (Constant, Unknown)) or predicate.column in paths:
+    if isinstance(predicate, (Constant, Unprunable)) or predicate.column in paths:
         return predicate
-    return Unknown()
+    return Unprunable()

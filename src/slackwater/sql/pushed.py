@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from slackwater.predicate.sql_text import conjuncts
+from slackwater.predicate.sql_split import conjuncts
 from slackwater.sql.relations import ENDS_FROM, Block, Relation
 from slackwater.sql.replacements import Replacement, replaced
 from slackwater.sql.tokens import NAME, WORD, Token, closing, name_at, tokens_of

@@ -27,7 +27,7 @@ from slackwater.predicate.predicate import (
     Or,
     Predicate,
     StartsWith,
-    Unknown,
+    Unprunable,
     columns_of,
 )
 from slackwater.stats.bounds import AFTER_PREFIX, Bounds, normalize, prove_bounds
@@ -73,7 +73,7 @@ class _Evaluation:
             return reduce(pc.and_ if every else pc.or_, parts, self._all(every))
         if isinstance(predicate, Constant):
             return self._all(predicate.value is outcome)
-        if isinstance(predicate, Unknown):
+        if isinstance(predicate, Unprunable):
             return self._all(True)
         stats = self._columns.column(predicate.column)
         if stats is None:

@@ -26,7 +26,7 @@ from slackwater.predicate.predicate import (
     Or,
     Predicate,
     StartsWith,
-    Unknown,
+    Unprunable,
 )
 from slackwater.protocol.schema.schema import (
     BINARY,
@@ -115,7 +115,7 @@ def _said(name: str, expected: Predicate, write: Write) -> Any:
     return pytest.param(write, expected, id=name)
 
 
-UNKNOWN = Unknown()
+UNKNOWN = Unprunable()
 JAN_5 = dt.datetime(2020, 1, 5, 10, tzinfo=UTC)
 UNDERSTOOD = [
     _said("attribute", _at("x", value=5), lambda df: df.x == 5),
@@ -263,7 +263,7 @@ def outcomes(frame: DataFrame) -> dict[Write, list[bool | None]]:
 
 def _without_texts(predicate: Predicate) -> Predicate:
     match predicate:
-        case Unknown():
+        case Unprunable():
             return UNKNOWN
         case Not(child):
             return Not(_without_texts(child))
@@ -282,7 +282,7 @@ def _plain(predicate: Predicate) -> Predicate:
 
 def _prunes(predicate: Predicate) -> bool:
     match predicate:
-        case Unknown():
+        case Unprunable():
             return False
         case Not(child):
             return _prunes(child)

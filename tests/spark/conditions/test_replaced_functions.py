@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from slackwater.predicate.sql_text import plan_asks_the_clock
+from slackwater.predicate.sql_split import plan_is_time_dependent
 from slackwater.spark.conditions.replaced_functions import replaced_in_text
 
 
@@ -58,7 +58,7 @@ def test_a_column_goes_before_a_word_of_its_name() -> None:
     ],
 )
 def test_a_plan_shows_that_it_asks(plan: str) -> None:
-    assert plan_asks_the_clock(plan)
+    assert plan_is_time_dependent(plan)
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_a_plan_shows_that_it_asks(plan: str) -> None:
     ],
 )
 def test_a_plan_may_only_look_as_if_it_asked(plan: str) -> None:
-    assert not plan_asks_the_clock(plan)
+    assert not plan_is_time_dependent(plan)

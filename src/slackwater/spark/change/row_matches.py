@@ -14,8 +14,8 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from slackwater.predicate.predicate import Constant, Predicate, Unknown
-from slackwater.predicate.sql_text import asks_the_clock, has_subquery
+from slackwater.predicate.predicate import Constant, Predicate, Unprunable
+from slackwater.predicate.sql_split import has_subquery, is_time_dependent
 from slackwater.protocol.features.sql_columns import read_columns
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.change.assignments import subqueries_resolve, validate_expression
@@ -47,14 +47,14 @@ class Condition:
         if isinstance(given, str) and has_subquery(given):
             # What other tables say is asked once, and of files it says nothing.
             subqueries_resolve(change.nothing(), given, what)
-            return Condition(F.expr(given), Unknown(given), condition_text(given), has_subquery=True)
+            return Condition(F.expr(given), Unprunable(given), condition_text(given), has_subquery=True)
         column = validate_expression(change.nothing(), given, what, boolean=True, deterministic=True)
         return Condition(column, change.scan.predicate(given, change.alias), condition_text(given))
 
     @property
     def is_steady(self) -> bool:
         """Whether the next job finds the same rows."""
-        return self.column is None or not (self.has_subquery or asks_the_clock(self.text))
+        return self.column is None or not (self.has_subquery or is_time_dependent(self.text))
 
     def filter(self, frame: DataFrame) -> DataFrame:
         """The rows of `frame` for which the condition is true."""

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, SlackwaterError
-from slackwater.predicate.sql_text import has_subquery
+from slackwater.predicate.sql_split import has_subquery
 from slackwater.spark.catalog.session_catalog import plain_sql
 from slackwater.spark.session.modes import condition_of
 from slackwater.spark.write.row_checks import said_by_spark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Unknown
+from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Unprunable
 from slackwater.protocol.schema.schema import StructField, StructType
 
 
@@ -20,6 +20,6 @@ def predicate_without_alias(predicate: Predicate, alias: str) -> Predicate:
         return replace(predicate, children=tuple(predicate_without_alias(child, alias) for child in predicate.children))
     if isinstance(predicate, Not):
         return Not(predicate_without_alias(predicate.child, alias))
-    if isinstance(predicate, (Constant, Unknown)) or predicate.column[0] != alias:
+    if isinstance(predicate, (Constant, Unprunable)) or predicate.column[0] != alias:
         return predicate
     return replace(predicate, column=predicate.column[1:])

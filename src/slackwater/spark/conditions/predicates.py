@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slackwater.predicate.condition import SQL, ConditionTree
-from slackwater.predicate.predicate import Predicate, Unknown
+from slackwater.predicate.condition_tree import SQL, ConditionTree
+from slackwater.predicate.predicate import Predicate, Unprunable
 from slackwater.predicate.translation import translate
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.conditions.trees import has_variables, read_condition
@@ -18,14 +18,14 @@ def predicate_of(condition: Column | str, schema: StructType, zone: str) -> Pred
     """What `condition` says of the rows of a table with this `schema`: true of every row that Spark would keep.
 
     A str is SQL text. As `translate` does it. Never raises: what cannot be read, or names something that is not in the
-    schema, is `Unknown`, and is left to Spark to judge.
+    schema, is `Unprunable`, and is left to Spark to judge.
     """
     if isinstance(condition, str) and has_variables(condition):
-        return Unknown(condition)
+        return Unprunable(condition)
     try:
         tree = ConditionTree(SQL, (), condition) if isinstance(condition, str) else read_condition(condition)
     except ValueError:
-        return Unknown("unreadable condition")
+        return Unprunable("unreadable condition")
     return predicate_of_tree(tree, schema, zone)
 
 
@@ -35,4 +35,4 @@ def predicate_of_tree(tree: ConditionTree, schema: StructType, zone: str) -> Pre
         return translate(tree, schema, zone)
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
         # Trees are made of internals of PySpark, which may look different in another version.
-        return Unknown("unreadable condition")
+        return Unprunable("unreadable condition")

@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from slackwater.errors import SqlSyntaxError
-from slackwater.predicate.sql_text import asks_the_clock
+from slackwater.predicate.sql_split import is_time_dependent
 from slackwater.protocol.sqlglot_adapter import sql_tokens
 
 Substitute: TypeAlias = Callable[[str, int], str]
@@ -29,7 +29,7 @@ _FINEST = 6
 
 def replaced_in_text(sql: str, answer: Substitute, columns: Collection[str]) -> str:
     """SQL text with the answers in place of the functions; `columns`, in lower case, go before words of their name."""
-    if not asks_the_clock(sql):
+    if not is_time_dependent(sql):
         return sql
     try:
         tokens = sql_tokens(sql)
@@ -58,7 +58,7 @@ def replaced_in_text(sql: str, answer: Substitute, columns: Collection[str]) -> 
 
 def replaced_in_column(column: Column, answer: Substitute, columns: Collection[str]) -> Column:
     """As `replaced_in_text`, in a Column of either kind of session."""
-    if not asks_the_clock(str(column)):
+    if not is_time_dependent(str(column)):
         return column
     if type(column).__module__.startswith("pyspark.sql.connect"):
         from pyspark.sql.connect.column import Column as ConnectColumn
@@ -123,7 +123,7 @@ class _ClassicTree:
         return converter.apply(column._jc.node())
 
     def _replaced(self, expression: Any) -> Any:
-        if not asks_the_clock(expression.toString()):
+        if not is_time_dependent(expression.toString()):
             return expression
         kind = expression.getClass().getSimpleName()
         children = _listed(expression.children())

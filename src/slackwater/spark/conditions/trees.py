@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from pyspark.errors import PySparkException
 
-from slackwater.predicate.condition import ALIAS, CAST, EXTRACT, LITERAL, NAME, SQL, ConditionTree, LiteralValue
+from slackwater.predicate.condition_tree import ALIAS, CAST, EXTRACT, LITERAL, NAME, SQL, ConditionTree, LiteralValue
 from slackwater.predicate.literals import INTEGRAL_RANGES, cast_literal
 from slackwater.predicate.predicate import Value
 from slackwater.protocol.schema.schema import FLOAT

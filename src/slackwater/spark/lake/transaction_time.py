@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from slackwater.errors import InvalidArgument, SlackwaterError, TransactionEnded
 from slackwater.lake.transaction import LogTransaction
 from slackwater.log.table import Table
-from slackwater.predicate.sql_text import asks_the_clock, plan_asks_the_clock
+from slackwater.predicate.sql_split import is_time_dependent, plan_is_time_dependent
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.protocol.features.write_expressions import WriteExpressions
 from slackwater.protocol.schema.column_paths import has_path, parse_column_path, resolve_path
@@ -101,11 +101,11 @@ class TransactionTime:
         """Whether only the analysed plan can tell; the transaction is not asked for that."""
         names = {name.lower() for name in schema.names}
         left = replaced_in_text(sql, lambda *_: "0", names)
-        return _QUOTED_MOMENT.search(sql) is not None or asks_the_clock(left)
+        return _QUOTED_MOMENT.search(sql) is not None or is_time_dependent(left)
 
     def require(self, frame: DataFrame, what: str) -> None:
         """Raise InvalidArgument where `frame` asks Spark's clock, as far as its analysed plan shows that."""
-        if plan_asks_the_clock(analysed_text(frame)):
+        if plan_is_time_dependent(analysed_text(frame)):
             raise InvalidArgument(_refusal(what))
 
 

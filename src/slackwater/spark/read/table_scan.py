@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
-from slackwater.predicate.predicate import Predicate, Unknown
+from slackwater.predicate.predicate import Predicate, Unprunable
 from slackwater.protocol.features.column_mapping import ID, NONE, physical_name, physical_schema
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.properties.properties import (
@@ -292,7 +292,7 @@ class TableScan:
             # As a Column, SQL text is read by Spark's own parser, with all of the session's settings.
             condition = F.expr(condition) if isinstance(condition, str) else condition
         elif not self.reads_standard_sql:
-            return Unknown("the session reads SQL text in another way")
+            return Unprunable("the session reads SQL text in another way")
         schema = self.snapshot.schema
         if alias is None:
             return predicate_of(condition, schema, self.zone)

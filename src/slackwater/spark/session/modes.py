@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException, PySparkException
 
 from slackwater.errors import SlackwaterError
-from slackwater.predicate.sql_text import plan_asks_the_clock
+from slackwater.predicate.sql_split import plan_is_time_dependent
 from slackwater.spark.session.temporary_settings import with_settings
 
 if TYPE_CHECKING:
@@ -475,7 +475,9 @@ def reads_the_same(frame: DataFrame) -> bool:
     analyzed = frame._jdf.queryExecution().analyzed()
     leaves = analyzed.collectLeaves()
     names = {leaves.apply(at).nodeName() for at in range(leaves.size())}
-    return bool(analyzed.deterministic()) and names <= _STEADY_LEAVES and not plan_asks_the_clock(analysed_text(frame))
+    return (
+        bool(analyzed.deterministic()) and names <= _STEADY_LEAVES and not plan_is_time_dependent(analysed_text(frame))
+    )
 
 
 def analysed_text(frame: DataFrame) -> str:

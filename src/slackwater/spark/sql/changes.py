@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.errors import InvalidArgument, SqlSyntaxError, UnsupportedFeature
-from slackwater.predicate.sql_text import has_subquery
+from slackwater.predicate.sql_split import has_subquery
 from slackwater.protocol.features.identity_columns import is_identity
 from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.schema.schema import StructType

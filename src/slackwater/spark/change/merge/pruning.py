@@ -23,7 +23,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument
 from slackwater.predicate.columns import ResolvedColumn, resolve_column
-from slackwater.predicate.condition import ALIAS, SQL, ConditionTree, column_names, operands
+from slackwater.predicate.condition_tree import ALIAS, SQL, ConditionTree, column_names, operands
 from slackwater.predicate.literals import INTEGRAL_RANGES, coerce_literal
 from slackwater.predicate.predicate import (
     And,
@@ -33,10 +33,10 @@ from slackwater.predicate.predicate import (
     IsNull,
     Or,
     Predicate,
-    Unknown,
+    Unprunable,
     Value,
 )
-from slackwater.predicate.sql_text import asks_the_clock, conjuncts, equality_of, parsed
+from slackwater.predicate.sql_split import conjuncts, equality_of, is_time_dependent, parsed
 from slackwater.protocol.features.sql_columns import columns_in_sql, read_columns
 from slackwater.protocol.schema.char_varchar import TEXT_TYPE
 from slackwater.protocol.schema.schema import ColumnPath, DataType, DecimalType, StructType
@@ -183,7 +183,7 @@ class _Reading:
         path = column_path(parsed(source))
         if path is not None:
             return self._pair(target, F.col(".".join(quoted(part) for part in path)), null_safe, can_fail=False)
-        if asks_the_clock(source):
+        if is_time_dependent(source):
             return _NOTHING
         try:
             value = validate_expression(self._source, source, "the merge condition", deterministic=True)
@@ -381,7 +381,7 @@ class _Domain:
             bounds.append(Comparison(self.pair.target, ">=", least))
         if most is not None:
             bounds.append(Comparison(self.pair.target, "<=", most))
-        return And(tuple(bounds)) if bounds else Unknown("bounds that cannot be said")
+        return And(tuple(bounds)) if bounds else Unprunable("bounds that cannot be said")
 
     def _value(self, scalar: pa.Scalar) -> Value | None:
         if self.column.type is None:

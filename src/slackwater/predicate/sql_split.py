@@ -29,7 +29,7 @@ class Equality:
     null_safe: bool
 
 
-def asks_the_clock(text: str) -> bool:
+def is_time_dependent(text: str) -> bool:
     """Whether an expression has another value in the next job, because it is about now."""
     return _CLOCK.search(text) is not None
 
@@ -45,7 +45,7 @@ def has_subquery(text: str) -> bool:
     return any(pair in (("L_PAREN", "SELECT"), ("L_PAREN", "WITH"), ("L_PAREN", "FROM")) for pair in pairwise(kinds))
 
 
-def plan_asks_the_clock(text: str) -> bool:
+def plan_is_time_dependent(text: str) -> bool:
     """Whether an analysed plan, as Spark writes it, has another value in the next job, because it is about now.
 
     Texts that look like such a function count as well.
