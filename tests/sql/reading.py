@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from slackwater.sql.lexer import Token, TokenCursor, tokens_of
 from slackwater.sql.relations import Block, Relation, blocks_of, relations_of
-from slackwater.sql.tokens import Cursor, Token, tokens_of
 
 
 def tokens(text: str) -> list[Token]:
@@ -13,9 +13,9 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
-def cursor(text: str) -> Cursor:
+def cursor(text: str) -> TokenCursor:
     """The begin of a statement."""
-    return Cursor(text, tokens(text))
+    return TokenCursor(text, tokens(text))
 
 
 def relations(text: str) -> list[Relation]:

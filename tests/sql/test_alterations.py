@@ -44,8 +44,8 @@ def test_columns_to_add_are_definitions_with_paths() -> None:
         ("CLUSTER BY NONE", parsed.ClusterBy(())),
         ("DROP FEATURE f TRUNCATE HISTORY", parsed.DropFeature("f", truncates_history=True)),
         ("DROP FEATURE 'f-preview'", parsed.DropFeature("f-preview", truncates_history=False)),
-        ("RENAME TO c.d", parsed.OfTheCatalog("RENAME TO", ("c", "d"))),
-        ("SET LOCATION '/a'", parsed.OfTheCatalog("SET LOCATION")),
+        ("RENAME TO c.d", parsed.CatalogAlteration("RENAME TO", ("c", "d"))),
+        ("SET LOCATION '/a'", parsed.CatalogAlteration("SET LOCATION")),
     ],
 )
 def test_what_each_action_says(action: str, expected: parsed.Alteration) -> None:

@@ -22,7 +22,7 @@ from slackwater.sql.definitions import (
     properties_of,
     property_keys,
 )
-from slackwater.sql.travel import TIMESTAMP, VERSION, Travel
+from slackwater.sql.time_travel import TIMESTAMP, VERSION, Travel
 from tests.sql.reading import cursor
 
 

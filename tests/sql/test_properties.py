@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.sql.changes import delete_of, insert_of, merge_of, update_of
 from slackwater.sql.definitions import column_of, creation_of, properties_of, property_keys
+from slackwater.sql.lexer import TokenCursor, tokens_of
 from slackwater.sql.parameters import with_literals
-from slackwater.sql.pushed import pushed_conditions
+from slackwater.sql.predicate_pushdown import pushed_conditions
 from slackwater.sql.relations import blocks_of, relations_of
-from slackwater.sql.replacements import Replacement, as_view, replaced
-from slackwater.sql.tokens import Cursor, tokens_of
-from slackwater.sql.travel import at_suffix, travel_at
+from slackwater.sql.text_edits import TextEdit, apply_edits, as_view
+from slackwater.sql.time_travel import at_suffix, travel_at
 from tests.examples import examples
 from tests.sql.queries import Made, queries
 from tests.sql.reading import relations, tokens
@@ -78,8 +78,8 @@ def test_tokens_are_the_same_with_a_space_between_them(text: str) -> None:
 
 @given(_texts)
 def test_replacing_nothing_keeps_a_text(text: str) -> None:
-    assert replaced(text, []) == text
-    assert replaced(text, [Replacement(each.start, each.end, each.raw) for each in tokens_of(text) or []]) == text
+    assert apply_edits(text, []) == text
+    assert apply_edits(text, [TextEdit(each.start, each.end, each.raw) for each in tokens_of(text) or []]) == text
 
 
 @settings(max_examples=examples(300))
@@ -111,10 +111,10 @@ def test_any_statement_is_taken_apart_or_refused(begin: str, behind: str) -> Non
     found = tokens_of(text)
     if found is not None:
         with suppress(InvalidArgument, UnsupportedFeature):
-            _read(read, Cursor(text, found))
+            _read(read, TokenCursor(text, found))
 
 
-def _read(read: Callable[[Cursor], Any], cursor: Cursor) -> None:
+def _read(read: Callable[[TokenCursor], Any], cursor: TokenCursor) -> None:
     read(cursor)
     assert cursor.at <= cursor.end
 
@@ -138,7 +138,7 @@ def test_a_query_names_its_tables(query: Made) -> None:
 @given(queries(1))
 def test_a_query_with_views_names_the_views_by_what_the_tables_were_known_by(query: Made) -> None:
     found = [relation for relation in relations(query.text) if relation.arguments is None]
-    text = replaced(query.text, [each for relation in found for each in as_view(relation, "view_of")])
+    text = apply_edits(query.text, [each for relation in found for each in as_view(relation, "view_of")])
     again = [relation for relation in relations(text) if relation.arguments is None]
     assert [relation.parts for relation in again] == [("view_of",)] * len(found)
     shown = [relation.shown if relation.takes_alias else "view_of" for relation in found]

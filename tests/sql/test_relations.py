@@ -6,8 +6,8 @@ import pytest
 
 from slackwater.errors import InvalidArgument
 from slackwater.sql.relations import blocks_of, relations_of
-from slackwater.sql.replacements import Replacement, as_view, replaced, without_database
-from slackwater.sql.travel import AT, FROM_TO, TIMESTAMP, VERSION, Travel
+from slackwater.sql.text_edits import TextEdit, apply_edits, as_view, without_database
+from slackwater.sql.time_travel import AT, FROM_TO, TIMESTAMP, VERSION, Travel
 from tests.sql.reading import blocks, relations, tables, tokens
 
 
@@ -448,11 +448,11 @@ def test_queries_within_too_many_queries_are_refused() -> None:
 
 
 def test_nothing_is_replaced_by_no_replacements() -> None:
-    assert replaced("SELECT 1 -- x", []) == "SELECT 1 -- x"
+    assert apply_edits("SELECT 1 -- x", []) == "SELECT 1 -- x"
 
 
 def test_replacements_are_done_from_left_to_right_whatever_their_order() -> None:
-    assert replaced("a b c", [Replacement(4, 5, "z"), Replacement(0, 1, "x"), Replacement(1, 1, "!")]) == "x! b z"
+    assert apply_edits("a b c", [TextEdit(4, 5, "z"), TextEdit(0, 1, "x"), TextEdit(1, 1, "!")]) == "x! b z"
 
 
 @pytest.mark.parametrize(
@@ -477,7 +477,7 @@ def test_replacements_are_done_from_left_to_right_whatever_their_order() -> None
 )
 def test_a_view_is_known_by_the_name_of_its_table(text: str, with_views: str) -> None:
     found = [relation for relation in relations_of(text, tokens(text)) if relation.arguments is None]
-    assert replaced(text, [each for relation in found for each in as_view(relation, "v")]) == with_views
+    assert apply_edits(text, [each for relation in found for each in as_view(relation, "v")]) == with_views
 
 
 @pytest.mark.parametrize(
@@ -498,7 +498,7 @@ def test_a_view_is_known_by_the_name_of_its_table(text: str, with_views: str) ->
 def test_columns_lose_the_database_that_a_view_does_not_have(text: str, without: str) -> None:
     found = tokens(text)
     known = {r: [r.parts[start:] for start in range(len(r.parts))] for r in relations(text)}
-    assert replaced(text, list(without_database(found, known))) == without
+    assert apply_edits(text, list(without_database(found, known))) == without
 
 
 def test_a_common_table_is_named_in_its_case_where_that_counts() -> None:

@@ -16,7 +16,7 @@ from slackwater.sql.definitions import (
     property_keys,
     type_of,
 )
-from slackwater.sql.tokens import Cursor, SqlName
+from slackwater.sql.lexer import SqlName, TokenCursor
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class DropFeature:
 
 
 @dataclass(frozen=True)
-class OfTheCatalog:
+class CatalogAlteration:
     """What changes the name or the place that a catalog has for the table: RENAME TO `name`, SET LOCATION."""
 
     words: str
@@ -128,7 +128,7 @@ class OfTheCatalog:
 
 
 @dataclass(frozen=True)
-class Refused:
+class UnsupportedAlteration:
     """What no Delta table has, and what to use instead of it."""
 
     words: str
@@ -147,8 +147,8 @@ Alteration: TypeAlias = (
     | DropConstraint
     | ClusterBy
     | DropFeature
-    | OfTheCatalog
-    | Refused
+    | CatalogAlteration
+    | UnsupportedAlteration
 )
 
 _PARTITIONS = "its partitions come and go with its rows: DELETE FROM … WHERE, or write them"
@@ -167,7 +167,7 @@ _OTHERS = {
 }
 
 
-def alteration_of(cursor: Cursor) -> tuple[SqlName, Alteration]:
+def alteration_of(cursor: TokenCursor) -> tuple[SqlName, Alteration]:
     """The ALTER TABLE at the cursor. Raises InvalidArgument where it is none."""
     cursor.expect("ALTER", "TABLE")
     table = cursor.name()
@@ -176,18 +176,18 @@ def alteration_of(cursor: Cursor) -> tuple[SqlName, Alteration]:
     return table, found
 
 
-def _alteration(cursor: Cursor) -> Alteration:
+def _alteration(cursor: TokenCursor) -> Alteration:
     for words, instead in _OTHERS.items():
         if cursor.takes(*words):
             cursor.rest()
-            return Refused(" ".join(words), instead)
+            return UnsupportedAlteration(" ".join(words), instead)
     word = cursor.takes_one(*_ACTIONS)
     if word is None:
         raise cursor.unexpected("what to alter, one of " + ", ".join(_ACTIONS))
     return _ACTIONS[word](cursor)
 
 
-def _add(cursor: Cursor) -> Alteration:
+def _add(cursor: TokenCursor) -> Alteration:
     if cursor.takes("CONSTRAINT"):
         name = cursor.name("the name of a constraint").parts[-1]
         cursor.expect("CHECK")
@@ -199,7 +199,7 @@ def _add(cursor: Cursor) -> Alteration:
     return AddColumns(_definitions(cursor))
 
 
-def _definitions(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
+def _definitions(cursor: TokenCursor) -> tuple[ColumnDefinition, ...]:
     if cursor.sees("("):
         return columns_in(cursor.inner())
     found = [column_of(cursor)]
@@ -208,7 +208,7 @@ def _definitions(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
     return tuple(found)
 
 
-def _drop(cursor: Cursor) -> Alteration:
+def _drop(cursor: TokenCursor) -> Alteration:
     if cursor.takes("FEATURE"):
         name = cursor.literal() if cursor.sees_literal() else cursor.name("the name of a feature").parts[-1]
         return DropFeature(name, cursor.takes("TRUNCATE", "HISTORY"))
@@ -223,9 +223,9 @@ def _drop(cursor: Cursor) -> Alteration:
     return DropColumns(tuple(cursor.names()), if_exists)
 
 
-def _rename(cursor: Cursor) -> Alteration:
+def _rename(cursor: TokenCursor) -> Alteration:
     if cursor.takes("TO"):
-        return OfTheCatalog("RENAME TO", cursor.name().parts)
+        return CatalogAlteration("RENAME TO", cursor.name().parts)
     cursor.expect("COLUMN")
     column = cursor.name("a column").text
     cursor.expect("TO")
@@ -235,7 +235,7 @@ def _rename(cursor: Cursor) -> Alteration:
     return RenameColumn(column, new.parts[0])
 
 
-def _alter_column(cursor: Cursor) -> Alteration:
+def _alter_column(cursor: TokenCursor) -> Alteration:
     cursor.takes_one("COLUMN", "COLUMNS")
     found = [_column_clause(cursor)]
     while cursor.takes(","):
@@ -243,7 +243,7 @@ def _alter_column(cursor: Cursor) -> Alteration:
     return ChangeColumns(tuple(found))
 
 
-def _change_column(cursor: Cursor) -> Alteration:
+def _change_column(cursor: TokenCursor) -> Alteration:
     """`CHANGE COLUMN a a type COMMENT …`, or what ALTER COLUMN says."""
     start = cursor.at
     cursor.takes("COLUMN")
@@ -259,7 +259,7 @@ def _change_column(cursor: Cursor) -> Alteration:
     return ChangeColumns((clause,))
 
 
-def _column_clause(cursor: Cursor) -> ColumnClause:
+def _column_clause(cursor: TokenCursor) -> ColumnClause:
     column = cursor.name("a column").text
     if cursor.takes("TYPE"):
         return ColumnClause(column, type=type_of(cursor))
@@ -285,31 +285,31 @@ def _column_clause(cursor: Cursor) -> ColumnClause:
     raise cursor.unexpected("TYPE, COMMENT, FIRST, AFTER, SET, DROP or SYNC IDENTITY")
 
 
-def _replace(cursor: Cursor) -> Alteration:
+def _replace(cursor: TokenCursor) -> Alteration:
     cursor.expect("COLUMNS")
     return ReplaceColumns(columns_in(cursor.inner()))
 
 
-def _set(cursor: Cursor) -> Alteration:
+def _set(cursor: TokenCursor) -> Alteration:
     if cursor.takes("LOCATION"):
         cursor.literal()
-        return OfTheCatalog("SET LOCATION")
+        return CatalogAlteration("SET LOCATION")
     cursor.expect("TBLPROPERTIES")
     return SetProperties(properties_of(cursor))
 
 
-def _unset(cursor: Cursor) -> Alteration:
+def _unset(cursor: TokenCursor) -> Alteration:
     cursor.expect("TBLPROPERTIES")
     if_exists = cursor.takes("IF", "EXISTS")
     return UnsetProperties(tuple(property_keys(cursor)), if_exists)
 
 
-def _cluster(cursor: Cursor) -> Alteration:
+def _cluster(cursor: TokenCursor) -> Alteration:
     cursor.expect("BY")
     return ClusterBy(() if cursor.takes("NONE") else paths_of(cursor))
 
 
-_ACTIONS: dict[str, Callable[[Cursor], Alteration]] = {
+_ACTIONS: dict[str, Callable[[TokenCursor], Alteration]] = {
     "ADD": _add,
     "DROP": _drop,
     "RENAME": _rename,
@@ -322,7 +322,7 @@ _ACTIONS: dict[str, Callable[[Cursor], Alteration]] = {
 }
 
 
-def comment_of(cursor: Cursor) -> tuple[SqlName, str | None]:
+def comment_of(cursor: TokenCursor) -> tuple[SqlName, str | None]:
     """The table and the text of the COMMENT ON TABLE at the cursor, None for NULL. Raises InvalidArgument."""
     cursor.expect("COMMENT", "ON", "TABLE")
     name = cursor.name()

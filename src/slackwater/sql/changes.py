@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.tokens import OPENS_QUERY, Cursor, SqlName, is_behind_dot, wants_operand
+from slackwater.sql.lexer import OPENS_QUERY, SqlName, TokenCursor, is_behind_dot, wants_operand
 
 UPDATE, DELETE, INSERT = "update", "delete", "insert"
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
@@ -78,7 +78,7 @@ class Insert:
     query_alias: str | None = None
 
 
-def delete_of(cursor: Cursor) -> Delete:
+def delete_of(cursor: TokenCursor) -> Delete:
     """The DELETE at the cursor. Raises InvalidArgument, as all of these functions, where it is none."""
     cursor.expect("DELETE", "FROM")
     table, alias = cursor.name(), _alias(cursor)
@@ -87,7 +87,7 @@ def delete_of(cursor: Cursor) -> Delete:
     return Delete(table, alias, condition)
 
 
-def update_of(cursor: Cursor) -> Update:
+def update_of(cursor: TokenCursor) -> Update:
     """The UPDATE at the cursor."""
     cursor.expect("UPDATE")
     table, alias = cursor.name(), _alias(cursor)
@@ -98,7 +98,7 @@ def update_of(cursor: Cursor) -> Update:
     return Update(table, alias, values, condition)
 
 
-def merge_of(cursor: Cursor) -> Merge:
+def merge_of(cursor: TokenCursor) -> Merge:
     """The MERGE at the cursor."""
     cursor.expect("MERGE")
     evolves = cursor.takes("WITH", "SCHEMA", "EVOLUTION")
@@ -117,7 +117,7 @@ def merge_of(cursor: Cursor) -> Merge:
     return Merge(table, alias, source, condition, tuple(clauses), evolves)
 
 
-def insert_of(cursor: Cursor) -> Insert:
+def insert_of(cursor: TokenCursor) -> Insert:
     """The INSERT at the cursor, which may stand at the WITH before it."""
     common = cursor.until("INSERT") if cursor.sees("WITH") else ""
     cursor.expect("INSERT")
@@ -148,7 +148,7 @@ def insert_of(cursor: Cursor) -> Insert:
     return Insert(table, overwrites, columns, by_name, evolves, partition, where, using, on, query, alias, query_alias)
 
 
-def _rows(cursor: Cursor, common: str, is_named: bool) -> tuple[str, str | None]:
+def _rows(cursor: TokenCursor, common: str, is_named: bool) -> tuple[str, str | None]:
     """The query at the cursor, with the common tables before INSERT, and the alias behind it, if it `is_named`."""
     if cursor.ahead() not in {"(", *OPENS_QUERY}:
         raise cursor.unexpected("rows: VALUES or a query")
@@ -165,7 +165,7 @@ def _rows(cursor: Cursor, common: str, is_named: bool) -> tuple[str, str | None]
     return (f"{common} ({query})" if common and opens_with else f"{common} {query}".strip()), alias
 
 
-def _insert_alias(cursor: Cursor) -> str | None:
+def _insert_alias(cursor: TokenCursor) -> str | None:
     """The alias of the table, which only goes with REPLACE ON."""
     if cursor.sees("AS"):
         return _alias(cursor)
@@ -173,7 +173,7 @@ def _insert_alias(cursor: Cursor) -> str | None:
     return _alias(cursor) if is_alias and not cursor.sees("REPLACE", "ON") else None
 
 
-def _until_query(cursor: Cursor) -> str:
+def _until_query(cursor: TokenCursor) -> str:
     """The condition before a query, which may begin with a parenthesis too; steps to it."""
     start = cursor.at
     while not cursor.is_done and not (cursor.at > start and _begins_rows(cursor)):
@@ -186,7 +186,7 @@ def _until_query(cursor: Cursor) -> str:
     return cursor.between(start, cursor.at)
 
 
-def _begins_rows(cursor: Cursor) -> bool:
+def _begins_rows(cursor: TokenCursor) -> bool:
     """Whether the rows begin at the cursor: not where a condition must go on, nor in IS DISTINCT FROM."""
     if wants_operand(cursor.tokens, cursor.at) or is_behind_dot(cursor.tokens, cursor.at):
         return False
@@ -195,7 +195,7 @@ def _begins_rows(cursor: Cursor) -> bool:
     return _opens_query(cursor)
 
 
-def _opens_query(cursor: Cursor) -> bool:
+def _opens_query(cursor: TokenCursor) -> bool:
     offset = 0
     while cursor.ahead(offset) == "(":
         offset += 1
@@ -203,7 +203,7 @@ def _opens_query(cursor: Cursor) -> bool:
     return cursor.ahead(offset) in _ENDS_CONDITION and cursor.ahead(offset + 1) not in (",", ")", ".", *_COMPARISONS)
 
 
-def _names(cursor: Cursor, what: str = "(") -> list[str]:
+def _names(cursor: TokenCursor, what: str = "(") -> list[str]:
     """The columns that are named in the parentheses that come next."""
     inner = cursor.inner(what)
     found = inner.names()
@@ -211,7 +211,7 @@ def _names(cursor: Cursor, what: str = "(") -> list[str]:
     return found
 
 
-def _alias(cursor: Cursor) -> str | None:
+def _alias(cursor: TokenCursor) -> str | None:
     if not cursor.takes("AS") and (cursor.ahead() in _ALIAS_ENDS or cursor.is_done):
         return None
     name = cursor.name("an alias")
@@ -220,7 +220,7 @@ def _alias(cursor: Cursor) -> str | None:
     return name.parts[0]
 
 
-def _where(cursor: Cursor) -> str | None:
+def _where(cursor: TokenCursor) -> str | None:
     if not cursor.takes("WHERE"):
         return None
     condition = cursor.rest()
@@ -229,7 +229,7 @@ def _where(cursor: Cursor) -> str | None:
     return condition
 
 
-def _assignments(cursor: Cursor, ends: tuple[str, ...]) -> dict[str, str]:
+def _assignments(cursor: TokenCursor, ends: tuple[str, ...]) -> dict[str, str]:
     values: dict[str, str] = {}
     while True:
         column = cursor.name("a column").text
@@ -245,7 +245,7 @@ def _assignments(cursor: Cursor, ends: tuple[str, ...]) -> dict[str, str]:
             return values
 
 
-def _clause(cursor: Cursor) -> Clause:
+def _clause(cursor: TokenCursor) -> Clause:
     if cursor.takes("MATCHED"):
         kind = MATCHED
     else:
@@ -285,7 +285,7 @@ def _clause(cursor: Cursor) -> Clause:
     return Clause(kind, INSERT, condition, dict(zip(columns, values, strict=True)))
 
 
-def _values(inner: Cursor) -> list[str]:
+def _values(inner: TokenCursor) -> list[str]:
     """The expressions that commas join, to the end."""
     found = [_some(inner, "a value", ",")]
     while inner.takes(","):
@@ -293,7 +293,7 @@ def _values(inner: Cursor) -> list[str]:
     return found
 
 
-def _some(cursor: Cursor, what: str, *ends: str) -> str:
+def _some(cursor: TokenCursor, what: str, *ends: str) -> str:
     """The text up to the next of `ends`, which is not empty."""
     found = cursor.until(*ends)
     if not found:

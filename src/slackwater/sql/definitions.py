@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
-from slackwater.sql.tokens import OPENS_QUERY, Cursor, SqlName
-from slackwater.sql.travel import Travel, travel_at
+from slackwater.sql.lexer import OPENS_QUERY, SqlName, TokenCursor
+from slackwater.sql.time_travel import Travel, travel_at
 
 CREATE, CREATE_IF_NOT_EXISTS, REPLACE, CREATE_OR_REPLACE = (
     "create",
@@ -64,7 +64,7 @@ class TableCreation:
     refused: str | None = None
 
 
-def creation_of(cursor: Cursor) -> TableCreation:
+def creation_of(cursor: TokenCursor) -> TableCreation:
     """The CREATE TABLE or REPLACE TABLE at the cursor. Raises InvalidArgument where it is none."""
     mode = REPLACE
     if cursor.takes("CREATE"):
@@ -95,7 +95,7 @@ def creation_of(cursor: Cursor) -> TableCreation:
     return TableCreation(**found)  # type: ignore[arg-type]
 
 
-def _clause(cursor: Cursor) -> tuple[str, object]:
+def _clause(cursor: TokenCursor) -> tuple[str, object]:
     """The clause that comes next: the name of its field, and what it says."""
     if cursor.takes("USING"):
         return "provider", cursor.name("a format").parts[-1].lower()
@@ -128,7 +128,7 @@ def _add(found: dict[str, object], key: str, value: object, of: str) -> None:
     found[key] = value
 
 
-def paths_of(cursor: Cursor) -> tuple[str, ...]:
+def paths_of(cursor: TokenCursor) -> tuple[str, ...]:
     """The paths of columns in the parentheses that come next."""
     inner = cursor.inner()
     found = () if inner.is_done else tuple(inner.names())
@@ -136,7 +136,7 @@ def paths_of(cursor: Cursor) -> tuple[str, ...]:
     return found
 
 
-def columns_in(inner: Cursor) -> tuple[ColumnDefinition, ...]:
+def columns_in(inner: TokenCursor) -> tuple[ColumnDefinition, ...]:
     """The definitions of columns that commas join, to the end of the cursor."""
     if inner.is_done:
         return ()
@@ -147,7 +147,7 @@ def columns_in(inner: Cursor) -> tuple[ColumnDefinition, ...]:
     return tuple(found)
 
 
-def column_of(cursor: Cursor) -> ColumnDefinition:
+def column_of(cursor: TokenCursor) -> ColumnDefinition:
     """The definition of the column that comes next."""
     if any(cursor.sees(*words) for words in _TABLE_CONSTRAINTS) or (
         cursor.sees("CONSTRAINT") and cursor.ahead(2) in _CONSTRAINTS
@@ -160,7 +160,7 @@ def column_of(cursor: Cursor) -> ColumnDefinition:
     return ColumnDefinition(**found)  # type: ignore[arg-type]
 
 
-def _descriptor(cursor: Cursor) -> tuple[str, object]:
+def _descriptor(cursor: TokenCursor) -> tuple[str, object]:
     """What comes next behind the type of a column: the name of its field, and what it says."""
     if cursor.takes("NOT", "NULL"):
         return "nullable", False
@@ -185,7 +185,7 @@ def _constraint() -> UnsupportedFeature:
     )
 
 
-def _default(cursor: Cursor) -> str:
+def _default(cursor: TokenCursor) -> str:
     """The expression behind DEFAULT; NOT and NULL may be in it, NOT NULL behind an operand ends it."""
     start = cursor.at
     while True:
@@ -199,7 +199,7 @@ def _default(cursor: Cursor) -> str:
     return cursor.between(start, cursor.at)
 
 
-def _generation(cursor: Cursor) -> tuple[str, object]:
+def _generation(cursor: TokenCursor) -> tuple[str, object]:
     cursor.expect("GENERATED")
     always = not cursor.takes("BY", "DEFAULT")
     if always:
@@ -212,7 +212,7 @@ def _generation(cursor: Cursor) -> tuple[str, object]:
     return "generated", cursor.group("an expression in parentheses")
 
 
-def type_of(cursor: Cursor) -> str | None:
+def type_of(cursor: TokenCursor) -> str | None:
     """The text of the type that comes next: up to a word of a definition outside of all brackets."""
     start, depth = cursor.at, 0
     if cursor.sees("("):
@@ -228,7 +228,7 @@ def type_of(cursor: Cursor) -> str | None:
     return cursor.between(start, cursor.at) or None
 
 
-def _identity(cursor: Cursor, always: bool) -> Identity:
+def _identity(cursor: TokenCursor, always: bool) -> Identity:
     start, step = 1, 1
     if cursor.sees("("):
         inner = cursor.inner()
@@ -243,7 +243,7 @@ def _identity(cursor: Cursor, always: bool) -> Identity:
     return Identity(always, start, step)
 
 
-def _whole(cursor: Cursor) -> int:
+def _whole(cursor: TokenCursor) -> int:
     found = cursor.number("a whole number")
     try:
         return int(found)
@@ -251,7 +251,7 @@ def _whole(cursor: Cursor) -> int:
         raise InvalidArgument(f"a whole number was expected in IDENTITY, found {found}") from None
 
 
-def properties_of(cursor: Cursor) -> dict[str, str]:
+def properties_of(cursor: TokenCursor) -> dict[str, str]:
     """The pairs in the parentheses that come next: `'a.b' = 'c', d.e = true`."""
     inner = cursor.inner()
     found: dict[str, str] = {}
@@ -274,7 +274,7 @@ def properties_of(cursor: Cursor) -> dict[str, str]:
     return found
 
 
-def property_keys(cursor: Cursor) -> list[str]:
+def property_keys(cursor: TokenCursor) -> list[str]:
     """The keys in the parentheses that come next."""
     inner = cursor.inner()
     found = [property_key(inner)]
@@ -284,6 +284,6 @@ def property_keys(cursor: Cursor) -> list[str]:
     return found
 
 
-def property_key(cursor: Cursor) -> str:
+def property_key(cursor: TokenCursor) -> str:
     """The key of a property that comes next, in quotes or as a name."""
     return cursor.one_literal() if cursor.sees_literal() else ".".join(cursor.name("a key").parts)

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.replacements import Replacement, replaced
-from slackwater.sql.tokens import BEFORE_OPERANDS, SIGN, WORD, Token, tokens_of
+from slackwater.sql.lexer import BEFORE_OPERANDS, SIGN, WORD, Token, tokens_of
+from slackwater.sql.text_edits import TextEdit, apply_edits
 
 
 def with_literals(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
@@ -19,7 +19,7 @@ def with_literals(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
     Raises InvalidArgument for a value that no literal says, for a parameter without a value, and for `?` left over.
     """
     tokens = tokens_of(text)
-    found: list[Replacement] = []
+    found: list[TextEdit] = []
     count = 0
     for at, token in enumerate(tokens or ()):
         if isinstance(args, Mapping):
@@ -39,7 +39,7 @@ def with_literals(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
                 raise InvalidArgument(f"args has {len(args)} values, and the statement more ? than that")
             found.append(_replacement(text, token.start, token.end, args[count]))
             count += 1
-    return replaced(text, found)
+    return apply_edits(text, found)
 
 
 # Words behind which a parameter may stand without a space.
@@ -77,12 +77,12 @@ def _ends_operand(token: Token) -> bool:
     return token.kind != SIGN or token.upper in (")", "]")
 
 
-def _replacement(text: str, start: int, end: int, value: Any) -> Replacement:
+def _replacement(text: str, start: int, end: int, value: Any) -> TextEdit:
     """The value in place of a parameter, as a token of its own: `--1` would begin a comment, `r'a'` be another text."""
     before, behind, literal = text[max(start - 1, 0) : start], text[end : end + 1], sql_literal(value)
     glued = before.isalnum() or before == "_" or before == literal[:1]
     is_open = behind.isalnum() or behind == "_" or behind == literal[-1:]
-    return Replacement(start, end, f"{' ' * glued}{literal}{' ' * is_open}")
+    return TextEdit(start, end, f"{' ' * glued}{literal}{' ' * is_open}")
 
 
 def sql_literal(value: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.tokens import (
+from slackwater.sql.lexer import (
     OPENS_QUERY,
     TEXT,
     Token,
@@ -17,7 +17,7 @@ from slackwater.sql.tokens import (
     tokens_of,
     wants_operand,
 )
-from slackwater.sql.travel import Travel, at_suffix, travel_at
+from slackwater.sql.time_travel import Travel, at_suffix, travel_at
 
 # These open a new query behind the one before them.
 _SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "MINUS", "SETMINUS", "INTERSECT"})

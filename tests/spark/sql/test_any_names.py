@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import slackwater
 from slackwater.errors import SlackwaterError, UnsupportedFeature
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 from tests.examples import examples
 
 pytestmark = [pytest.mark.spark, pytest.mark.modes, pytest.mark.usefixtures("db")]

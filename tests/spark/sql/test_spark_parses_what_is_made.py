@@ -11,9 +11,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from slackwater.sql.lexer import tokens_of
 from slackwater.sql.relations import relations_of
-from slackwater.sql.replacements import as_view, replaced
-from slackwater.sql.tokens import tokens_of
+from slackwater.sql.text_edits import apply_edits, as_view
 from tests.examples import examples
 from tests.spark.sql.corpus import standing_alone
 from tests.sql.queries import Made, queries
@@ -41,7 +41,7 @@ def plan_of(spark: SparkSession) -> Parser:
 def _with_views(text: str) -> tuple[str, int]:
     """The statement with a view for each of its tables, and how many these are."""
     found = [each for each in relations_of(text, tokens_of(text) or []) if each.arguments is None]
-    return replaced(text, [change for each in found for change in as_view(each, "view_of_it")]), len(found)
+    return apply_edits(text, [change for each in found for change in as_view(each, "view_of_it")]), len(found)
 
 
 @settings(max_examples=examples(200))

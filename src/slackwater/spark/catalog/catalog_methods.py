@@ -21,8 +21,8 @@ from slackwater.spark.requests import wrap_each
 from slackwater.spark.session.sessions import answers_for, is_delta_by_default
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.sql.tables import NamedTable, named_table
+from slackwater.sql.lexer import quoted
 from slackwater.sql.parameters import text_literal
-from slackwater.sql.tokens import quoted
 
 _NOTHING_TO_DO = ("refreshTable",)
 _REFUSED = {

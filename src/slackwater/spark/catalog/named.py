@@ -19,8 +19,8 @@ from slackwater.spark.sql.query import view_frame
 from slackwater.spark.sql.tables import frame_of, named_table
 from slackwater.spark.write.alignment import named_by_position
 from slackwater.spark.write.save import save, save_as_definition
-from slackwater.sql.tokens import name_at, tokens_of
-from slackwater.sql.travel import at_suffix
+from slackwater.sql.lexer import name_at, tokens_of
+from slackwater.sql.time_travel import at_suffix
 
 
 def table_frame(spark: SparkSession, name: str, options: Mapping[str, Any] | None = None) -> DataFrame | None:

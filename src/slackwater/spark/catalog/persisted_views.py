@@ -27,10 +27,10 @@ from slackwater.spark.catalog.session_catalog import (
 )
 from slackwater.spark.session.modes import is_connect, java_class, scala_object
 from slackwater.spark.sql.frames import new_view_name, session_views, sql_over
+from slackwater.sql.lexer import name_at, quoted, tokens_of
 from slackwater.sql.parameters import text_literal
 from slackwater.sql.relations import relations_of
-from slackwater.sql.replacements import Replacement, replaced
-from slackwater.sql.tokens import name_at, quoted, tokens_of
+from slackwater.sql.text_edits import TextEdit, apply_edits
 
 _REFERRED, _CAPTURED_CATALOGS = "view.referredTempViewNames", "view.sqlConfig.spark.sql.catalog."
 _COMPENSATION, _BINDING, _EVOLUTION = "COMPENSATION", "BINDING", "EVOLUTION"
@@ -231,8 +231,8 @@ def _with_whole_names(query: str, namespace: Sequence[str]) -> str:
         if name is None or name.parts != relation.parts or path_in_parts(name.parts) is not None or len(name.parts) > 2:
             continue
         prefix = "".join(f"{quoted(part)}." for part in namespace[: 3 - len(name.parts)])
-        changes.append(Replacement(name.start, name.start, prefix))
-    return replaced(query, changes)
+        changes.append(TextEdit(name.start, name.start, prefix))
+    return apply_edits(query, changes)
 
 
 def _some(spark: SparkSession, value: str) -> Any:

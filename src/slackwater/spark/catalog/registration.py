@@ -16,8 +16,8 @@ from slackwater.spark.catalog.session_catalog import (
     entry_of,
     plain_sql,
 )
+from slackwater.sql.lexer import quoted
 from slackwater.sql.parameters import text_literal
-from slackwater.sql.tokens import quoted
 
 
 def catalog_name(spark: SparkSession, parts: Sequence[str]) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from slackwater.spark.catalog.attached import AttachedLake, AttachedTransaction,
 from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.session_catalog import SPARK_CATALOG, CatalogEntry, entry_of
 from slackwater.spark.session.defaults import case_counts
-from slackwater.sql.tokens import Cursor, tokens_of
+from slackwater.sql.lexer import TokenCursor, tokens_of
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def parts_of(name: str) -> tuple[str, ...]:
     tokens = tokens_of(name) if isinstance(name, str) else None
     if not tokens:
         raise InvalidArgument(f"{name!r} is not the name of a table")
-    cursor = Cursor(name, tokens)
+    cursor = TokenCursor(name, tokens)
     found = cursor.name()
     cursor.done()
     return found.parts

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.spark.session.defaults import case_counts
 from slackwater.spark.session.modes import condition_of, is_connect, java_class, static_member
 from slackwater.spark.session.sessions import asked_once
+from slackwater.sql.lexer import quoted
 from slackwater.sql.parameters import text_literal
-from slackwater.sql.tokens import quoted
 
 SPARK_CATALOG = "spark_catalog"
 _LINE = re.compile(r"(?m)^(Provider|Location|Type): ?(.*)$")

@@ -23,7 +23,7 @@ from slackwater.spark.session.modes import condition_of, plain_method
 from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.write.row_checks import class_of, said_by_spark
 from slackwater.spark.write.store_types import StoreAssignment, stored
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 Expression: TypeAlias = Column | str
 """A Column, or SQL text."""

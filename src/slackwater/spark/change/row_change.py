@@ -44,7 +44,7 @@ from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import empty_frame, release_kept_rows
 from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult

@@ -18,8 +18,8 @@ from slackwater.predicate.sql_split import has_subquery
 from slackwater.spark.catalog.session_catalog import plain_sql
 from slackwater.spark.session.modes import condition_of
 from slackwater.spark.write.row_checks import said_by_spark
-from slackwater.sql.replacements import Replacement, replaced
-from slackwater.sql.tokens import closing, tokens_of
+from slackwater.sql.lexer import closing, tokens_of
+from slackwater.sql.text_edits import TextEdit, apply_edits
 
 _Expression: TypeAlias = Column | str
 _BEGINS_QUERY = ("SELECT", "WITH", "FROM")
@@ -61,10 +61,10 @@ def _computed(spark: SparkSession, text: str, what: str) -> str:
         is_query = at in ends and tokens[at + 1].upper in _BEGINS_QUERY
         if is_query and (at == 0 or tokens[at - 1].upper not in _OF_A_CONDITION):
             start, end = tokens[at].start, tokens[ends[at]].end
-            changes.append(Replacement(start, end, _literal(spark, text[start:end], what)))
+            changes.append(TextEdit(start, end, _literal(spark, text[start:end], what)))
             at = ends[at]
         at += 1
-    return replaced(text, changes)
+    return apply_edits(text, changes)
 
 
 def _literal(spark: SparkSession, query: str, what: str) -> str:

@@ -37,7 +37,7 @@ from slackwater.spark.change.row_matches import Condition, RowMatches
 from slackwater.spark.change.scalar_queries import has_scalar_queries, with_scalars
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.read.located_rows import KEPT_COMMIT_VERSION, KEPT_ROW_ID, row_count
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 _CHANGED = "__slackwater_changed"
 _WHAT = "UPDATE SET"

@@ -29,7 +29,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.history.row_lifetimes import END, START, row_lifetimes
 from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, ScanOptions, TableScan
 from slackwater.spark.session.defaults import session_instant_ms
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 SYSTEM_START, SYSTEM_END = "system_start", "system_end"
 STARTED_BY, ENDED_BY = "started_by", "ended_by"

@@ -57,7 +57,7 @@ from slackwater.spark.session.options import Options
 from slackwater.spark.session.row_way import RowWay, row_way, served_to_spark
 from slackwater.spark.session.sessions import asked_once
 from slackwater.spark.session.types import NotNull, to_spark_schema, to_spark_type
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 from slackwater.stats.row_groups import RowGroupTest
 
 ROW_ID = "_row_id"

@@ -19,7 +19,7 @@ from slackwater.maintenance.layout.curves import Curve, bits_of
 from slackwater.maintenance.layout.ranges import CurveOrder
 from slackwater.protocol.schema.schema import ColumnPath
 from slackwater.spark.session.arrow_functions import mapped_in_arrow
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 _SAMPLED_ROWS = 200_000
 _SEED = 20

@@ -33,13 +33,13 @@ def alter(statement: Statement) -> DataFrame | None:
         return None
     # Rules that the table keeps ask for the time when they are looked at, not for that of this statement.
     _, alteration = parsed.alteration_of(statement.with_values().cursor())
-    if isinstance(alteration, parsed.OfTheCatalog):
+    if isinstance(alteration, parsed.CatalogAlteration):
         if named.place.in_lake is not None and alteration.name is not None:
             _rename_in_lake(named.place.in_lake, alteration.name)
             return nothing(statement.spark)
         _require_catalog(named, alteration)
         return None
-    if isinstance(alteration, parsed.Refused):
+    if isinstance(alteration, parsed.UnsupportedAlteration):
         raise UnsupportedFeature(
             f"{named.place.shown}: ALTER TABLE … {alteration.words} is no statement of Delta tables: "
             f"{alteration.instead}",
@@ -67,7 +67,7 @@ def _rename_in_lake(table: LakeName, new: tuple[str, ...]) -> None:
     lake.rename_table(table.name, ".".join(new[1:] or new))
 
 
-def _require_catalog(named: NamedTable, alteration: parsed.OfTheCatalog) -> None:
+def _require_catalog(named: NamedTable, alteration: parsed.CatalogAlteration) -> None:
     if named.place.entry is None:
         owner = "a path" if named.place.in_lake is None else "a lake"
         raise UnsupportedFeature(

@@ -22,10 +22,10 @@ from slackwater.spark.sql.statement import Statement, affected, nothing
 from slackwater.spark.sql.tables import NamedTable, named_table
 from slackwater.spark.write.alignment import named_by_position
 from slackwater.sql import changes as parsed
-from slackwater.sql.common_tables import with_tables_inside
+from slackwater.sql.ctes import with_tables_inside
+from slackwater.sql.lexer import TokenCursor, closing, name_at, quoted, tokens_of
 from slackwater.sql.relations import relations_of
-from slackwater.sql.replacements import Replacement, replaced
-from slackwater.sql.tokens import Cursor, closing, name_at, quoted, tokens_of
+from slackwater.sql.text_edits import TextEdit, apply_edits
 
 _WHOLE = "SELECT * FROM "
 
@@ -115,7 +115,7 @@ def insert(statement: Statement) -> DataFrame | None:
     return nothing(statement.spark)
 
 
-def _require_no_directory(cursor: Cursor) -> None:
+def _require_no_directory(cursor: TokenCursor) -> None:
     """Raise UnsupportedFeature for `[LOCAL] DIRECTORY '/path' USING delta`: files without a log."""
     words = [cursor.ahead(at) for at in range(5) if cursor.ahead(at) != "LOCAL"]
     if words[0] == "DIRECTORY" and "USING" in words and words[words.index("USING") + 1 :][:1] == ["DELTA"]:
@@ -322,7 +322,7 @@ def partition_values(text: str | None, partition_columns: Sequence[str]) -> dict
     """What `PARTITION (a = 1, b)` says: a value, or None for one of the rows."""
     if text is None:
         return {}
-    cursor = Cursor(text, tokens_of(text) or [])
+    cursor = TokenCursor(text, tokens_of(text) or [])
     known = {name.lower(): name for name in partition_columns}
     found: dict[str, str | None] = {}
     while not cursor.is_done:
@@ -353,12 +353,12 @@ def _with_defaults(query: str, columns: Sequence[str], defaults: Mapping[str, st
             position += 1
         elif token.upper == "DEFAULT" and depth <= 1 and tokens[at - 1].upper in ("(", ",", "VALUES"):
             name = columns[position if depth else 0].lower() if position < len(columns) else ""
-            changes.append(Replacement(token.start, token.end, f"({defaults.get(name, 'NULL')})"))
-    return replaced(query, changes)
+            changes.append(TextEdit(token.start, token.end, f"({defaults.get(name, 'NULL')})"))
+    return apply_edits(query, changes)
 
 
 def _unquoted(name: str) -> str:
-    parts = Cursor(name, tokens_of(name) or []).name("a column").parts
+    parts = TokenCursor(name, tokens_of(name) or []).name("a column").parts
     if len(parts) != 1:
         raise InvalidArgument(f"INSERT names columns of the top level, found {name}")
     return parts[0]

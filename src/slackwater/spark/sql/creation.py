@@ -43,7 +43,7 @@ from slackwater.spark.table.table import DeltaTable
 from slackwater.spark.write.save import begin_definition, newest_snapshot, save_as_definition
 from slackwater.sql import definitions as parsed
 from slackwater.sql.definitions import ColumnDefinition, TableCreation, creation_of
-from slackwater.sql.tokens import Cursor, name_at
+from slackwater.sql.lexer import TokenCursor, name_at
 from slackwater.transaction.table.definition import TableDefinition
 from slackwater.transaction.transaction import TableTransaction
 
@@ -394,7 +394,7 @@ def alter_view(statement: Statement) -> DataFrame | None:
     return _persisted(statement, cursor)
 
 
-def _persisted(statement: Statement, cursor: Cursor) -> DataFrame:
+def _persisted(statement: Statement, cursor: TokenCursor) -> DataFrame:
     """Create or alter a view of the catalog; `cursor` is behind the word VIEW."""
     cursor.takes("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a view")

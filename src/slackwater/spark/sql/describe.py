@@ -22,7 +22,7 @@ from slackwater.spark.session.types import to_spark_type
 from slackwater.spark.sql.services import required
 from slackwater.spark.sql.statement import Statement
 from slackwater.spark.sql.tables import NamedTable, named_table
-from slackwater.sql import services as parsed
+from slackwater.sql import maintenance as parsed
 
 _COLUMNS = (
     spark_types.StructType().add("col_name", "string", False).add("data_type", "string", False).add("comment", "string")

@@ -13,9 +13,9 @@ from slackwater.spark.catalog.resolve import resolve
 from slackwater.spark.catalog.session_catalog import plain_sql
 from slackwater.spark.sql.query import names_delta_tables
 from slackwater.spark.sql.statement import Statement
-from slackwater.sql.dynamic import truncated, with_constant_names, with_variables
+from slackwater.sql.dynamic_names import truncated, with_constant_names, with_variables
+from slackwater.sql.lexer import Token, TokenCursor, name_at, tokens_of
 from slackwater.sql.parameters import with_literals
-from slackwater.sql.tokens import Cursor, Token, name_at, tokens_of
 
 _SUBSTITUTES = "spark.sql.variable.substitute"
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
@@ -110,7 +110,7 @@ def _value(spark: SparkSession, expression: str) -> Any:
 def _given(spark: SparkSession, using: str) -> Any:
     """The parameters that USING gives, by name where they have names."""
     tokens = tokens_of(using) or []
-    whole = Cursor(using, tokens)
+    whole = TokenCursor(using, tokens)
     inner = whole.group() if whole.ahead() == "(" and whole.place_of(",") == whole.end else using
     row = plain_sql(spark, f"SELECT {inner}").collect()[0]
     named = any(token.upper == "AS" for token in tokens)

@@ -26,11 +26,11 @@ from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.sql.frames import new_view_name, sql_over
 from slackwater.spark.sql.tables import NamedTable, frame_of, named_table, required_table
 from slackwater.spark.sql.views import kept_view, reading
-from slackwater.sql.needed import needed_columns, renames_columns
-from slackwater.sql.pushed import pushed_conditions
+from slackwater.sql.column_pruning import needed_columns, renames_columns
+from slackwater.sql.lexer import Token, quoted, tokens_of
+from slackwater.sql.predicate_pushdown import pushed_conditions
 from slackwater.sql.relations import Block, Relation, blocks_of
-from slackwater.sql.replacements import Replacement, as_view, replaced, without_database
-from slackwater.sql.tokens import Token, quoted, tokens_of
+from slackwater.sql.text_edits import TextEdit, apply_edits, as_view, without_database
 
 _CHANGES, _CHANGES_BY_PATH = "table_changes", "table_changes_by_path"
 
@@ -59,7 +59,7 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token]) -> Statem
     if not tables and not kept and SessionNames.of(spark).open_transaction is None:
         return None
     statement = StatementOnViews(text)
-    changes: list[Replacement] = []
+    changes: list[TextEdit] = []
     qualified: dict[Relation, list[tuple[str, ...]]] = {}
     for block in blocks:
         frames = _frames(spark, block, found, tables)
@@ -75,7 +75,7 @@ def _rewritten(spark: SparkSession, text: str, found: Sequence[Token]) -> Statem
                 changes += as_view(relation, view)
     changes += without_database(found, qualified)
     # Whatever else the statement reads, there is one time in it.
-    statement.text = at_transaction_time(spark, replaced(text, changes))
+    statement.text = at_transaction_time(spark, apply_edits(text, changes))
     return statement
 
 

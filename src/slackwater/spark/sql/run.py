@@ -14,9 +14,9 @@ from slackwater.spark.sql.dynamic import execute, require_no_unseen_truncation, 
 from slackwater.spark.sql.frames import sql_over, with_frames
 from slackwater.spark.sql.query import rewritten
 from slackwater.spark.sql.statement import Statement
+from slackwater.sql.lexer import TEXT, Token, tokens_of, with_quoted_names
 from slackwater.sql.parameters import with_literals
 from slackwater.sql.relations import relations_of
-from slackwater.sql.tokens import TEXT, Token, tokens_of, with_quoted_names
 
 Handler: TypeAlias = Callable[[Statement], DataFrame | None]
 """Carries a statement out; None where it is none of Delta's, and Spark is to have it."""

@@ -12,8 +12,8 @@ from slackwater.spark.catalog.resolve import resolve
 from slackwater.spark.sql.statement import Statement, nothing
 from slackwater.spark.sql.tables import NamedTable, named_table, required_table, travel_options
 from slackwater.spark.table.table import DeltaTable
-from slackwater.sql import services as parsed
-from slackwater.sql.tokens import SqlName, name_at, quoted
+from slackwater.sql import maintenance as parsed
+from slackwater.sql.lexer import SqlName, name_at, quoted
 
 
 def optimize(statement: Statement) -> DataFrame:

@@ -26,9 +26,9 @@ from slackwater.spark.sql.statement import Statement, pairs, texts
 from slackwater.spark.sql.tables import NamedTable, named_table
 from slackwater.spark.table.builder import CREATE, DeltaTableBuilder
 from slackwater.spark.table.table import DeltaTable
-from slackwater.sql.creation_text import TableText, creation_text
 from slackwater.sql.definitions import property_key
-from slackwater.sql.tokens import Cursor, SqlName, name_at, quoted
+from slackwater.sql.lexer import SqlName, TokenCursor, name_at, quoted
+from slackwater.sql.show_create import TableText, creation_text
 from slackwater.transaction.table.alteration import clustering_columns
 
 _NAMESPACES = spark_types.StructType().add("namespace", "string", False)
@@ -124,7 +124,7 @@ def _partitions(statement: Statement, snapshot: Snapshot) -> DataFrame:
     return given_rows(statement.spark, list(zip(*parsed, strict=True)), schema)
 
 
-def _shown(statement: Statement, *words: str) -> tuple[NamedTable, Cursor] | None:
+def _shown(statement: Statement, *words: str) -> tuple[NamedTable, TokenCursor] | None:
     """The Delta table behind `SHOW words`, and a cursor behind its name; None for other statements and tables."""
     statement = statement.with_values()
     cursor = statement.cursor()
@@ -209,7 +209,7 @@ def namespaces(statement: Statement) -> DataFrame | None:
     return given_rows(statement.spark, found, _NAMESPACES)
 
 
-def _pattern(cursor: Cursor) -> str | None:
+def _pattern(cursor: TokenCursor) -> str | None:
     """The pattern that is left, if any."""
     found = None
     if cursor.takes("LIKE") or not cursor.is_done:

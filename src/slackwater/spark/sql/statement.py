@@ -11,8 +11,8 @@ from pyspark.sql import types as spark_types
 
 from slackwater.spark.session.given_rows import given_rows
 from slackwater.spark.sql.query import at_transaction_time, query_frame
+from slackwater.sql.lexer import Token, TokenCursor, tokens_of
 from slackwater.sql.parameters import with_literals
-from slackwater.sql.tokens import Cursor, Token, tokens_of
 
 _AFFECTED = spark_types.StructType().add("num_affected_rows", "long")
 _PAIRS = spark_types.StructType().add("key", "string", False).add("value", "string", False)
@@ -33,9 +33,9 @@ class Statement:
         """Its first word, in capitals."""
         return self.tokens[0].upper
 
-    def cursor(self) -> Cursor:
+    def cursor(self) -> TokenCursor:
         """A cursor at its start."""
-        return Cursor(self.text, self.tokens)
+        return TokenCursor(self.text, self.tokens)
 
     def on_delta(self) -> Statement:
         """The same with its parameters as literals: parts of it are used one by one.

@@ -20,7 +20,7 @@ from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.options import split_path
 from slackwater.spark.session.stores import table_at
 from slackwater.spark.table.table import DeltaTable
-from slackwater.sql.travel import AT, BETWEEN, FROM_TO, SYSTEM_TIME, VERSION, Travel
+from slackwater.sql.time_travel import AT, BETWEEN, FROM_TO, SYSTEM_TIME, VERSION, Travel
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from slackwater.spark.catalog.attached import AttachedLake, SessionNames
 from slackwater.spark.catalog.namespaces import is_namespace, tables_of
 from slackwater.spark.catalog.resolve import lake_name_of
 from slackwater.spark.sql.statement import Statement, nothing
+from slackwater.sql.lexer import SqlName, TokenCursor, name_at
 from slackwater.sql.parameters import with_literals
-from slackwater.sql.tokens import Cursor, SqlName, name_at
 
 _CONTROL = ("OPTIMISTIC", "LOCKING")
 _ENDED_BY_ERROR = "a statement of the transaction failed, and it was rolled back: nothing of it was committed"
@@ -91,7 +91,7 @@ def begin(statement: Statement) -> DataFrame | None:
     return nothing(statement.spark)
 
 
-def _all_or_nothing(statement: Statement, cursor: Cursor) -> DataFrame:
+def _all_or_nothing(statement: Statement, cursor: TokenCursor) -> DataFrame:
     """`BEGIN ATOMIC a; b; END`: a transaction of these statements. What they answer is not kept."""
     texts = []
     while not cursor.takes("END"):
@@ -100,14 +100,14 @@ def _all_or_nothing(statement: Statement, cursor: Cursor) -> DataFrame:
             raise cursor.unexpected("; or END")
         cursor.takes(";")
     cursor.done()
-    _begin(statement, Cursor("", []))
+    _begin(statement, TokenCursor("", []))
     for text in filter(None, texts):
         # An error in one of them rolls all of it back.
         statement.spark.sql(with_literals(text, statement.args) if statement.args else text)
     return _end(SessionNames.of(statement.spark), "COMMIT", statement.spark)
 
 
-def _begin(statement: Statement, cursor: Cursor) -> None:
+def _begin(statement: Statement, cursor: TokenCursor) -> None:
     names = SessionNames.of(statement.spark)
     if names.open_transaction is not None:
         raise OperationNotAllowed("a transaction is open in this session already: COMMIT or ROLLBACK it first")
@@ -119,7 +119,7 @@ def _begin(statement: Statement, cursor: Cursor) -> None:
     names.transaction, names.transaction_lake = begun, lake
 
 
-def _lake_of(names: SessionNames, cursor: Cursor) -> AttachedLake:
+def _lake_of(names: SessionNames, cursor: TokenCursor) -> AttachedLake:
     if cursor.takes("ON"):
         name = cursor.name("the name of a lake").parts[0]
         lake = names.lake(name)
@@ -207,7 +207,7 @@ def set_transaction(statement: Statement) -> DataFrame | None:
     return nothing(statement.spark)
 
 
-def _table_name(statement: Statement, cursor: Cursor) -> str:
+def _table_name(statement: Statement, cursor: TokenCursor) -> str:
     parts = cursor.name().parts
     found = lake_name_of(statement.spark, parts)
     return ".".join(parts) if found is None else found.name

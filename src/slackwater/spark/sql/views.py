@@ -21,9 +21,9 @@ from slackwater.spark.catalog.attached import session_key
 from slackwater.spark.catalog.resolve import lake_name_of, path_in_parts
 from slackwater.spark.catalog.session_catalog import GLOBAL_TEMP, entry_of, plain_sql
 from slackwater.spark.session.defaults import case_counts
+from slackwater.sql.lexer import name_at, quoted, tokens_of
 from slackwater.sql.relations import Relation, relations_of
-from slackwater.sql.replacements import Replacement, replaced
-from slackwater.sql.tokens import name_at, quoted, tokens_of
+from slackwater.sql.text_edits import TextEdit, apply_edits
 
 _MARK = "__slackwater_view"
 _OF_FRAMES = "_pyspark_"
@@ -192,5 +192,5 @@ def _with_whole_names(spark: SparkSession, query: str) -> str:
             if entry is None or entry.is_temporary:
                 continue
             whole = entry.text
-        changes.append(Replacement(name.start, name.end, whole))
-    return replaced(query, changes)
+        changes.append(TextEdit(name.start, name.end, whole))
+    return apply_edits(query, changes)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from slackwater.errors import InvalidArgument
 from slackwater.scan.file_changes import CHANGE_TYPE, COMMIT_VERSION
 from slackwater.spark.lake.transaction import LakeTransaction
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 _RANK, _GONE = "__slackwater_rank", "_slackwater_gone"
 

@@ -45,7 +45,7 @@ from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.arguments import parsed_type, text_argument
 from slackwater.spark.write.row_checks import NOT_NULL_VIOLATED, RowCheck, expressions_named, not_null_check, sql_check
 from slackwater.spark.write.table_expressions import validate_constraint, validate_default
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 from slackwater.transaction.begin import begin
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.table import alteration

@@ -20,7 +20,7 @@ from slackwater.protocol.schema.schema import (
     StructType,
 )
 from slackwater.spark.session.types import to_spark_type
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 
 def named_by_position(frame: DataFrame, names: Sequence[str], schema: StructType) -> DataFrame:

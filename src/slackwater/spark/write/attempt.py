@@ -46,7 +46,7 @@ from slackwater.spark.write.overwrite import (
 from slackwater.spark.write.schema_evolution import evolved_table
 from slackwater.spark.write.store_types import stored_columns
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult

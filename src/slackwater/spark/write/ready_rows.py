@@ -29,7 +29,7 @@ from slackwater.spark.write.row_checks import (
     sql_check,
 )
 from slackwater.spark.write.text_lengths import length_checks
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 
 @dataclass(frozen=True)

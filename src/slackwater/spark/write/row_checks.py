@@ -23,7 +23,7 @@ from slackwater.protocol.schema.schema import ArrayType, ColumnPath, DataType, M
 from slackwater.spark.conditions.quiet import said_otherwise
 from slackwater.spark.session.modes import condition_of, new_observation, observed
 from slackwater.spark.session.names import without_our_names
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 _RAISED = "USER_RAISED_EXCEPTION"
 _MARK = "slackwater-row-check"

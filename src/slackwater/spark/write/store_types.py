@@ -18,7 +18,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, ValueDoesNotFit
 from slackwater.spark.write.row_checks import raised_text
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 _INTEGRAL_DIGITS: dict[type[spark_types.DataType], int] = {
     spark_types.ByteType: 3,

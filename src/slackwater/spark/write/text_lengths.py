@@ -12,7 +12,7 @@ from pyspark.sql import types as spark_types
 from slackwater.protocol.schema.char_varchar import text_type
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.write.row_checks import RowCheck
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 
 def length_checks(schema: StructType) -> list[RowCheck]:

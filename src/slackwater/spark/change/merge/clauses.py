@@ -34,7 +34,7 @@ from slackwater.spark.change.merge.source import copies, schema_of, with_copies
 from slackwater.spark.change.scalar_queries import with_scalars
 from slackwater.spark.write.alignment import is_aligned, merged_value
 from slackwater.spark.write.ready_rows import default_value
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 _NESTED = (StructType, ArrayType, MapType)
 

@@ -48,7 +48,7 @@ from slackwater.spark.conditions.trees import has_variables, read_condition
 from slackwater.spark.read.table_scan import TableScan
 from slackwater.spark.session.modes import is_connect
 from slackwater.spark.session.types import to_spark_type
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 _MAX_LISTED = 1_000
 # The estimate of how many values there are is off by a twentieth, and more at times.

@@ -21,7 +21,7 @@ from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.write.attempt import WriteAttempt, assigned_rows
 from slackwater.spark.write.described import described
 from slackwater.spark.write.options import Matching, WriteOptions
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 from slackwater.transaction.commit_result import CommitResult
 
 _DATA = "__slackwater_data"

@@ -32,7 +32,7 @@ from slackwater.spark.change.row_change import (
 from slackwater.spark.read.located_rows import ADDRESS, KEPT_COMMIT_VERSION, KEPT_ROW_ID, row_count, united
 from slackwater.spark.write.alignment import null_column
 from slackwater.spark.write.table_rows import RowsWritten
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 _PAIR_ADDRESS = "__slackwater_pair_address"
 _PAIR_BYTES = 32

@@ -12,7 +12,7 @@ from pyspark.sql import types as spark_types
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.session.modes import kept_rows, reads_the_same
 from slackwater.spark.session.types import from_spark_schema
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 
 SOURCE_ID = "__slackwater_source_id"
 _COPY = "__slackwater_source_"

@@ -25,7 +25,7 @@ from slackwater.data_files.writing import (
 from slackwater.spark.parquet.rebase_modes import spark_footer
 from slackwater.spark.session.arrow_functions import mapped_in_arrow
 from slackwater.spark.session.arrow_types import to_arrow_schema
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 from slackwater.storage.store import ObjectStore
 
 _FILES = "path string, size_bytes long, modified_ms long, num_rows long, texts array<string>, footer binary"

@@ -41,7 +41,7 @@ from slackwater.spark.write.files.arrow_files import write_arrow_files
 from slackwater.spark.write.files.counted_rows import CountedRows
 from slackwater.spark.write.files.local_files import write_local_files
 from slackwater.spark.write.files.staging import Staging, staging_for
-from slackwater.sql.tokens import quoted
+from slackwater.sql.lexer import quoted
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_of_footer
 from slackwater.storage.parquet_footer import ParquetFooter, read_footer
 from slackwater.storage.store import ObjectMeta, ObjectStore

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from slackwater.predicate.sql_split import conjuncts
+from slackwater.sql.lexer import NAME, WORD, Token, closing, name_at, tokens_of
 from slackwater.sql.relations import ENDS_FROM, Block, Relation
-from slackwater.sql.replacements import Replacement, replaced
-from slackwater.sql.tokens import NAME, WORD, Token, closing, name_at, tokens_of
+from slackwater.sql.text_edits import TextEdit, apply_edits
 
 # Words that are no columns, in conditions that predicates can express.
 _NOT_COLUMNS = frozenset(
@@ -139,7 +139,7 @@ class _Pushing:
         all_known = block.others == 0 and all(each in self.columns for each in block.relations)
         if shown in names or sum(self.folded(each.shown) == shown for each in block.relations) > 1:
             return None
-        dropped: list[Replacement] = []
+        dropped: list[TextEdit] = []
         is_about_it = False
         at = 0
         while at < len(tokens):
@@ -152,14 +152,14 @@ class _Pushing:
                 continue
             first = self.folded(name.parts[0])
             if len(name.parts) > 1 and first == shown and self.folded(name.parts[1]) in names:
-                dropped.append(Replacement(token.start, tokens[at + 2].start, ""))
+                dropped.append(TextEdit(token.start, tokens[at + 2].start, ""))
             elif first not in names or not (is_only or (all_known and self._is_single(first, relation))):
                 return None
             is_about_it = True
             at = name.next
         # A comment behind it would go on over what comes next.
-        edges = (Replacement(0, tokens[0].start, ""), Replacement(tokens[-1].end, len(text), ""))
-        return replaced(text, [*edges, *dropped]) if is_about_it else None
+        edges = (TextEdit(0, tokens[0].start, ""), TextEdit(tokens[-1].end, len(text), ""))
+        return apply_edits(text, [*edges, *dropped]) if is_about_it else None
 
     def _is_single(self, name: str, relation: Relation) -> bool:
         """Whether no other relation has a column, or a name, `name`."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from slackwater.sql.replacements import Replacement, replaced
-from slackwater.sql.tokens import TEXT, SqlName, Token, closing, name_at, tokens_of
+from slackwater.sql.lexer import TEXT, SqlName, Token, closing, name_at, tokens_of
+from slackwater.sql.text_edits import TextEdit, apply_edits
 
 _VARIABLE = re.compile(r"\$\{(?:(\w+?):)?(\S+?)\}")
 # Prefixes under which Spark finds its settings; those of the system and the environment are of the server.
@@ -42,8 +42,8 @@ def with_constant_names(text: str, tokens: Sequence[Token]) -> str:
         end = closes[at + 1]
         name = _constant(tokens[at + 2 : end])
         if name is not None and _is_name(name):
-            found.append(Replacement(token.start, tokens[end].end, name))
-    return replaced(text, found) if found else text
+            found.append(TextEdit(token.start, tokens[end].end, name))
+    return apply_edits(text, found) if found else text
 
 
 def truncated(tokens: Sequence[Token]) -> list[SqlName | None]:

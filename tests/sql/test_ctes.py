@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import UnsupportedFeature
-from slackwater.sql.common_tables import with_tables_inside
-from slackwater.sql.tokens import Cursor, tokens_of
+from slackwater.sql.ctes import with_tables_inside
+from slackwater.sql.lexer import TokenCursor, tokens_of
 
 
 def moved(text: str) -> str | None:
-    return with_tables_inside(Cursor(text, tokens_of(text) or []))
+    return with_tables_inside(TokenCursor(text, tokens_of(text) or []))
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ Source: Spark's grammar, in which they stand before every statement that changes
 from __future__ import annotations
 
 from slackwater.errors import UnsupportedFeature
-from slackwater.sql.replacements import Replacement, replaced
-from slackwater.sql.tokens import Cursor, name_at
+from slackwater.sql.lexer import TokenCursor, name_at
+from slackwater.sql.text_edits import TextEdit, apply_edits
 
 _CHANGES = ("DELETE", "UPDATE", "MERGE")
 _QUERIES = ("SELECT", "FROM", "VALUES", "TABLE")
 
 
-def with_tables_inside(cursor: Cursor) -> str | None:
+def with_tables_inside(cursor: TokenCursor) -> str | None:
     """The change of rows that the statement is, whose sub-queries have the common tables; None for other statements.
 
     Raises UnsupportedFeature for recursive ones, SqlSyntaxError.
@@ -40,10 +40,10 @@ def with_tables_inside(cursor: Cursor) -> str | None:
     tables, first = cursor.between(start, cursor.at), cursor.at
     begin = cursor.tokens[first].start
     # Nothing in front of the change itself is replaced.
-    return replaced(cursor.text, _moved(cursor, first, tables, names))[begin:]
+    return apply_edits(cursor.text, _moved(cursor, first, tables, names))[begin:]
 
 
-def _moved(cursor: Cursor, first: int, tables: str, names: list[str]) -> list[Replacement]:
+def _moved(cursor: TokenCursor, first: int, tables: str, names: list[str]) -> list[TextEdit]:
     """What puts `tables` in front of each outermost query behind the token `first`, and before a source that is one."""
     tokens, found, depth_end = cursor.tokens, [], first
     for at in range(first, cursor.end):
@@ -51,13 +51,13 @@ def _moved(cursor: Cursor, first: int, tables: str, names: list[str]) -> list[Re
         if at < depth_end:
             continue
         if token.upper == "(" and at + 1 < cursor.end:
-            inner = Cursor(cursor.text, tokens, at, cursor.end)
+            inner = TokenCursor(cursor.text, tokens, at, cursor.end)
             _, stop = inner.group_places()
             follows = tokens[at + 1]
             if follows.upper == "WITH":
-                found.append(Replacement(follows.end, follows.end, f" {tables},"))
+                found.append(TextEdit(follows.end, follows.end, f" {tables},"))
             elif follows.upper in _QUERIES:
-                found.append(Replacement(token.end, token.end, f"WITH {tables} "))
+                found.append(TextEdit(token.end, token.end, f"WITH {tables} "))
             else:
                 continue
             depth_end = stop
@@ -67,5 +67,5 @@ def _moved(cursor: Cursor, first: int, tables: str, names: list[str]) -> list[Re
                 alias = tokens[name.next].upper if name.next < cursor.end else ""
                 known = "" if alias == "AS" or (alias != "ON" and name.next < cursor.end) else f" AS {name.text}"
                 query = f"(WITH {tables} TABLE {name.text}){known}"
-                found.append(Replacement(name.start, name.end, query))
+                found.append(TextEdit(name.start, name.end, query))
     return found

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.travel import AT, BETWEEN, FROM_TO, SYSTEM_TIME, TIMESTAMP, VERSION, Travel, at_suffix, travel_at
+from slackwater.sql.time_travel import (
+    AT,
+    BETWEEN,
+    FROM_TO,
+    SYSTEM_TIME,
+    TIMESTAMP,
+    VERSION,
+    Travel,
+    at_suffix,
+    travel_at,
+)
 from tests.sql.reading import tokens
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from slackwater.sql.lexer import Token, name_at, quoted
 from slackwater.sql.relations import Relation
-from slackwater.sql.tokens import Token, name_at, quoted
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class TextEdit:
     """Text that takes the place of `start` to `end`."""
 
     start: int
@@ -18,7 +18,7 @@ class Replacement:
     text: str
 
 
-def replaced(text: str, replacements: Sequence[Replacement]) -> str:
+def apply_edits(text: str, replacements: Sequence[TextEdit]) -> str:
     """`text` with all of these done, and nothing else of it changed; words that would be one have a space between."""
     pieces, at, last = [], 0, ""
     for start, end, new in [*sorted((r.start, r.end, r.text) for r in replacements), (len(text), len(text), "")]:
@@ -34,16 +34,16 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def as_view(relation: Relation, view: str) -> Iterator[Replacement]:
+def as_view(relation: Relation, view: str) -> Iterator[TextEdit]:
     """What lets the relation be `view`, known by the name that it had."""
-    yield Replacement(relation.start, relation.end, view)
+    yield TextEdit(relation.start, relation.end, view)
     if relation.alias is None and relation.takes_alias:
-        yield Replacement(relation.alias_at, relation.alias_at, f" AS {quoted(relation.shown)}")
+        yield TextEdit(relation.alias_at, relation.alias_at, f" AS {quoted(relation.shown)}")
 
 
 def without_database(
     tokens: Sequence[Token], qualified: Mapping[Relation, Collection[tuple[str, ...]]]
-) -> Iterator[Replacement]:
+) -> Iterator[TextEdit]:
     """What lets `db.t.c` be `t.c` in expressions, as a view has no database.
 
     `qualified` are the relations with views, each with the names of several parts that it goes by.
@@ -62,5 +62,5 @@ def without_database(
         is_star = name.next + 1 < len(tokens) and tokens[name.next].upper == "." and tokens[name.next + 1].upper == "*"
         longest = max((len(n) for n in names if lowered[: len(n)] == n), default=0)
         if longest > 1 and name.start not in taken and (len(lowered) > longest or is_star):
-            yield Replacement(name.start, tokens[at + 2 * (longest - 1)].start, "")
+            yield TextEdit(name.start, tokens[at + 2 * (longest - 1)].start, "")
         at = name.next

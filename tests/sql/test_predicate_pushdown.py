@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.sql.pushed import pushed_conditions
+from slackwater.sql.predicate_pushdown import pushed_conditions
 from tests.sql.reading import blocks, tokens
 
 _COLUMNS = {

@@ -18,8 +18,8 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
+from slackwater.sql.lexer import TokenCursor, quoted, tokens_of
 from slackwater.sql.parameters import text_literal
-from slackwater.sql.tokens import Cursor, quoted, tokens_of
 
 _WORDS = {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT"}
 _ENDS_DEFAULT = ("COMMENT", "GENERATED", "FIRST", "AFTER", ",")
@@ -79,7 +79,7 @@ def _column(column: StructField) -> str:
 
 def _default(expression: str) -> str:
     """In parentheses where a word of it would end it."""
-    cursor = Cursor(expression, tokens_of(expression) or [])
+    cursor = TokenCursor(expression, tokens_of(expression) or [])
     return f"({expression})" if cursor.place_of(*_ENDS_DEFAULT) < cursor.end else expression
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from slackwater.sql.lexer import NAME, WORD, Token
 from slackwater.sql.relations import Relation
-from slackwater.sql.tokens import NAME, WORD, Token
 
 _COLUMN_LIST = re.compile(r"(?is)(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:as\b(?:\s|/\*.*?\*/)*)?(?:\w+|`(?:[^`]|``)*`)\s*\(")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.sql.dynamic import truncated, with_constant_names, with_variables
-from slackwater.sql.tokens import tokens_of
+from slackwater.sql.dynamic_names import truncated, with_constant_names, with_variables
+from slackwater.sql.lexer import tokens_of
 
 VALUES = {"t": "people", "a.b": "x", "nested": "${t}_${a.b}", "self": "<${self}>", "one": "${two}", "two": "${one}"}
 

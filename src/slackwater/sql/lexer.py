@@ -185,7 +185,7 @@ def quoted(part: str) -> str:
     return "`" + part.replace("`", "``") + "`"
 
 
-class Cursor:
+class TokenCursor:
     """A statement that is read from left to right; what does not fit raises SqlSyntaxError with its position."""
 
     def __init__(self, text: str, tokens: Sequence[Token], at: int = 0, end: int | None = None) -> None:
@@ -277,9 +277,9 @@ class Cursor:
             found.append(self.name(what).text)
         return found
 
-    def inner(self, what: str = "(") -> Cursor:
+    def inner(self, what: str = "(") -> TokenCursor:
         """A cursor over what stands between the parentheses that come next; steps behind them."""
-        return Cursor(self.text, self.tokens, *self.group_places(what))
+        return TokenCursor(self.text, self.tokens, *self.group_places(what))
 
     def group(self, what: str = "(") -> str:
         """What stands between the parentheses that come next."""

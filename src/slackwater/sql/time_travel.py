@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slackwater.error_classes import StatementPlace
 from slackwater.errors import SqlSyntaxError
-from slackwater.sql.tokens import TEXT, WORD, Token, closing, is_behind_dot, name_at
+from slackwater.sql.lexer import TEXT, WORD, Token, closing, is_behind_dot, name_at
 
 VERSION, TIMESTAMP, SYSTEM_TIME = "version", "timestamp", "system time"
 FROM_TO, BETWEEN, AT = "from to", "between", "at"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from slackwater.errors import InvalidArgument
 from slackwater.sql.definitions import paths_of
-from slackwater.sql.tokens import Cursor, SqlName
-from slackwater.sql.travel import FROM_TO, Travel, travel_at
+from slackwater.sql.lexer import SqlName, TokenCursor
+from slackwater.sql.time_travel import FROM_TO, Travel, travel_at
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Target:
         return ".".join(self.parts)
 
 
-def target_of(cursor: Cursor) -> Target:
+def target_of(cursor: TokenCursor) -> Target:
     """The name, or the path in quotes, that comes next; a path is as ``delta.`path` ``."""
     if cursor.sees_literal():
         return Target(("delta", _rooted(cursor.literal())))
@@ -44,7 +44,7 @@ class Optimize:
     z_order: tuple[str, ...]
 
 
-def optimize_of(cursor: Cursor) -> Optimize:
+def optimize_of(cursor: TokenCursor) -> Optimize:
     """The OPTIMIZE at the cursor. Raises InvalidArgument where it is none."""
     cursor.expect("OPTIMIZE")
     cursor.takes("TABLE")
@@ -60,7 +60,7 @@ def optimize_of(cursor: Cursor) -> Optimize:
     return Optimize(target, full, where, z_order)
 
 
-def _condition(cursor: Cursor, *ends: str) -> str:
+def _condition(cursor: TokenCursor, *ends: str) -> str:
     found = cursor.until(*ends)
     if not found:
         raise cursor.unexpected("a condition behind WHERE")
@@ -78,7 +78,7 @@ class Vacuum:
     dry_run: bool
 
 
-def vacuum_of(cursor: Cursor) -> Vacuum:
+def vacuum_of(cursor: TokenCursor) -> Vacuum:
     """The VACUUM at the cursor, its clauses in any order. Raises InvalidArgument where it is none."""
     cursor.expect("VACUUM")
     cursor.takes("TABLE")
@@ -101,7 +101,7 @@ def vacuum_of(cursor: Cursor) -> Vacuum:
     )
 
 
-def _vacuum_clause(cursor: Cursor) -> tuple[str, bool | str | float]:
+def _vacuum_clause(cursor: TokenCursor) -> tuple[str, bool | str | float]:
     if cursor.takes("LITE"):
         return "lite", True
     if cursor.takes("FULL"):
@@ -128,7 +128,7 @@ class Restore:
     travel: Travel
 
 
-def restore_of(cursor: Cursor) -> Restore:
+def restore_of(cursor: TokenCursor) -> Restore:
     """The RESTORE at the cursor. Raises InvalidArgument where it is none."""
     cursor.expect("RESTORE")
     cursor.takes("TABLE")
@@ -151,7 +151,7 @@ class Convert:
     partitions: str | None
 
 
-def convert_of(cursor: Cursor) -> Convert:
+def convert_of(cursor: TokenCursor) -> Convert:
     """The CONVERT TO DELTA at the cursor. Raises InvalidArgument where it is none."""
     cursor.expect("CONVERT", "TO", "DELTA")
     source = cursor.name()
@@ -169,7 +169,7 @@ class Generate:
     target: Target
 
 
-def generate_of(cursor: Cursor) -> Generate:
+def generate_of(cursor: TokenCursor) -> Generate:
     """The GENERATE at the cursor. Raises InvalidArgument where it is none."""
     cursor.expect("GENERATE")
     mode = cursor.literal() if cursor.sees_literal() else cursor.name("what to generate").parts[-1]
@@ -188,7 +188,7 @@ class Reorg:
     upgrade: str | None
 
 
-def reorg_of(cursor: Cursor) -> Reorg:
+def reorg_of(cursor: TokenCursor) -> Reorg:
     """The REORG at the cursor. Raises InvalidArgument where it is none."""
     cursor.expect("REORG")
     cursor.takes("TABLE")
@@ -206,7 +206,7 @@ def reorg_of(cursor: Cursor) -> Reorg:
 
 
 @dataclass(frozen=True)
-class Log:
+class DescribeLog:
     """DESCRIBE HISTORY, with how many commits at most, or DESCRIBE DETAIL."""
 
     is_history: bool
@@ -214,7 +214,7 @@ class Log:
     limit: int | None = None
 
 
-def log_of(cursor: Cursor) -> Log | None:
+def log_of(cursor: TokenCursor) -> DescribeLog | None:
     """The DESCRIBE HISTORY or DETAIL at the cursor; None for another statement.
 
     What follows the word must be a name or a path: a table may be called `history`. Raises InvalidArgument.
@@ -228,7 +228,7 @@ def log_of(cursor: Cursor) -> Log | None:
     if word == "HISTORY" and cursor.takes("LIMIT"):
         limit = int(cursor.number())
     cursor.done()
-    return Log(word == "HISTORY", target, limit)
+    return DescribeLog(word == "HISTORY", target, limit)
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class Description:
 _OTHER_THINGS = ("FUNCTION", "DATABASE", "SCHEMA", "NAMESPACE", "CATALOG", "QUERY", "PROCEDURE")
 
 
-def description_of(cursor: Cursor) -> Description | None:
+def description_of(cursor: TokenCursor) -> Description | None:
     """The DESCRIBE TABLE at the cursor; None for a statement that describes something else, or is none."""
     if cursor.takes_one("DESCRIBE", "DESC") is None:
         return None

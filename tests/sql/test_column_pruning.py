@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slackwater.sql.needed import needed_columns, renames_columns
+from slackwater.sql.column_pruning import needed_columns, renames_columns
+from slackwater.sql.lexer import tokens_of
 from slackwater.sql.relations import relations_of
-from slackwater.sql.tokens import tokens_of
 
 NAMES = ("id", "Name", "odd name", "p")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql.tokens import (
+from slackwater.sql.lexer import (
     NAME,
     SIGN,
     TEXT,
     WORD,
-    Cursor,
+    TokenCursor,
     closing,
     name_at,
     quoted,
@@ -301,7 +301,7 @@ def test_what_is_no_text_is_unexpected(text: str) -> None:
 def test_a_name_does_not_go_on_behind_the_end_of_the_cursor() -> None:
     text = "a.b"
     with pytest.raises(InvalidArgument, match="the name of a table"):
-        Cursor(text, tokens(text), 0, 1).name()
+        TokenCursor(text, tokens(text), 0, 1).name()
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.sql import services as parsed
-from slackwater.sql.services import Target
-from slackwater.sql.travel import SYSTEM_TIME, TIMESTAMP, VERSION, Travel
+from slackwater.sql import maintenance as parsed
+from slackwater.sql.maintenance import Target
+from slackwater.sql.time_travel import SYSTEM_TIME, TIMESTAMP, VERSION, Travel
 from tests.sql.reading import cursor
 
 T = Target(("d", "t"))
@@ -90,14 +90,14 @@ def test_generate_and_reorg() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("DESCRIBE HISTORY d.t LIMIT 3", parsed.Log(True, T, 3)),
-        ("DESC DETAIL '/a'", parsed.Log(False, Target(("delta", "/a")))),
+        ("DESCRIBE HISTORY d.t LIMIT 3", parsed.DescribeLog(True, T, 3)),
+        ("DESC DETAIL '/a'", parsed.DescribeLog(False, Target(("delta", "/a")))),
         ("DESCRIBE history", None),
         ("DESCRIBE d.t", None),
         ("SHOW TABLES", None),
     ],
 )
-def test_history_and_detail(text: str, expected: parsed.Log | None) -> None:
+def test_history_and_detail(text: str, expected: parsed.DescribeLog | None) -> None:
     assert parsed.log_of(cursor(text)) == expected
 
 
