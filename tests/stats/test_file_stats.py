@@ -41,9 +41,9 @@ from slackwater.protocol.schema.schema import (
     StructType,
 )
 from slackwater.scan.scan import prune
-from slackwater.stats.collected import parse_stats_columns
 from slackwater.stats.footer_bounds import Writer, json_bounds
 from slackwater.stats.footers import StatsLeaves, parquet_footer, stats_leaves, stats_of_footer
+from slackwater.stats.stats_columns import parse_stats_columns
 from slackwater.storage.open import open_store
 from slackwater.storage.parquet_footer import ParquetFooter, read_footer
 from tests.examples import examples

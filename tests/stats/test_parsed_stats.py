@@ -20,7 +20,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.stats.parsed import conform_stats, parse_stats, stats_to_json, stats_type
+from slackwater.stats.stats_parsed import conform_stats, parse_stats, stats_to_json, stats_type
 from tests.examples import examples
 
 UTC = dt.timezone.utc

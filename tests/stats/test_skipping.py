@@ -33,7 +33,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.stats.columns import StatsColumns
+from slackwater.stats.file_stats import StatsColumns
 from slackwater.stats.skipping import may_match
 
 C = ("c",)

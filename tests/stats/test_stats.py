@@ -20,7 +20,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.stats.columns import ColumnStats, StatsColumns
+from slackwater.stats.file_stats import ColumnStats, StatsColumns
 
 UTC = dt.timezone.utc
 

@@ -39,7 +39,7 @@ from slackwater.protocol.features.in_commit_timestamps import is_enabled
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
 from slackwater.protocol.table_configuration import TableConfiguration
-from slackwater.stats.parsed import conform_stats, stats_to_json, stats_type
+from slackwater.stats.stats_parsed import conform_stats, stats_to_json, stats_type
 from slackwater.storage.store import ObjectStore
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from slackwater.protocol.schema.schema import StructType, parse_schema, walk_fie
 from slackwater.protocol.schema_changes.column_names import ILLEGAL_CHARACTERS
 from slackwater.protocol.schema_changes.unify_schemas import united_schema
 from slackwater.protocol.table_configuration import TableConfiguration
-from slackwater.stats.collected import StatsLeaves, stats_leaves
+from slackwater.stats.stats_columns import StatsLeaves, stats_leaves
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock

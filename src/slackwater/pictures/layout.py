@@ -19,7 +19,7 @@ from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path
 from slackwater.protocol.schema.schema import ColumnPath, walk_fields
 from slackwater.scan.snapshot import Snapshot
-from slackwater.stats.columns import ColumnStats, StatsColumns, record_counts
+from slackwater.stats.file_stats import ColumnStats, StatsColumns, record_counts
 
 SMALL_BYTES = 16 << 20
 """Files below this size cost more to open than to read."""

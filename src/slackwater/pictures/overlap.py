@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from slackwater.log.file_actions import one_array
 from slackwater.stats.bounds import prove_bounds
-from slackwater.stats.columns import ColumnStats
+from slackwater.stats.file_stats import ColumnStats
 
 _Numbers = npt.NDArray[np.int64]
 _PROFILE = 240

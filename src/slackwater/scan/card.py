@@ -40,7 +40,7 @@ from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, START
 from slackwater.protocol.features.write_expressions import checks
 from slackwater.protocol.properties.registry import CONSTRAINT_PREFIX, MANAGED_COMMIT_OWNER_CONF
 from slackwater.protocol.schema.schema import COMMENT, CURRENT_DEFAULT, GENERATION_EXPRESSION, StructField
-from slackwater.stats.columns import record_counts
+from slackwater.stats.file_stats import record_counts
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from slackwater.predicate.predicate import Predicate
 from slackwater.scan.snapshot import Snapshot
-from slackwater.stats.columns import record_counts
+from slackwater.stats.file_stats import record_counts
 
 _COLUMNS = ("deletionVector", "stats", "stats_parsed.numRecords")
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from slackwater.predicate.predicate import And, Constant, Not, Or, Predicate, Unprunable, columns_of
 from slackwater.protocol.schema.schema import StructType
-from slackwater.stats.columns import Path, StatsColumns
+from slackwater.stats.file_stats import Path, StatsColumns
 from slackwater.stats.skipping import may_match
 
 

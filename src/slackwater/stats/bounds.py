@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from slackwater.predicate.literals import EXACT_DOUBLE_LIMIT, INTEGRAL_RANGES
 from slackwater.predicate.predicate import ComparisonOperator, Value
 from slackwater.protocol.schema.schema import DataType, DecimalType, PrimitiveType
-from slackwater.stats.columns import ColumnStats
+from slackwater.stats.file_stats import ColumnStats
 
 AFTER_PREFIX = b"\xff"
 """Stands after any text that continues a prefix: no UTF-8 text holds this byte."""

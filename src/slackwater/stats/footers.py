@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.schema.schema import ArrayType, ColumnPath, MapType
-from slackwater.stats.collected import StatsLeaf, StatsLeaves, stats_leaves
 from slackwater.stats.footer_bounds import Writer, json_bounds
 from slackwater.stats.json_structs import plant
+from slackwater.stats.stats_columns import StatsLeaf, StatsLeaves, stats_leaves
 from slackwater.storage.parquet_footer import FIELD_ID_KEY, ParquetFooter, RowGroup, leaf_count, read_footer
 from slackwater.storage.store import ObjectStore
 

@@ -22,10 +22,10 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.stats.collected import StatsLeaf, StatsLeaves, leaf_columns
-from slackwater.stats.columns import StatsColumns
+from slackwater.stats.file_stats import StatsColumns
 from slackwater.stats.footers import stats_of_row_groups
 from slackwater.stats.skipping import may_match
+from slackwater.stats.stats_columns import StatsLeaf, StatsLeaves, leaf_columns
 from slackwater.storage.parquet_footer import ParquetFooter
 
 

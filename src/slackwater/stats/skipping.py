@@ -31,7 +31,7 @@ from slackwater.predicate.predicate import (
     columns_of,
 )
 from slackwater.stats.bounds import AFTER_PREFIX, Bounds, normalize, prove_bounds
-from slackwater.stats.columns import ColumnStats, Path, StatsColumns
+from slackwater.stats.file_stats import ColumnStats, Path, StatsColumns
 
 _COMPLEMENT: dict[ComparisonOperator, ComparisonOperator] = {
     "=": "!=",

@@ -19,7 +19,7 @@ from slackwater.protocol.schema.column_paths import format_column_path, parse_co
 from slackwater.protocol.schema.schema import ColumnPath, PrimitiveType, StructType
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.bounds import prove_bounds
-from slackwater.stats.columns import StatsColumns
+from slackwater.stats.file_stats import StatsColumns
 
 NEEDED = ("partitionValues", "stats")
 """The columns of files that tell their times."""

@@ -30,7 +30,7 @@ from slackwater.protocol.properties.properties import (
 )
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
-from slackwater.stats.columns import record_counts
+from slackwater.stats.file_stats import record_counts
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.staged import StagedActions
 

@@ -11,7 +11,7 @@ from slackwater.log.describe import to_moment
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.scan.scan import PruneReport
 from slackwater.scan.snapshot import Snapshot
-from slackwater.stats.columns import record_counts
+from slackwater.stats.file_stats import record_counts
 
 _COLUMNS = (
     "path",

@@ -27,7 +27,7 @@ from slackwater.protocol.properties.properties import (
     DATA_SKIPPING_STATS_COLUMNS,
 )
 from slackwater.protocol.schema.schema import DataType, StructType, to_arrow_type
-from slackwater.stats.parsed import conform_stats, parse_stats, stats_to_json, stats_type
+from slackwater.stats.stats_parsed import conform_stats, parse_stats, stats_to_json, stats_type
 
 _NAMES = pa.list_(pa.string())
 _SMALL_TYPES: Mapping[str, pa.StructType] = {

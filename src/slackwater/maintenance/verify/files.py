@@ -17,7 +17,7 @@ from slackwater.maintenance.verify.findings import FaultKind, Findings
 from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.scan.deletion_vectors import load_deletion_vectors
-from slackwater.stats.columns import record_counts
+from slackwater.stats.file_stats import record_counts
 from slackwater.storage.existence import sizes_of
 from slackwater.storage.path_guard import named_place, named_vector_place
 

@@ -26,7 +26,7 @@ from slackwater.spark.session.stores import table_at
 from slackwater.spark.session.types import from_spark_schema
 from slackwater.spark.table.arguments import parsed_type, text_argument
 from slackwater.spark.write.files.arrow_files import raised_in_a_task
-from slackwater.stats.collected import StatsLeaves
+from slackwater.stats.stats_columns import StatsLeaves
 from slackwater.storage.store import ObjectStore
 
 _PARQUET = re.compile(r"(?is)parquet\.`(.+)`\Z")

@@ -21,7 +21,7 @@ from slackwater.protocol.actions.actions import DomainMetadata, parse_actions
 from slackwater.protocol.actions.files import num_records_of
 from slackwater.protocol.features import row_tracking
 from slackwater.scan.snapshot import Snapshot
-from slackwater.stats.columns import record_counts
+from slackwater.stats.file_stats import record_counts
 from slackwater.stats.footers import parquet_footer
 from slackwater.storage.path_guard import resolve_file
 from slackwater.storage.store import ObjectStore

@@ -34,7 +34,7 @@ from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import StructType, schema_to_json
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
-from slackwater.stats.columns import ColumnStats, StatsColumns
+from slackwater.stats.file_stats import ColumnStats, StatsColumns
 from slackwater.stats.footers import stats_leaves
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.table.definition import ColumnName, clustering_domain, with_nested_ids

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.stats.values import typed, typed_bound, wire_type
+from slackwater.stats.stats_values import typed, typed_bound, wire_type
 
 UTC = dt.timezone.utc
 INSTANT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from slackwater.protocol.schema.schema import DataType, StructType, to_arrow_type
 from slackwater.stats.json_structs import plant, read_json_structs, struct_of
-from slackwater.stats.values import typed, wire_type
+from slackwater.stats.stats_values import typed, wire_type
 
 Leaf: TypeAlias = tuple[tuple[str, ...], DataType]
 """A leaf column that has statistics: its physical path and its type."""
