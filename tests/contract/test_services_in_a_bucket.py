@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater import AddFile, Transaction
-from slackwater.data_files.reading import RowsWanted, Split
-from slackwater.data_files.rewriting import Rewriting, rewrite
-from slackwater.data_files.writing import FileFormat
+from slackwater.data_files.reader import ReadProjection, Split
+from slackwater.data_files.rewriter import RewriteSpec, rewrite
+from slackwater.data_files.writer import FileFormat
 from slackwater.errors import ConcurrentWriteException, DataFileNotFound, InvalidArgument
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
@@ -166,7 +166,7 @@ def test_rows_of_many_objects_become_those_of_one(store: ObjectStore) -> None:
     columns = pa.schema([("id", pa.int64())])
     splits = [Split(meta.path, size_bytes=meta.size_bytes) for meta in store.list_from("", recursive=True)]
     small = [split for split in splits if not split.place.startswith("_")]
-    done = rewrite(store, small, "new", Rewriting(RowsWanted(columns), FileFormat(columns)), readers=2)
+    done = rewrite(store, small, "new", RewriteSpec(ReadProjection(columns), FileFormat(columns)), readers=2)
     (written,) = done.files
     assert (done.num_read, len(small)) == (_FILES, _FILES)
     rows = pq.read_table(pa.BufferReader(store.read(written.path)))["id"].to_pylist()

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from slackwater.data_files.reading import RowsWanted, Split, read_splits
+from slackwater.data_files.reader import ReadProjection, Split, read_splits
 from slackwater.predicate.predicate import (
     And,
     Comparison,
@@ -227,9 +227,9 @@ def _write(seed: int, root: Path, mode: str) -> None:
     )
 
 
-def _wanted(mode: str) -> RowsWanted:
+def _wanted(mode: str) -> ReadProjection:
     columns = pa.schema([_to_read(column, mode) for column in SCHEMA if column.name != "p"])
-    return RowsWanted(columns, mode == ID, pa.schema({"p": pa.int64()}), "row")
+    return ReadProjection(columns, mode == ID, pa.schema({"p": pa.int64()}), "row")
 
 
 def _to_read(column: StructField, mode: str) -> pa.Field:
@@ -238,7 +238,7 @@ def _to_read(column: StructField, mode: str) -> pa.Field:
     return _stored(column, arrow, mode, physical_name(column, mode))
 
 
-def _rows(root: Path, wanted: RowsWanted, mode: str, split: Split) -> list[dict[str, Any]]:
+def _rows(root: Path, wanted: ReadProjection, mode: str, split: Split) -> list[dict[str, Any]]:
     """The rows that are read, by display names."""
     rows = [row for batch in read_splits(open_store(root), [split], wanted) for row in batch.to_pylist()]
     for row in rows:
@@ -266,7 +266,7 @@ def test_the_same_rows_match_with_row_groups_left_out(predicate: Predicate, seed
 
 
 def _indexes(root: Path, predicate: Predicate, schema: StructType, split: Split | None = None) -> list[int]:
-    wanted = RowsWanted(pa.schema({}), row="row", matching=RowGroupTest.of(predicate, schema, NONE, []))
+    wanted = ReadProjection(pa.schema({}), row="row", matching=RowGroupTest.of(predicate, schema, NONE, []))
     batches = list(read_splits(open_store(root), [split or Split("f.parquet")], wanted))
     return [row for batch in batches for row in batch.column("row").to_pylist()]
 
@@ -328,7 +328,7 @@ def test_a_row_group_that_is_left_out_costs_no_request(tmp_path: Path) -> None:
             return store.read_ranges(path, ranges)
 
     test = RowGroupTest.of(Comparison(("a",), ">", 209_999), COUNTED, NONE, [])
-    wanted = RowsWanted(pa.schema({"a": pa.int64()}), matching=test)
+    wanted = ReadProjection(pa.schema({"a": pa.int64()}), matching=test)
     noting: Any = Noting()
     assert sum(batch.num_rows for batch in read_splits(noting, [Split("f.parquet")], wanted)) == 90_000
     # The footer, then a range of each row group.

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.data_files.reading import RowsWanted
+from slackwater.data_files.reader import ReadProjection
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
 from slackwater.owner.commit import ratification
@@ -141,7 +141,7 @@ class ModelQuery:
     def __init__(self, checkpoint: Checkpoint, source: Path, kind: str, sink: Sink) -> None:
         snapshot = Snapshot.load(source)
         names = _CHANGES.names if kind == FEED else []
-        wanted = RowsWanted(COLUMNS, constants=_CHANGES if kind == FEED else pa.schema([]))
+        wanted = ReadProjection(COLUMNS, constants=_CHANGES if kind == FEED else pa.schema([]))
         constants = dict(zip(names, names, strict=True))
         self._checkpoint, self._sink = checkpoint, sink
         self._read = StreamRead(

@@ -19,7 +19,7 @@ import pytest
 from pyroaring import BitMap64
 
 from slackwater import AddFile, Snapshot, Transaction
-from slackwater.data_files import reading
+from slackwater.data_files import reader as reading
 from slackwater.errors import CorruptTable, DataFileNotFound, InvalidArgument
 from slackwater.protocol.actions import z85
 from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor, serialize_bitmap, write_file

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.data_files.conversion import NAME_IN_FILES_KEY
-from slackwater.data_files.reading import MOST_AHEAD_BYTES, RowCondition, RowsWanted, Split, read_splits
+from slackwater.data_files.reader import MOST_AHEAD_BYTES, ReadProjection, RowCondition, Split, read_splits
 from slackwater.data_files.row_filter import require_decidable
+from slackwater.data_files.schema_adapter import NAME_IN_FILES_KEY
 from slackwater.errors import DataFileNotFound, InvalidArgument
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.predicate.columns import resolve_column
@@ -99,7 +99,7 @@ class RowRead:
         except DataFileNotFound as error:
             raise DataFileNotFound(f"version {snapshot.version} names a data file that is gone: {error}") from error
 
-    def _wanted(self) -> RowsWanted:
+    def _wanted(self) -> ReadProjection:
         snapshot, read = self.snapshot, self._read
         mode = snapshot.column_mapping_mode
         constant = self._constant
@@ -108,7 +108,7 @@ class RowRead:
             condition = RowCondition(self.predicate, StructType(tuple(read)))
             partitions = snapshot.metadata.partition_columns
             test = RowGroupTest.of(self.predicate, snapshot.schema, mode, partitions)
-        return RowsWanted(
+        return ReadProjection(
             pa.schema([_in_files(c, mode) for c in read if c.name not in constant]),
             mode == ID,
             pa.schema([pa.field(c.name, to_arrow_type(c.type)) for c in read if c.name in constant]),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from slackwater.data_files.reading import RowsWanted, Split, read_splits
+from slackwater.data_files.reader import ReadProjection, Split, read_splits
 from slackwater.storage.store import ObjectStore
 
 _MOST_BYTES, _OPEN_COST_BYTES = 128 * 1024**2, 4 * 1024**2
@@ -25,7 +25,7 @@ class StreamTask:
     says_change: bool = False
 
 
-def read_task(store: ObjectStore, wanted: RowsWanted, task: StreamTask) -> Iterator[pa.RecordBatch]:
+def read_task(store: ObjectStore, wanted: ReadProjection, task: StreamTask) -> Iterator[pa.RecordBatch]:
     """The rows of a task, in the columns of `wanted.schema`. Raises as `read_splits`."""
     if task.says_change:
         # The first constant is a column of these files, in the same place.

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.data_files.reading import RowsWanted, Split
+from slackwater.data_files.reader import ReadProjection, Split
 from slackwater.log.file_actions import ADD_SCHEMA, STRING_MAP
 from slackwater.log.table import Table
 from slackwater.predicate.predicate import Predicate
@@ -45,7 +45,7 @@ class StreamRead:
     configuration: TableConfiguration
     version: int
     options: StreamOptions
-    wanted: RowsWanted
+    wanted: ReadProjection
     constants: Mapping[str, str] = field(default_factory=dict)
     predicate: Predicate | None = None
     zone: str = "UTC"

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import types as spark_types
 
-from slackwater.data_files.reading import RowsWanted, Split
-from slackwater.data_files.rewriting import KeptColumn, Rewriting
-from slackwater.data_files.writing import FileFormat, options_of
+from slackwater.data_files.reader import ReadProjection, Split
+from slackwater.data_files.rewriter import CarriedColumn, RewriteSpec
+from slackwater.data_files.writer import FileFormat, options_of
 from slackwater.errors import CorruptTable, UnsupportedFeature
 from slackwater.maintenance.layout.bins import Bin, Packing, bins_of
 from slackwater.protocol.actions.files import AddFile
@@ -142,7 +142,7 @@ class MovedRows:
         return [properties[name] for name in names]
 
     @cached_property
-    def _rewriting(self) -> Rewriting:
+    def _rewriting(self) -> RewriteSpec:
         """How rows are read and written. Raises UnsupportedFeature for a type that Python knows nothing of."""
         change, layout = self._change, self._layout
         fields = [c for c in change.schema if c.name not in layout.partition_columns and c.type != VOID]
@@ -161,7 +161,7 @@ class MovedRows:
             for plain, column in zip(held, typed, strict=True):
                 constants = constants.add(plain.name, plain.dataType)
                 write = write.add(column.name, column.dataType, metadata=column.metadata)
-        wanted = RowsWanted(
+        wanted = ReadProjection(
             to_arrow_schema(read),
             layout.mode == ID,
             to_arrow_schema(constants),
@@ -169,13 +169,13 @@ class MovedRows:
             unmarked_is_julian=rebases_unmarked_files(change.spark),
         )
         codec, most = options_of(change.rows.parquet_options({}), change.spark.conf.get(CODEC, None) or "snappy")
-        kept: tuple[KeptColumn, ...] = ()
+        kept: tuple[CarriedColumn, ...] = ()
         if change.is_tracked:
             row_id, version = layout.hidden
-            kept = (KeptColumn(row_id, _BASE, True), KeptColumn(version, _VERSION, False))
+            kept = (CarriedColumn(row_id, _BASE, True), CarriedColumn(version, _VERSION, False))
         footer = spark_footer(change.spark, write)
         form = FileFormat(to_arrow_schema(write), codec=codec, max_rows=most, footer=footer)
-        return Rewriting(wanted, form, kept)
+        return RewriteSpec(wanted, form, kept)
 
     @property
     def _partitioned(self) -> list[StructField]:

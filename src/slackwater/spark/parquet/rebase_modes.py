@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from slackwater.data_files.calendars import are_written_by_pyarrow
+from slackwater.data_files.datetime_rebase import are_written_by_pyarrow
 from slackwater.data_files.footer_schema import SPARK_SCHEMA_KEY
 from slackwater.protocol.features import iceberg_compat
 from slackwater.protocol.table_configuration import TableConfiguration

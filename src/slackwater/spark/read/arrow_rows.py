@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
-from slackwater.data_files.reading import RowsWanted, Split, read_splits
+from slackwater.data_files.reader import ReadProjection, Split, read_splits
 from slackwater.spark.parquet.rebase_modes import rebases_unmarked_files
 from slackwater.spark.read.file_columns import FILE, ROW, Constants
 from slackwater.spark.session.arrow_types import to_arrow_schema
@@ -65,7 +65,7 @@ def arrow_rows(
     )
     row = [spark_types.StructField(ROW, spark_types.LongType())] if needs_row else []
     found = spark_types.StructType([*schema.fields, *of_constants.fields, *row])
-    wanted = RowsWanted(
+    wanted = ReadProjection(
         to_arrow_schema(schema),
         by_id,
         to_arrow_schema(of_constants),
@@ -80,7 +80,9 @@ def arrow_rows(
     return sent.mapInArrow(_reader(store, wanted), found)
 
 
-def _reader(store: ObjectStore, wanted: RowsWanted) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _reader(
+    store: ObjectStore, wanted: ReadProjection
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read_files(tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in tasks:
             yield from read_splits(store, _splits(batch, wanted), wanted)
@@ -88,7 +90,7 @@ def _reader(store: ObjectStore, wanted: RowsWanted) -> Callable[[Iterator[pa.Rec
     return read_files
 
 
-def _splits(batch: pa.RecordBatch, wanted: RowsWanted) -> Iterator[Split]:
+def _splits(batch: pa.RecordBatch, wanted: ReadProjection) -> Iterator[Split]:
     columns = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
     typed = {field.name: columns[field.name].cast(field.type) for field in wanted.constants}
     for at in range(batch.num_rows):

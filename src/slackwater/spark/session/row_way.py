@@ -195,7 +195,7 @@ def _version() -> str:
 
 
 def _told_version(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    from slackwater.data_files import reading  # noqa: F401  (with all that it needs)
+    from slackwater.data_files import reader  # noqa: F401  (with all that it needs)
 
     for _ in batches:
         yield pa.RecordBatch.from_pydict({"version": [_version()]})

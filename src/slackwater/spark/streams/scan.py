@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.data_files.reading import RowsWanted
+from slackwater.data_files.reader import ReadProjection
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.features.column_mapping import ID
@@ -108,7 +108,7 @@ class _StreamRows:
             # A source has a column, also where only rows are counted.
             return self.rows(replace(asked, needs_row=True))
         snapshot = scan.snapshot
-        wanted = RowsWanted(
+        wanted = ReadProjection(
             to_arrow_schema(asked.schema),
             snapshot.column_mapping_mode == ID,
             to_arrow_schema(of_constants),

@@ -28,7 +28,7 @@ def telling() -> Iterator[None]:
 
 
 class TaskReader:
-    """Reads the tasks of a stream; `rows` is its store and its RowsWanted, pickled."""
+    """Reads the tasks of a stream; `rows` is its store and its ReadProjection, pickled."""
 
     def __init__(self, rows: bytes) -> None:
         self._rows = rows

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
 from slackwater import errors
-from slackwater.data_files.writing import (
+from slackwater.data_files.writer import (
     FileFormat,
-    FileWritten,
+    WrittenFile,
     files_batch,
     files_of,
     options_of,
@@ -41,7 +41,7 @@ def write_arrow_files(
     directories: Sequence[str],
     partitions: Sequence[str],
     options: Mapping[str, Any],
-) -> list[FileWritten]:
+) -> list[WrittenFile]:
     """Write the rows of `frame` as files below `directory` of the store.
 
     Its columns `directories`, texts, name the partition of a row, whose columns in the table are `partitions`; all

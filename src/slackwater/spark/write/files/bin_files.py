@@ -15,9 +15,9 @@ from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-from slackwater.data_files.reading import Split
-from slackwater.data_files.rewriting import Rewriting, rewrite
-from slackwater.data_files.writing import FILES_SCHEMA, FileWritten, files_batch, files_of
+from slackwater.data_files.reader import Split
+from slackwater.data_files.rewriter import RewriteSpec, rewrite
+from slackwater.data_files.writer import FILES_SCHEMA, WrittenFile, files_batch, files_of
 from slackwater.spark.session.modes import default_parallelism
 from slackwater.spark.write.files.arrow_files import raised_in_a_task
 from slackwater.storage.store import ObjectStore
@@ -47,11 +47,13 @@ class BinWork:
 class BinWritten:
     """The files that a bin became, and the rows that were read for them."""
 
-    files: list[FileWritten]
+    files: list[WrittenFile]
     num_read: int
 
 
-def rewrite_bins(spark: SparkSession, store: ObjectStore, works: Sequence[BinWork], how: Rewriting) -> list[BinWritten]:
+def rewrite_bins(
+    spark: SparkSession, store: ObjectStore, works: Sequence[BinWork], how: RewriteSpec
+) -> list[BinWritten]:
     """Do all works by one job, in their order. Raises what went wrong in a task as it was raised there."""
     width = default_parallelism(spark)
     sent = spark.createDataFrame(_tasks(works, width), schema=_TASK)
@@ -87,7 +89,7 @@ def _tasks(works: Sequence[BinWork], hands: int) -> pa.Table:
 
 
 def _rewriter(
-    store: ObjectStore, how: Rewriting, readers: int
+    store: ObjectStore, how: RewriteSpec, readers: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def rewrite_all(tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in tasks:
@@ -97,7 +99,7 @@ def _rewriter(
     return rewrite_all
 
 
-def _rewritten(store: ObjectStore, number: int, work: bytes, how: Rewriting, readers: int) -> pa.RecordBatch:
+def _rewritten(store: ObjectStore, number: int, work: bytes, how: RewriteSpec, readers: int) -> pa.RecordBatch:
     splits, directory = _unpacked(work, how)
     done = rewrite(store, splits, directory, how, readers)
     files = files_batch(done.files)
@@ -124,7 +126,7 @@ def _packed(work: BinWork) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _unpacked(work: bytes, how: Rewriting) -> tuple[list[Split], str]:
+def _unpacked(work: bytes, how: RewriteSpec) -> tuple[list[Split], str]:
     with pa.ipc.open_stream(work) as stream:
         table = stream.read_all().combine_chunks()
     constants = {field.name: table[f"constant {field.name}"] for field in how.wanted.constants}

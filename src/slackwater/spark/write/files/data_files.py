@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from slackwater.data_files.writing import FileWritten, footer_source
+from slackwater.data_files.writer import WrittenFile, footer_source
 from slackwater.errors import SlackwaterError, StorageError, UnsupportedFeature
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.partition_values import (
@@ -153,7 +153,7 @@ def place_files(
     store: ObjectStore,
     staging: Staging,
     layout: FileLayout,
-    files: Sequence[FileWritten],
+    files: Sequence[WrittenFile],
     partition: Mapping[str, str | None],
     written: WrittenFiles,
     data_change: bool,
@@ -207,7 +207,7 @@ def _staged(meta: ObjectMeta, staging: Staging, footer: ParquetFooter | None = N
     return _Staged(meta, [None if text == HIVE_DEFAULT_PARTITION else text for text in texts], footer)
 
 
-def _told(files: Iterable[FileWritten], layout: FileLayout) -> Iterator[_Staged]:
+def _told(files: Iterable[WrittenFile], layout: FileLayout) -> Iterator[_Staged]:
     """The files that executors wrote, whose footers need not be read again, unless they are changed."""
     for file in files:
         footer = read_footer(footer_source(file.footer)) if layout.finish is None else None

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from slackwater.data_files.calendars import may_be_julian, require_one_calendar
-from slackwater.data_files.conversion import Matched, matched
-from slackwater.data_files.reading import UNREADABLE, RowsWanted, Split, finished, read_splits
-from slackwater.data_files.writing import FileFormat, FileWritten, write_rows
+from slackwater.data_files.datetime_rebase import may_be_julian, require_no_rebase_needed
+from slackwater.data_files.reader import UNREADABLE, ReadProjection, Split, finished, read_splits
+from slackwater.data_files.schema_adapter import ColumnMatch, matched
+from slackwater.data_files.writer import FileFormat, WrittenFile, write_rows
 from slackwater.errors import CorruptTable, DataFileNotFound, ObjectNotFound
 from slackwater.protocol.actions.paths import is_absolute
 from slackwater.storage.parquet_footer import DEEP_SCHEMAS, FIELD_ID_KEY
@@ -32,7 +32,7 @@ _MOST_AHEAD = 12
 
 
 @dataclass(frozen=True, slots=True)
-class KeptColumn:
+class CarriedColumn:
     """A column of the new files whose value is what a file holds in it, and where that is null the constant `default`.
 
     With `plus_row` the row's index in its file is added to that.
@@ -44,33 +44,35 @@ class KeptColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewriting:
+class RewriteSpec:
     """What is read of files, and how it is written; `kept` columns are among those that are read, and all are written.
 
     Where a column is kept that counts rows, `wanted` names the column `row`.
     """
 
-    wanted: RowsWanted
+    wanted: ReadProjection
     form: FileFormat
-    kept: Sequence[KeptColumn] = ()
+    kept: Sequence[CarriedColumn] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class RewriteResult:
     """The files that were written, and how many rows were read for them."""
 
-    files: list[FileWritten]
+    files: list[WrittenFile]
     num_read: int
 
 
-def rewrite(store: ObjectStore, splits: Sequence[Split], directory: str, how: Rewriting, readers: int = 1) -> Rewritten:
+def rewrite(
+    store: ObjectStore, splits: Sequence[Split], directory: str, how: RewriteSpec, readers: int = 1
+) -> RewriteResult:
     """Write the live rows of whole files, in the order of `splits`, as files below `directory`.
 
     `readers`: how many threads read. Where it raises, files may be left. Raises as `read_splits` and `write_rows` do.
     """
     counted = _Counted(_rows(store, splits, how, readers))
     files = list(write_rows(counted, store, directory, how.form))
-    return Rewritten(files, counted.num_rows)
+    return RewriteResult(files, counted.num_rows)
 
 
 class _Counted:
@@ -84,14 +86,14 @@ class _Counted:
             yield batch
 
 
-def _rows(store: ObjectStore, splits: Sequence[Split], how: Rewriting, readers: int) -> Iterator[pa.RecordBatch]:
+def _rows(store: ObjectStore, splits: Sequence[Split], how: RewriteSpec, readers: int) -> Iterator[pa.RecordBatch]:
     """The rows of `splits`, with the columns that are kept filled in."""
     for batch in _in_order(store, splits, how.wanted, readers):
         yield _with_kept(batch, how) if how.kept else batch
 
 
 def _in_order(
-    store: ObjectStore, splits: Sequence[Split], wanted: RowsWanted, readers: int
+    store: ObjectStore, splits: Sequence[Split], wanted: ReadProjection, readers: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `splits`; small ones are read ahead, large ones as they come up."""
     small = _SmallFiles(store, wanted)
@@ -132,9 +134,9 @@ class _Layout:
 
     schema: pa.Schema
     names: list[str]
-    columns: list[Matched]
+    columns: list[ColumnMatch]
 
-    def of(self, batch: pa.RecordBatch, wanted: RowsWanted) -> pa.RecordBatch:
+    def of(self, batch: pa.RecordBatch, wanted: ReadProjection) -> pa.RecordBatch:
         found = {name: batch.column(batch.schema.get_field_index(name)) for name in self.names}
         nothing = pa.nulls(batch.num_rows)
         arrays = [c.convert(nothing if c.name is None else found[c.name]) for c in self.columns]
@@ -159,7 +161,7 @@ class _Opened:
 class _SmallFiles:
     """Files that are each fetched by one request."""
 
-    def __init__(self, store: ObjectStore, wanted: RowsWanted) -> None:
+    def __init__(self, store: ObjectStore, wanted: ReadProjection) -> None:
         self._store = store
         self._wanted = wanted
         self._known: _Layout | None = None
@@ -207,7 +209,7 @@ class _SmallFiles:
         for batch in table.to_batches():
             rows = one.layout.of(batch, self._wanted)
             if one.is_old:
-                require_one_calendar(rows, f"{self._store.root_url}: {one.split.place}")
+                require_no_rebase_needed(rows, f"{self._store.root_url}: {one.split.place}")
             found += finished(rows, first, one.split, self._wanted, deleted)
             first += batch.num_rows
         return found
@@ -238,7 +240,7 @@ class _SmallFiles:
         return self._known
 
 
-def _with_kept(batch: pa.RecordBatch, how: Rewriting) -> pa.RecordBatch:
+def _with_kept(batch: pa.RecordBatch, how: RewriteSpec) -> pa.RecordBatch:
     for kept in how.kept:
         default = batch.column(batch.schema.get_field_index(kept.default))
         if kept.plus_row:

@@ -26,14 +26,14 @@ _INTEGER_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class ColumnMatch:
     """A wanted column: the name of the file's column that it is of, None where the file has none, and what makes it."""
 
     name: str | None
     convert: Conversion
 
 
-def matched(found: pa.Schema, wanted: pa.Schema, by_id: bool, where: str) -> list[Matched]:
+def matched(found: pa.Schema, wanted: pa.Schema, by_id: bool, where: str) -> list[ColumnMatch]:
     """How each column of `wanted` comes of a file with the schema `found`; `where` names the file.
 
     With `by_id` a column with a field id is the file's column of that id. Fields have the names of `wanted` afterwards,
@@ -43,11 +43,11 @@ def matched(found: pa.Schema, wanted: pa.Schema, by_id: bool, where: str) -> lis
     return [_matched(list(found), field, by_id, where, field.name) for field in wanted]
 
 
-def _matched(found: Sequence[pa.Field], wanted: pa.Field, by_id: bool, where: str, path: str) -> Matched:
+def _matched(found: Sequence[pa.Field], wanted: pa.Field, by_id: bool, where: str, path: str) -> ColumnMatch:
     field = _field(found, wanted, by_id, where, path)
     if field is None:
-        return Matched(None, lambda array: pa.nulls(len(array), wanted.type))
-    return Matched(field.name, _conversion(field.type, wanted.type, by_id, where, path))
+        return ColumnMatch(None, lambda array: pa.nulls(len(array), wanted.type))
+    return ColumnMatch(field.name, _conversion(field.type, wanted.type, by_id, where, path))
 
 
 def _field(found: Sequence[pa.Field], wanted: pa.Field, by_id: bool, where: str, path: str) -> pa.Field | None:

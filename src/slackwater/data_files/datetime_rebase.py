@@ -62,7 +62,7 @@ def _has_int96(metadata: pq.FileMetaData) -> bool:
     return any(metadata.schema.column(at).physical_type == "INT96" for at in range(metadata.num_columns))
 
 
-def require_one_calendar(batch: pa.RecordBatch, where: str) -> None:
+def require_no_rebase_needed(batch: pa.RecordBatch, where: str) -> None:
     """Let pass rows whose days and times are the same in both calendars.
 
     Raises UnsupportedFeature for others, which Spark's own reader alone knows how to read.

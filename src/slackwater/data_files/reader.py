@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from slackwater.data_files.calendars import may_be_julian, require_one_calendar
-from slackwater.data_files.conversion import matched
-from slackwater.data_files.fetched_file import FetchedFile, FileOnDisk, Parts, ranges_of
+from slackwater.data_files.datetime_rebase import may_be_julian, require_no_rebase_needed
+from slackwater.data_files.prefetch import FileOnDisk, Parts, PrefetchedFile, ranges_of
 from slackwater.data_files.row_filter import Datum, truth
+from slackwater.data_files.schema_adapter import matched
 from slackwater.errors import CorruptTable, DataFileNotFound, ObjectNotFound
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.schema.schema import StructType
@@ -71,7 +71,7 @@ class RowCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class RowsWanted:
+class ReadProjection:
     """The columns to read: physical names with their types, by field id where they have one and `by_id` is set.
 
     `constants`: the columns whose values each split has. `row`: the name of a column for the index of each row in its
@@ -101,7 +101,7 @@ class RowsWanted:
 def read_splits(
     store: ObjectStore,
     splits: Iterable[Split],
-    wanted: RowsWanted,
+    wanted: ReadProjection,
     readers: int = 1,
     ahead_bytes: int = MOST_AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
@@ -130,7 +130,7 @@ def _ahead(items: Iterator[_FetchedGroup]) -> Iterator[_FetchedGroup]:
 
 
 def _read_by_threads(
-    store: ObjectStore, splits: Iterable[Split], wanted: RowsWanted, readers: int, ahead_bytes: int
+    store: ObjectStore, splits: Iterable[Split], wanted: ReadProjection, readers: int, ahead_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     """As `read_splits`: some files are opened ahead, and as many row groups read as there is room for."""
     pool = ThreadPoolExecutor(readers)
@@ -161,11 +161,11 @@ def _read_by_threads(
         pool.shutdown(cancel_futures=True)
 
 
-def _all_groups(store: ObjectStore, split: Split, wanted: RowsWanted) -> list[_Group]:
+def _all_groups(store: ObjectStore, split: Split, wanted: ReadProjection) -> list[_Group]:
     return list(_groups(store, split, wanted, by_threads=True))
 
 
-def _groups(store: ObjectStore, split: Split, wanted: RowsWanted, by_threads: bool = False) -> Iterator[_Group]:
+def _groups(store: ObjectStore, split: Split, wanted: ReadProjection, by_threads: bool = False) -> Iterator[_Group]:
     file = _opened(store, split, wanted, by_threads)
     groups = file.footer.row_groups
     may_match = wanted.matching.may_match(file.footer) if wanted.matching else [True] * len(groups)
@@ -181,7 +181,7 @@ def _groups(store: ObjectStore, split: Split, wanted: RowsWanted, by_threads: bo
         first += group.num_rows
 
 
-def _opened(store: ObjectStore, split: Split, wanted: RowsWanted, by_threads: bool) -> _OpenFile:
+def _opened(store: ObjectStore, split: Split, wanted: ReadProjection, by_threads: bool) -> _OpenFile:
     opened, path = open_resolved(store, split.place)
     where = f"{store.root_url}: {split.place}"
     if split.size_bytes is not None:
@@ -199,10 +199,10 @@ def _opened(store: ObjectStore, split: Split, wanted: RowsWanted, by_threads: bo
         raise CorruptTable(f"{where} is not a Parquet file that can be read: {error}") from error
 
 
-def _source(store: ObjectStore, path: str, size_bytes: int, by_threads: bool) -> FetchedFile | FileOnDisk:
+def _source(store: ObjectStore, path: str, size_bytes: int, by_threads: bool) -> PrefetchedFile | FileOnDisk:
     # One thread fetches for another what that reads next, from a disk as well.
     is_read_at_once = by_threads and store.local_root is not None
-    return FileOnDisk(store, path) if is_read_at_once else FetchedFile(store, path, size_bytes)
+    return FileOnDisk(store, path) if is_read_at_once else PrefetchedFile(store, path, size_bytes)
 
 
 def _begins_in(group: RowGroup, split: Split, number: int) -> bool:
@@ -214,7 +214,7 @@ def _begins_in(group: RowGroup, split: Split, number: int) -> bool:
 class _OpenFile:
     """A file whose footer was read, and how the wanted columns come of its own. Raises what `UNREADABLE` has, too."""
 
-    def __init__(self, source: FetchedFile | FileOnDisk, where: str, wanted: RowsWanted) -> None:
+    def __init__(self, source: PrefetchedFile | FileOnDisk, where: str, wanted: ReadProjection) -> None:
         self.footer = footer = read_footer(source)
         self._source, self._where, self.wanted = source, where, wanted
         schema = self._file(source.reader([])).schema_arrow
@@ -253,7 +253,7 @@ class _OpenFile:
         try:
             for batch in self._found(number, pages, by_threads) if self._names else self._empty(group):
                 if self._is_old:
-                    require_one_calendar(batch, self._where)
+                    require_no_rebase_needed(batch, self._where)
                 yield batch
         except (pa.ArrowException, OSError) as error:
             raise CorruptTable(f"{self._where} cannot be read: its pages are damaged: {error}") from error
@@ -329,7 +329,7 @@ class _FetchedGroup:
 
 
 def finished(
-    batch: pa.RecordBatch, first: int, split: Split, wanted: RowsWanted, deleted: npt.NDArray[np.uint64]
+    batch: pa.RecordBatch, first: int, split: Split, wanted: ReadProjection, deleted: npt.NDArray[np.uint64]
 ) -> Iterator[pa.RecordBatch]:
     """The batch, whose first row has the index `first`, with its other columns, without deleted rows and others."""
     columns = dict(zip(wanted.columns.names, batch.columns, strict=False))
@@ -358,7 +358,7 @@ def finished(
     yield pa.RecordBatch.from_arrays(arrays, schema=wanted.schema)
 
 
-def _kept(columns: Mapping[str, pa.Array], count: int, split: Split, wanted: RowsWanted) -> pa.BooleanArray | None:
+def _kept(columns: Mapping[str, pa.Array], count: int, split: Split, wanted: ReadProjection) -> pa.BooleanArray | None:
     """For each row whether the condition is true of it; None where it is of all, or there is none."""
     if wanted.where is None:
         return None
@@ -383,7 +383,7 @@ def _whole_numbers(first: int, count: int) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(numbers)])
 
 
-def _schema_or_one(wanted: RowsWanted) -> pa.Schema:
+def _schema_or_one(wanted: ReadProjection) -> pa.Schema:
     """A batch has as many rows as its columns: where none is wanted it has one of nulls."""
     return wanted.columns if wanted.columns.names else pa.schema([("", pa.null())])
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.data_files.conversion import Matched, matched
+from slackwater.data_files.schema_adapter import ColumnMatch, matched
 from slackwater.errors import InvalidArgument, StorageError
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.storage.store import ObjectStore
@@ -65,7 +65,7 @@ class FileFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class FileWritten:
+class WrittenFile:
     """A file in its place: size in bytes, time in ms since the epoch, the partition's texts, and its Parquet footer."""
 
     path: str
@@ -86,23 +86,23 @@ FILES_SCHEMA = pa.schema(
         "footer": pa.binary(),
     }
 )
-"""The fields of `FileWritten` as the columns of a batch."""
+"""The fields of `WrittenFile` as the columns of a batch."""
 
 
-def files_batch(files: Iterable[FileWritten]) -> pa.RecordBatch:
+def files_batch(files: Iterable[WrittenFile]) -> pa.RecordBatch:
     """Files that were written, as a batch with FILES_SCHEMA."""
     rows = [{name: getattr(file, name) for name in FILES_SCHEMA.names} for file in files]
     return pa.RecordBatch.from_pylist(rows, FILES_SCHEMA)
 
 
-def files_of(table: pa.Table) -> list[FileWritten]:
+def files_of(table: pa.Table) -> list[WrittenFile]:
     """Files that were written, from batches that `files_batch` made."""
-    return [FileWritten(**{**row, "texts": tuple(row["texts"])}) for row in table.to_pylist()]
+    return [WrittenFile(**{**row, "texts": tuple(row["texts"])}) for row in table.to_pylist()]
 
 
 def write_rows(
     batches: Iterable[pa.RecordBatch], store: ObjectStore, directory: str, form: FileFormat
-) -> Iterator[FileWritten]:
+) -> Iterator[WrittenFile]:
     """Write all rows as files below `directory`, each with a name of its own, and tell of each when it is in place.
 
     Where it raises, files may be left. Raises StorageError.
@@ -161,7 +161,7 @@ class _OpenFile:
     num_rows: int = 0
     _held: list[pa.RecordBatch] = field(default_factory=list)
     _held_bytes: int = 0
-    _columns: list[Matched] | None = None
+    _columns: list[ColumnMatch] | None = None
     _encoding: Future[None] | None = None
 
     def __post_init__(self) -> None:
@@ -197,7 +197,7 @@ class _OpenFile:
             self._wait()
             self._encoding = self.beside.submit(self._encode, self._group())
 
-    def put(self) -> FileWritten:
+    def put(self) -> WrittenFile:
         try:
             self._wait()
             if self._held:
@@ -213,7 +213,7 @@ class _OpenFile:
             raise self._failed(error) from error
         finally:
             self.discard()
-        return FileWritten(path, size_bytes, time.time_ns() // 1_000_000, self.num_rows, self.texts, footer)
+        return WrittenFile(path, size_bytes, time.time_ns() // 1_000_000, self.num_rows, self.texts, footer)
 
     def discard(self) -> None:
         if self._encoding is not None:

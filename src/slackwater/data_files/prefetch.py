@@ -38,7 +38,7 @@ def ranges_of(group: RowGroup, leaves: Iterable[int], size_bytes: int) -> list[R
     return merged
 
 
-class FetchedFile(RangeReader):
+class PrefetchedFile(RangeReader):
     """An object of which what was fetched comes from memory, its end first, and all else by a request of its own."""
 
     def __init__(self, store: ObjectStore, path: str, size_bytes: int) -> None:
@@ -56,7 +56,7 @@ class FetchedFile(RangeReader):
 
     def reader(self, parts: Parts) -> Any:
         """What pyarrow reads the object from, with these parts in memory too; for one thread, others have their own."""
-        other = FetchedFile.__new__(FetchedFile)
+        other = PrefetchedFile.__new__(PrefetchedFile)
         RangeReader.__init__(other, self._store, self._path, self._size)
         other._end, other._held = self._end, parts
         return other
@@ -75,7 +75,7 @@ class FetchedFile(RangeReader):
 
 
 class FileOnDisk:
-    """As `FetchedFile`, of which nothing is fetched before it is read: a disk answers at once.
+    """As `PrefetchedFile`, of which nothing is fetched before it is read: a disk answers at once.
 
     What is read goes straight into Arrow's own memory. Raises ObjectNotFound.
     """

@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from slackwater.data_files.reading import RowsWanted, Split, read_splits
+from slackwater.data_files.reader import ReadProjection, Split, read_splits
 from slackwater.errors import CorruptTable, DataFileNotFound, UnsupportedFeature
 from slackwater.stats.footer_bounds import LEGACY_DATES_KEY, SPARK_VERSION_KEY
 from slackwater.storage import open_store
 from slackwater.storage.parquet_footer import FIELD_ID_KEY
 
 
-def read(root: Path, wanted: RowsWanted, split: Split | None = None) -> list[dict[str, Any]]:
+def read(root: Path, wanted: ReadProjection, split: Split | None = None) -> list[dict[str, Any]]:
     batches = list(read_splits(open_store(root), [split or Split("f.parquet")], wanted))
     for batch in batches:
         batch.validate(full=True)
@@ -36,7 +36,7 @@ def write(root: Path, table: pa.Table, **options: Any) -> None:
 
 def column(found: pa.Array, wanted: pa.DataType, root: Path, **options: Any) -> list[Any]:
     write(root, pa.table({"c": found}), **options)
-    return [row["c"] for row in read(root, RowsWanted(pa.schema({"c": wanted})))]
+    return [row["c"] for row in read(root, ReadProjection(pa.schema({"c": wanted})))]
 
 
 UTC = pa.timestamp("us", "UTC")
@@ -125,15 +125,15 @@ def test_what_is_inside_of_columns_is_found_by_name_too(tmp_path: Path) -> None:
 
 def test_a_column_of_another_case_is_the_same_and_one_that_is_missing_null(tmp_path: Path) -> None:
     write(tmp_path, pa.table({"Id": [1, 2], "a.b": [3, 4], "a": [5, 6]}))
-    wanted = RowsWanted(pa.schema({"a.b": pa.int64(), "id": pa.int64(), "none": pa.string(), "a": pa.int64()}))
+    wanted = ReadProjection(pa.schema({"a.b": pa.int64(), "id": pa.int64(), "none": pa.string(), "a": pa.int64()}))
     assert read(tmp_path, wanted) == [
         {"a.b": 3, "id": 1, "none": None, "a": 5},
         {"a.b": 4, "id": 2, "none": None, "a": 6},
     ]
     write(tmp_path, pa.table({"id": [1], "ID": [2]}))
-    assert read(tmp_path, RowsWanted(pa.schema({"ID": pa.int64()}))) == [{"ID": 2}]
+    assert read(tmp_path, ReadProjection(pa.schema({"ID": pa.int64()}))) == [{"ID": 2}]
     with pytest.raises(CorruptTable, match="column Id may be any of id, ID"):
-        read(tmp_path, RowsWanted(pa.schema({"Id": pa.int64()})))
+        read(tmp_path, ReadProjection(pa.schema({"Id": pa.int64()})))
 
 
 def field(name: str, number: int) -> pa.Field:
@@ -143,17 +143,17 @@ def field(name: str, number: int) -> pa.Field:
 def test_columns_are_found_by_field_id_where_that_is_the_mode(tmp_path: Path) -> None:
     write(tmp_path, pa.table([[1], [2]], schema=pa.schema([field("x", 7), field("y", 8)])))
     wanted = pa.schema([field("y", 7), field("z", 9)])
-    assert read(tmp_path, RowsWanted(wanted, by_id=True)) == [{"y": 1, "z": None}]
-    assert read(tmp_path, RowsWanted(wanted)) == [{"y": 2, "z": None}]
+    assert read(tmp_path, ReadProjection(wanted, by_id=True)) == [{"y": 1, "z": None}]
+    assert read(tmp_path, ReadProjection(wanted)) == [{"y": 2, "z": None}]
     write(tmp_path, pa.table({"y": [1]}))
     with pytest.raises(CorruptTable, match="has no field ids"):
-        read(tmp_path, RowsWanted(wanted, by_id=True))
+        read(tmp_path, ReadProjection(wanted, by_id=True))
 
 
 def test_ranges_of_a_file_have_each_row_once_with_its_index(tmp_path: Path) -> None:
     write(tmp_path, pa.table({"a": range(1000), "b": ["x" * 50] * 1000}), row_group_size=90, compression="none")
     size = (tmp_path / "f.parquet").stat().st_size
-    wanted = RowsWanted(pa.schema({"a": pa.int64()}), constants=pa.schema({"p": pa.string()}), row="row")
+    wanted = ReadProjection(pa.schema({"a": pa.int64()}), constants=pa.schema({"p": pa.string()}), row="row")
     deleted = BitMap64([0, 89, 90, 500, 999])
     cuts = [0, 100, 5_000, 5_001, 30_000, size + 9]
     found = []
@@ -164,9 +164,11 @@ def test_ranges_of_a_file_have_each_row_once_with_its_index(tmp_path: Path) -> N
 
 def test_rows_are_counted_where_no_column_is_wanted(tmp_path: Path) -> None:
     write(tmp_path, pa.table({"a": range(70_000)}))
-    batches = read_splits(open_store(tmp_path), [Split("f.parquet", deleted=BitMap64([3]))], RowsWanted(pa.schema([])))
+    batches = read_splits(
+        open_store(tmp_path), [Split("f.parquet", deleted=BitMap64([3]))], ReadProjection(pa.schema([]))
+    )
     assert sum(batch.num_rows for batch in batches) == 69_999
-    assert len(read(tmp_path, RowsWanted(pa.schema({"z": pa.string()})))) == 70_000
+    assert len(read(tmp_path, ReadProjection(pa.schema({"z": pa.string()})))) == 70_000
 
 
 class Counting:
@@ -197,7 +199,7 @@ def test_only_the_bytes_of_wanted_columns_are_fetched(tmp_path: Path) -> None:
     wide = {f"c{n}": pa.array(range(n, 300_000 + n)) for n in range(8)}
     write(tmp_path, pa.table(wide), row_group_size=150_000, compression="none", use_dictionary=False)
     store = Counting(tmp_path)
-    batches = list(read_splits(store, [Split("f.parquet")], RowsWanted(pa.schema({"c3": pa.int64()}))))  # type: ignore[arg-type]
+    batches = list(read_splits(store, [Split("f.parquet")], ReadProjection(pa.schema({"c3": pa.int64()}))))  # type: ignore[arg-type]
     assert sum(batch.num_rows for batch in batches) == 300_000
     # The footer, and one range of each row group.
     assert len(store.ranges) == 3
@@ -208,7 +210,7 @@ def counted(root: Path, size_bytes: int | None) -> tuple[int, int, int]:
     """The rows of a file, and how many ranges and sizes were asked for."""
     store = Counting(root)
     split = Split("f.parquet", size_bytes=size_bytes)
-    batches = read_splits(store, [split], RowsWanted(pa.schema({"a": pa.int64()})))  # type: ignore[arg-type]
+    batches = read_splits(store, [split], ReadProjection(pa.schema({"a": pa.int64()})))  # type: ignore[arg-type]
     return sum(batch.num_rows for batch in batches), len(store.ranges), store.heads
 
 
@@ -238,13 +240,13 @@ def test_splits_come_in_their_order_and_the_next_is_fetched_meanwhile(tmp_path: 
         names.append(f"{number}.parquet")
         pq.write_table(pa.table({"a": [number]}), tmp_path / names[-1])
     store: Any = Counting(tmp_path)
-    rows = read_splits(store, map(Split, names), RowsWanted(pa.schema({"a": pa.int64()})))
+    rows = read_splits(store, map(Split, names), ReadProjection(pa.schema({"a": pa.int64()})))
     found = [next(rows).to_pylist()]
     assert store.heads <= 2
     found += [batch.to_pylist() for batch in rows]
     assert found == [[{"a": number}] for number in range(4)]
     (tmp_path / "2.parquet").unlink()
-    rows = read_splits(store, map(Split, names), RowsWanted(pa.schema({"a": pa.int64()})))
+    rows = read_splits(store, map(Split, names), ReadProjection(pa.schema({"a": pa.int64()})))
     assert [next(rows).num_rows, next(rows).num_rows] == [1, 1]
     with pytest.raises(DataFileNotFound, match=r"2\.parquet"):
         next(rows)
@@ -253,14 +255,14 @@ def test_splits_come_in_their_order_and_the_next_is_fetched_meanwhile(tmp_path: 
 def test_a_reader_that_stops_early_leaves_no_thread(tmp_path: Path) -> None:
     write(tmp_path, pa.table({"a": range(100)}), row_group_size=10)
     before = threading.active_count()
-    rows = read_splits(open_store(tmp_path), [Split("f.parquet")], RowsWanted(pa.schema({"a": pa.int64()})))
+    rows = read_splits(open_store(tmp_path), [Split("f.parquet")], ReadProjection(pa.schema({"a": pa.int64()})))
     assert next(rows).num_rows == 10
     rows.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before
 
 
 def test_what_is_wrong_with_a_file_is_said_with_its_name(tmp_path: Path) -> None:
-    wanted = RowsWanted(pa.schema({"a": pa.int64()}))
+    wanted = ReadProjection(pa.schema({"a": pa.int64()}))
     with pytest.raises(DataFileNotFound, match=r"f\.parquet does not exist"):
         read(tmp_path, wanted)
     (tmp_path / "f.parquet").write_bytes(b"PAR1 no")
@@ -290,7 +292,7 @@ def test_days_of_another_calendar_are_refused(
     wanted = wrap(kind)
     nested = {pa.lib.Type_LIST: [value], pa.lib.Type_STRUCT: {"x": value}, pa.lib.Type_MAP: [(value, value)]}
     table = pa.table({"c": pa.array([None, nested.get(wanted.id, value)], wanted)})
-    schema = RowsWanted(pa.schema({"c": wanted}))
+    schema = ReadProjection(pa.schema({"c": wanted}))
     write(tmp_path, table)
     assert len(read(tmp_path, schema)) == 2
     assert len(read(tmp_path, schema)) == 2
@@ -317,7 +319,7 @@ def test_the_calendar_is_that_of_the_version_of_spark(tmp_path: Path, version: s
     times = pa.table({"c": pa.array([dt.datetime(1800, 1, 1)], pa.timestamp("us"))})
     keyed = times.replace_schema_metadata({SPARK_VERSION_KEY: version.encode()})
     pq.write_table(keyed, tmp_path / "f.parquet", use_deprecated_int96_timestamps=int96)
-    wanted = RowsWanted(pa.schema({"c": pa.timestamp("us", "UTC")}))
+    wanted = ReadProjection(pa.schema({"c": pa.timestamp("us", "UTC")}))
     if is_old:
         with pytest.raises(UnsupportedFeature, match="column c has days before 1582"):
             read(tmp_path, wanted)
@@ -334,17 +336,17 @@ def test_unmarked_files_are_julian_where_the_session_says_so(tmp_path: Path, nam
         pq.write_table(days, tmp_path / path)
     store, schema = open_store(tmp_path), pa.schema({"c": pa.date32()})
     for path in (name, own):
-        assert list(read_splits(store, [Split(path)], RowsWanted(schema)))
-    assert list(read_splits(store, [Split(own)], RowsWanted(schema, unmarked_is_julian=True)))
+        assert list(read_splits(store, [Split(path)], ReadProjection(schema)))
+    assert list(read_splits(store, [Split(own)], ReadProjection(schema, unmarked_is_julian=True)))
     with pytest.raises(UnsupportedFeature, match="column c has days before 1582"):
-        list(read_splits(store, [Split(name)], RowsWanted(schema, unmarked_is_julian=True)))
+        list(read_splits(store, [Split(name)], ReadProjection(schema, unmarked_is_julian=True)))
 
 
 _TASK = """
 import sys, pyarrow as pa
-from slackwater.data_files.reading import RowsWanted, Split, read_splits
+from slackwater.data_files.reader import ReadProjection, Split, read_splits
 from slackwater.storage import open_store
-wanted = RowsWanted(pa.schema({"a": pa.int64()}), row="row")
+wanted = ReadProjection(pa.schema({"a": pa.int64()}), row="row")
 rows = sum(batch.num_rows for batch in read_splits(open_store(sys.argv[1]), [Split("f.parquet")], wanted))
 print(rows, [name for name in ("pandas", "sqlglot", "slackwater.log", "slackwater.scan") if name in sys.modules])
 """

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.data_files import writing
-from slackwater.data_files.writing import (
+from slackwater.data_files import writer as writing
+from slackwater.data_files.writer import (
     FileFormat,
-    FileWritten,
+    WrittenFile,
     files_batch,
     files_of,
     footer_source,
@@ -104,7 +104,7 @@ def test_types_are_those_that_spark_writes(tmp_path: Path) -> None:
 
 
 def test_files_go_between_processes_as_batches() -> None:
-    files = [FileWritten("p", 1, 2, 3, ("a", None), b"f"), FileWritten("q", 4, 5, 6, (), b"")]
+    files = [WrittenFile("p", 1, 2, 3, ("a", None), b"f"), WrittenFile("q", 4, 5, 6, (), b"")]
     assert files_of(pa.Table.from_batches([files_batch(files)])) == files
 
 
