@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from slackwater.errors import InvalidArgument, LockTimeout
-from slackwater.owner.api.activity import MOST_COMMITS, OpenTransaction, Stage
 from slackwater.owner.api.granules import granule
+from slackwater.owner.api.monitoring import MOST_COMMITS, OpenTransaction, TransactionPhase
 from tests.contract.owners import PATIENCE_S, OwnedLake, new_id
 from tests.contract.test_transactions import Shelf
 from tests.contract.transactions import Txn
@@ -72,8 +72,8 @@ def test_who_holds_locks_and_who_waits_for_whom_is_told_without_whole_ids(shelf:
     assert all(lock.holder and not lock.has_ended for lock in told.locks)
     by_id = {each.transaction: each for each in told.transactions}
     assert {name: (each.stage, list(each.tables)) for name, each in by_id.items()} == {
-        f"{mine}…": (Stage.OPEN, [shelf.a.name]),
-        f"{theirs}…": (Stage.OPEN, [shelf.a.name]),
+        f"{mine}…": (TransactionPhase.OPEN, [shelf.a.name]),
+        f"{theirs}…": (TransactionPhase.OPEN, [shelf.a.name]),
     }
     assert by_id[f"{mine}…"].since_ms == holder.started_ms
     # Who knows a whole id may end the transaction.
@@ -86,7 +86,7 @@ def test_a_time_that_was_told_is_shown_as_the_range_and_as_a_promise(shelf: Shel
     told = txn.ask(holds=[shelf.a])
     found = _of(shelf, txn)
     assert (found.stage, found.low_ms, found.high_ms, list(found.tables)) == (
-        Stage.OPEN,
+        TransactionPhase.OPEN,
         told.low_ms,
         told.high_ms,
         [shelf.a.name],
@@ -102,7 +102,7 @@ def test_a_transaction_that_was_voted_for_is_prepared_until_it_is_decided(shelf:
     txn.write(shelf.a)
     shelf.owner.prepare(txn.request(), new_id())
     found = _of(shelf, txn)
-    assert (found.stage, list(found.tables), found.has_ended) == (Stage.PREPARED, [shelf.a.name], False)
+    assert (found.stage, list(found.tables), found.has_ended) == (TransactionPhase.PREPARED, [shelf.a.name], False)
     shelf.owner.finish(txn.txn_id, None)
     assert list(shelf.owner.activity().transactions) == []
 

@@ -13,7 +13,7 @@ from slackwater.errors import CommitUnknown, TransactionEnded
 from slackwater.lake import card
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
-from slackwater.owner.api.owners import attach, detach
+from slackwater.owner.api.owner_registry import attach, detach
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.client.client import HttpOwner
 from tests.contract.owners import FakeClock

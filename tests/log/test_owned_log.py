@@ -23,7 +23,7 @@ from slackwater.errors import (
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.log.table import Table
 from slackwater.owner.api.commits import Commit, GetCommitsResponse
-from slackwater.owner.api.owners import OwnedTable, attach, detach
+from slackwater.owner.api.owner_registry import OwnedTable, attach, detach
 from slackwater.protocol.actions.file_names import commit_name
 from tests.log.tables import Action, TableLog, add, commit_info, json_lines, metadata, paths, protocol
 

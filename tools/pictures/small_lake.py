@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from slackwater.lake.lake import LogLake
 from slackwater.log.segment import list_log
-from slackwater.owner.api.owners import OwnedTable
+from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tables
 from slackwater.owner.embedded import EmbeddedOwner, database_url

@@ -26,10 +26,10 @@ from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import commit_clone, require_empty
 from slackwater.optional_dependencies import require
-from slackwater.owner.api.activity import Activity
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
-from slackwater.owner.api.owners import attach, attached_owners, detach, is_attached
+from slackwater.owner.api.monitoring import Activity
+from slackwater.owner.api.owner_registry import attach, attached_owners, detach, is_attached
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 

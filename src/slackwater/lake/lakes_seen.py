@@ -12,7 +12,7 @@ from slackwater.errors import InvalidArgument, TableNotFound
 from slackwater.lake.tables import LakeTables
 from slackwater.log.table import Table
 from slackwater.owner.api.commit_owner import CommitOwner
-from slackwater.owner.api.owners import OwnedTable
+from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import Cut, TableVersion
 

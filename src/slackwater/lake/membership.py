@@ -24,7 +24,7 @@ from slackwater.log.segment import list_log
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import cloned_table, require_empty
 from slackwater.maintenance.drop import delete_all
-from slackwater.owner.api.owners import OwnedTable
+from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.protocol.features.managed_commits import own_conf, ownership, with_owner, without_owner
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.snapshot import Snapshot

@@ -15,7 +15,7 @@ from slackwater.errors import SlackwaterError
 from slackwater.log.table import Branch, Table
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitResponse
-from slackwater.owner.api.owners import OwnedTable
+from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.owner.api.transactions import Item, TableRead, TableWrite
 from slackwater.predicate.predicate import Predicate
 from slackwater.protocol.actions.commit_info import CommitInfo

@@ -10,7 +10,7 @@ from slackwater.lake.card import place_of
 from slackwater.log.table import Table
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable
-from slackwater.owner.api.owners import OwnedTable
+from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.owner.api.transactions import TableVersion
 from slackwater.storage.open import open_store
 from slackwater.transaction.clock import Clock

@@ -15,7 +15,7 @@ from slackwater.errors import OperationNotAllowed, TableNotFound, TransactionEnd
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.owned_log import list_owned_log, owner_of
 from slackwater.log.segment import LogListing, list_log
-from slackwater.owner.api.owners import OwnedTable, is_attached
+from slackwater.owner.api.owner_registry import OwnedTable, is_attached
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore

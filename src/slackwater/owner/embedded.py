@@ -18,7 +18,6 @@ from sqlalchemy import Connection, Row
 
 from slackwater.errors import InvalidArgument, SlackwaterError, StorageError, TableNotFound
 from slackwater.log.segment import LAKE_DATABASE
-from slackwater.owner.api.activity import Activity, RecentCommit
 from slackwater.owner.api.commits import (
     LATEST,
     CommitConflict,
@@ -29,7 +28,8 @@ from slackwater.owner.api.commits import (
     OwnershipProposal,
     TableState,
 )
-from slackwater.owner.api.owners import reopened
+from slackwater.owner.api.monitoring import Activity, RecentCommit
+from slackwater.owner.api.owner_registry import reopened
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
     Cut,

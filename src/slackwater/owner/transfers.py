@@ -36,9 +36,9 @@ from slackwater.owner.api.commits import (
     OwnershipProposal,
     TableState,
 )
-from slackwater.owner.api.foreign_commits import explained
 from slackwater.owner.api.granules import checked
 from slackwater.owner.api.transactions import Item
+from slackwater.owner.api.unratified_commits import explained
 from slackwater.owner.commit.attempts import InFlight
 from slackwater.owner.commit.commit_rules import require_valid
 from slackwater.owner.commit.kept_settings import kept_by

@@ -16,7 +16,6 @@ from slackwater.errors import (
     TimestampConflict,
     TimestampOutOfRange,
 )
-from slackwater.owner.api.activity import Activity, ReadTimestampLoad, RecentCommit, ShownLock
 from slackwater.owner.api.commits import (
     LATEST,
     Commit,
@@ -28,6 +27,7 @@ from slackwater.owner.api.commits import (
     OwnershipProposal,
     TableState,
 )
+from slackwater.owner.api.monitoring import Activity, LockInfo, ReadTimestampLoad, RecentCommit
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
     Cut,
@@ -243,7 +243,7 @@ class MemoryOwner:
         with self._lock:
             names = {table_id: log.table.name for table_id, log in self._logs.items()}
             held = [
-                ShownLock(
+                LockInfo(
                     names.get(item.table_id, item.table_id), item.granule, txn_id[:8], "X", "", [], NOW_MS, NOW_MS,
                     "memory:1:0", False
                 )

@@ -13,7 +13,7 @@ from schemathesis import GenerationMode
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.schemas import APIOperation
 
-from slackwater.owner.api.fields import GREATEST_VERSION
+from slackwater.owner.api.field_types import GREATEST_VERSION
 from slackwater.owner.database.database import Database
 from slackwater.owner.served.app import create_app
 from slackwater.owner.served.tokens import Scope, Tokens

@@ -20,7 +20,7 @@ from slackwater.errors import (
 )
 from slackwater.lake.lake import LogLake
 from slackwater.owner.api.commits import Commit, CommitConflict, CommitRequest, CommitResponse, GetCommitsResponse
-from slackwater.owner.api.owners import OwnedTable
+from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.protocol.features import row_tracking
 from slackwater.scan.snapshot import Snapshot

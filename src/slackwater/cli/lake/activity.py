@@ -11,7 +11,7 @@ from slackwater.cli.render import Form, print_human, print_note, print_rows, tab
 from slackwater.cli.watch import Watch, watched
 
 if TYPE_CHECKING:
-    from slackwater.owner.api.activity import Activity, OpenTransaction, ShownLock
+    from slackwater.owner.api.monitoring import Activity, LockInfo, OpenTransaction
 
 _TRANSACTION = ("transaction", "stage", "tables", "since", "after", "until", "holder", "openedBy", "hasEnded")
 _LOCK = ("table", "partition", "transaction", "held", "wanted", "waitsFor", "since", "holder", "hasEnded")
@@ -90,7 +90,7 @@ def _transaction(found: OpenTransaction) -> dict[str, Any]:
     return dict(zip(_TRANSACTION, values, strict=True))
 
 
-def _lock(found: ShownLock) -> dict[str, Any]:
+def _lock(found: LockInfo) -> dict[str, Any]:
     values = (
         found.table,
         found.granule or None,

@@ -32,7 +32,7 @@ from slackwater.lake.recovery.tables import (
     table_places,
 )
 from slackwater.owner.api.commits import TableState
-from slackwater.owner.api.owners import attached_owners, detach
+from slackwater.owner.api.owner_registry import attached_owners, detach
 from slackwater.owner.recovery.fences import put_fence
 from slackwater.owner.recovery.lake_identity import is_elsewhere, remember
 from slackwater.owner.recovery.recovered_state import KnownState, KnownTable, begin_anew, forget_table, known_state

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import orjson
 
 from slackwater.errors import InvalidArgument
-from slackwater.owner.api.values import OnWire
+from slackwater.owner.api.wire_model import WireType
 
 LOG_VALUE = "LogValue"
 """The name of `LOG_VALUE_SCHEMA` in the OpenAPI document, where it refers to itself."""
@@ -92,5 +92,5 @@ def _plain(value: Any) -> Any:
 
 Actions = Annotated[
     Sequence[Action],
-    OnWire(list[Any], after=checked_actions, write=commit_content, written=Any, schema=_ACTIONS_SCHEMA),
+    WireType(list[Any], after=checked_actions, write=commit_content, written=Any, schema=_ACTIONS_SCHEMA),
 ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from slackwater.owner.api.activity import Activity, RecentCommit
 from slackwater.owner.api.commits import (
     LATEST,
     CommitConflict,
@@ -19,6 +18,7 @@ from slackwater.owner.api.commits import (
     ManagedTable,
     OwnershipProposal,
 )
+from slackwater.owner.api.monitoring import Activity, RecentCommit
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
     Cut,

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Annotated
 
 from slackwater.owner.api.actions import Actions
-from slackwater.owner.api.fields import (
+from slackwater.owner.api.field_types import (
     GREATEST_VERSION,
     Id,
     IsReplay,
@@ -25,7 +25,7 @@ from slackwater.owner.api.fields import (
     Version,
     whole_number,
 )
-from slackwater.owner.api.values import Answered, Asked, OnWire
+from slackwater.owner.api.wire_model import RequestModel, ResponseModel, WireType
 
 LATEST = -1
 """As `end_version`: up to the latest ratified version."""
@@ -54,7 +54,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ManagedTable(Answered):
+class ManagedTable(ResponseModel):
     """What an owner knows of a table; `location` is the URL of its root.
 
     Versions are -1 where there is none: `ratified_version` is the latest that counts, `backfilled_version` the latest
@@ -66,7 +66,7 @@ class ManagedTable(Answered):
     table_id: ToldId
     name: str
     location: str
-    state: Annotated[TableState, OnWire(strict=False)]
+    state: Annotated[TableState, WireType(strict=False)]
     ratified_version: Known
     backfilled_version: Known
     timestamp_ms: int
@@ -74,7 +74,7 @@ class ManagedTable(Answered):
 
 
 @dataclass(frozen=True, slots=True)
-class Commit(Answered):
+class Commit(ResponseModel):
     """A ratified commit: the file `_delta_log/_commits/<file_name>`, and once backfilled `_delta_log/<version>.json`.
 
     `data` is the file's content, None where it was not asked for or is large: then the file has it. On the wire it is
@@ -85,11 +85,11 @@ class Commit(Answered):
     file_name: str
     timestamp_ms: int
     size_bytes: int
-    data: Annotated[bytes | None, OnWire(str | None, after=_bytes, write=_text)] = field(default=None, repr=False)
+    data: Annotated[bytes | None, WireType(str | None, after=_bytes, write=_text)] = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class CommitRequest(Asked):
+class CommitRequest(RequestModel):
     """One commit to one table, by the identity `commit_id` (a UUID): of any number of equal requests one counts.
 
     `version` is the one after the version that the work was based on. `actions` are as in the log, `commitInfo` first;
@@ -109,7 +109,7 @@ class CommitRequest(Asked):
 
 
 @dataclass(frozen=True, slots=True)
-class CommitResponse(Answered):
+class CommitResponse(ResponseModel):
     """The commit counts; its version is later than the one asked for where a commit that may move lost the race.
 
     `latest_version` is the latest that was ratified then.
@@ -120,7 +120,7 @@ class CommitResponse(Answered):
 
 
 @dataclass(frozen=True, slots=True)
-class CommitConflict(Answered):
+class CommitConflict(ResponseModel):
     """The version belongs to another commit, and nothing of this one is visible; `latest_version` is ratified."""
 
     latest_version: Known
@@ -133,18 +133,18 @@ def _without_gap(commits: Sequence[Commit]) -> Sequence[Commit]:
 
 
 @dataclass(frozen=True, slots=True)
-class GetCommitsResponse(Answered):
+class GetCommitsResponse(ResponseModel):
     """The ratified commits of a range that are not backfilled, ascending without a gap, and the latest version.
 
     The first may be later than the start that was asked for: what is missing before it is in `_delta_log`.
     """
 
-    commits: Annotated[Sequence[Commit], OnWire(after=_without_gap)]
+    commits: Annotated[Sequence[Commit], WireType(after=_without_gap)]
     latest_version: Known
 
 
 @dataclass(frozen=True, slots=True)
-class OwnershipProposal(Asked):
+class OwnershipProposal(RequestModel):
     """The commit that makes a table this owner's: `version` 0 creates it, a later one takes over what is there.
 
     Its metadata names the owner and `table_id` (a UUID of the proposer's choice). `previous_timestamp_ms` is that of
@@ -157,5 +157,5 @@ class OwnershipProposal(Asked):
     commit_id: Id
     version: Version
     actions: Actions = field(repr=False)
-    previous_timestamp_ms: Annotated[int, OnWire(before=whole_number, ge=0, le=GREATEST_VERSION)] | None = None
-    row_id_mark: Annotated[Known | None, OnWire(description="-1 before the first row id.")] = None
+    previous_timestamp_ms: Annotated[int, WireType(before=whole_number, ge=0, le=GREATEST_VERSION)] | None = None
+    row_id_mark: Annotated[Known | None, WireType(description="-1 before the first row id.")] = None

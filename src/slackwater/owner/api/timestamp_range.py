@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from slackwater.errors import InvalidArgument
-from slackwater.owner.api.fields import EPOCH, GREATEST_TIMESTAMP_MS, whole_number
-from slackwater.owner.api.values import Asked, OnWire, camel
+from slackwater.owner.api.field_types import EPOCH, GREATEST_TIMESTAMP_MS, whole_number
+from slackwater.owner.api.wire_model import RequestModel, WireType, camel
 from slackwater.protocol.actions.time_zones import time_zone
 
 UNBOUNDED = 2**62
@@ -43,11 +43,11 @@ def _there(high_ms: int) -> int | None:
 
 
 # What lies before the epoch bounds nothing.
-_Bound = Annotated[int, OnWire(before=whole_number, ge=-1, le=GREATEST_TIMESTAMP_MS, description=EPOCH)]
+_Bound = Annotated[int, WireType(before=whole_number, ge=-1, le=GREATEST_TIMESTAMP_MS, description=EPOCH)]
 
 
 @dataclass(frozen=True, slots=True)
-class TimestampRange(Asked):
+class TimestampRange(RequestModel):
     """The timestamp t satisfies `low_ms < t <= high_ms`; ms since the epoch.
 
     On the wire `high_ms` is null where there is no upper bound.
@@ -56,7 +56,7 @@ class TimestampRange(Asked):
     always_sent = ("high_ms",)
 
     low_ms: _Bound
-    high_ms: Annotated[int, OnWire(_Bound | None, after=_here, write=_there)] = UNBOUNDED
+    high_ms: Annotated[int, WireType(_Bound | None, after=_here, write=_there)] = UNBOUNDED
 
     @property
     def is_empty(self) -> bool:
@@ -108,7 +108,7 @@ def _known(found: Any) -> Any:
     return {key: found[key] for key in keys if key in found} if isinstance(found, Mapping) else found
 
 
-AnsweredRange = Annotated[TimestampRange, OnWire(before=_known)]
+AnsweredRange = Annotated[TimestampRange, WireType(before=_known)]
 """A range in an answer: what a newer server adds to it is read over."""
 
 

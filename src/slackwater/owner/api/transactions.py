@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from slackwater.owner.api.actions import Actions
 from slackwater.owner.api.commits import CommitResponse
-from slackwater.owner.api.fields import (
+from slackwater.owner.api.field_types import (
     GREATEST_TIMEOUT_S,
     TEXT_PATTERN,
     Id,
@@ -26,7 +26,7 @@ from slackwater.owner.api.fields import (
     whole_number,
 )
 from slackwater.owner.api.timestamp_range import PRECISIONS, AnsweredRange, TimestampRange
-from slackwater.owner.api.values import Answered, Asked, OnWire
+from slackwater.owner.api.wire_model import RequestModel, ResponseModel, WireType
 
 WHOLE = ""
 """The granule that is the whole table; others are texts such as `["day","2026-11-21"]`, equal for equal partitions."""
@@ -43,11 +43,11 @@ LONGEST_ZONE = 255
 
 Granule = Annotated[
     str,
-    OnWire(pattern=r"^[^\x00-\x1f]*$", max_length=LONGEST_GRANULE, description="Empty for the whole table."),
+    WireType(pattern=r"^[^\x00-\x1f]*$", max_length=LONGEST_GRANULE, description="Empty for the whole table."),
 ]
 Timeout = Annotated[
     float,
-    OnWire(
+    WireType(
         ge=0,
         le=GREATEST_TIMEOUT_S,
         allow_inf_nan=False,
@@ -58,7 +58,7 @@ Timeout = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class TableVersion(Answered):
+class TableVersion(ResponseModel):
     """A table in a cut: the newest version, and its timestamp.
 
     Of a cut of the past both are None where the owner's database does not reach back so far: then the log tells, up to
@@ -73,11 +73,11 @@ class TableVersion(Answered):
     version: Known | None
     timestamp_ms: int | None
     known_from: int = 0
-    is_released: Annotated[bool, OnWire(description="It was handed back after that instant.")] = False
+    is_released: Annotated[bool, WireType(description="It was handed back after that instant.")] = False
 
 
 @dataclass(frozen=True, slots=True)
-class Cut(Answered):
+class Cut(ResponseModel):
     """One consistent state of all tables, and the owner's time: of a transaction that begins with it, t_s."""
 
     timestamp_ms: int
@@ -89,7 +89,7 @@ class Cut(Answered):
 
 
 @dataclass(frozen=True, slots=True)
-class Item(Asked):
+class Item(RequestModel):
     """What is read, written or locked: a table, or of a table what has one value in a partition column."""
 
     table_id: Id
@@ -97,7 +97,7 @@ class Item(Asked):
 
 
 @dataclass(frozen=True, slots=True)
-class TimeRequest(Asked):
+class TimeRequest(RequestModel):
     """A transaction asks for the current time, truncated to `precision` in `zone`.
 
     `range` is what its reads, writes and earlier requests leave; `writes` what it has written so far. The answer is
@@ -109,15 +109,15 @@ class TimeRequest(Asked):
 
     txn_id: Id
     range: TimestampRange
-    precision: Annotated[str, OnWire(Literal[PRECISIONS])] = "millisecond"
-    zone: Annotated[str, OnWire(pattern=TEXT_PATTERN, max_length=LONGEST_ZONE)] = "UTC"
+    precision: Annotated[str, WireType(Literal[PRECISIONS])] = "millisecond"
+    zone: Annotated[str, WireType(pattern=TEXT_PATTERN, max_length=LONGEST_ZONE)] = "UTC"
     writes: Many[Item] = ()
-    ahead_ms: Annotated[int, OnWire(before=whole_number, ge=0, le=LONGEST_AHEAD_MS)] = 0
+    ahead_ms: Annotated[int, WireType(before=whole_number, ge=0, le=LONGEST_AHEAD_MS)] = 0
     holds: Many[Id] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class LockRequest(Asked):
+class LockRequest(RequestModel):
     """Locks for a transaction that began at `started_ms`; they are its own until it ends, or does not say it lives.
 
     Tables whose granules are asked for get the intention lock by themselves. `timeout_s`: for how long others are
@@ -134,7 +134,7 @@ class LockRequest(Asked):
 
 
 @dataclass(frozen=True, slots=True)
-class TableRead(Asked):
+class TableRead(RequestModel):
     """What was read of a table: `granules` of it as of its version `version`.
 
     `version` may be a later one than was read, where nothing that came in between would have been read.
@@ -146,7 +146,7 @@ class TableRead(Asked):
 
 
 @dataclass(frozen=True, slots=True)
-class TableWrite(Asked):
+class TableWrite(RequestModel):
     """A commit to one of the tables, as `CommitRequest` has it; the version is the one after that it was based on."""
 
     table_id: Id
@@ -156,7 +156,7 @@ class TableWrite(Asked):
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionRequest(Asked):
+class TransactionRequest(RequestModel):
     """One transaction, by its identity `txn_id` (a UUID), which is the `txnId` of all its commits.
 
     `range` bounds its timestamp: by what it read and was told of the time. Without `writes` it only reads.
@@ -168,30 +168,30 @@ class TransactionRequest(Asked):
     range: TimestampRange
     reads: Many[TableRead] = ()
     writes: Many[TableWrite] = ()
-    has_locks: Annotated[bool, OnWire(description="It is refused where it has lost its locks.")] = False
+    has_locks: Annotated[bool, WireType(description="It is refused where it has lost its locks.")] = False
     is_replay: IsReplay = False
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionResponse(Answered):
+class TransactionResponse(ResponseModel):
     """The transaction counts, at `timestamp_ms`: its commits by table id, all of that timestamp."""
 
     timestamp_ms: int
-    commits: Annotated[Mapping[str, CommitResponse], OnWire()]
+    commits: Annotated[Mapping[str, CommitResponse], WireType()]
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionConflict(Answered):
+class TransactionConflict(ResponseModel):
     """Tables, by id, that have newer versions than the transaction is based on: the latest that is ratified.
 
     Nothing of it is visible; where it may follow these versions it is asked for again.
     """
 
-    latest_versions: Annotated[Mapping[str, Known], OnWire()]
+    latest_versions: Annotated[Mapping[str, Known], WireType()]
 
 
 @dataclass(frozen=True, slots=True)
-class Vote(Answered):
+class Vote(ResponseModel):
     """A participant's promise to commit at any timestamp of `range` that the coordinator decides for.
 
     `now_ms` is its owner's time. Source: paper §3.2.2.
@@ -202,7 +202,7 @@ class Vote(Answered):
 
 
 @dataclass(frozen=True, slots=True)
-class InDoubt(Answered):
+class InDoubt(ResponseModel):
     """A transaction that a participant has voted for, and whose outcome the owner `coordinator_id` knows."""
 
     txn_id: ToldId

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row
 
 from slackwater.errors import ObjectNotFound, SlackwaterError, TableNotFound, UnratifiedCommit
 from slackwater.owner.api.commits import LATEST, TableState
-from slackwater.owner.api.foreign_commits import explained
+from slackwater.owner.api.unratified_commits import explained
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables, transactions
 from slackwater.owner.state.clock import LEASE_MS, OwnerClock, is_dead

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from slackwater.errors import UnsupportedFeature
 from slackwater.owner.api.actions import LOG_VALUE, LOG_VALUE_SCHEMA
 from slackwater.owner.api.commit_owner import CommitOwner
-from slackwater.owner.api.fields import GREATEST_VERSION
-from slackwater.owner.api.values import adapter
+from slackwater.owner.api.field_types import GREATEST_VERSION
+from slackwater.owner.api.wire_model import adapter
 from slackwater.owner.served.answers import Refusal
 from slackwater.owner.served.console.routes import add_pages
 from slackwater.owner.served.gate import Gate, answered

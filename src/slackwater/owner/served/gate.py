@@ -16,8 +16,8 @@ from starlette.responses import Response
 
 from slackwater.errors import CommitOwnerUnavailable, InvalidArgument, NotAuthorized, SlackwaterError
 from slackwater.owner.api.actions import Action
-from slackwater.owner.api.fields import Id
-from slackwater.owner.api.values import Asked, checked
+from slackwater.owner.api.field_types import Id
+from slackwater.owner.api.wire_model import RequestModel, checked
 from slackwater.owner.served.answers import Refusal, error_response
 from slackwater.owner.served.client.addresses import is_loopback
 from slackwater.owner.served.http.bodies import BodyParser
@@ -66,7 +66,7 @@ def guarded_route(gate: Gate) -> type[APIRoute]:
             answer = super().get_route_handler()
             needed = (self.openapi_extra or {}).get(SCOPE)
             scope = None if needed is None else Scope(needed)
-            kind = None if self.body_field is None else cast(type[Asked], self.body_field.field_info.annotation)
+            kind = None if self.body_field is None else cast(type[RequestModel], self.body_field.field_info.annotation)
 
             async def pass_gate(request: Request) -> Response:
                 seen = observation(request.scope)
@@ -141,7 +141,7 @@ def answered(request: Request, error: Exception) -> Response:
 class _ReadRequest(Request):
     """A request whose body was read and is known to be what its route is told."""
 
-    def __init__(self, request: Request, body: bytearray, parsed: Asked | None) -> None:
+    def __init__(self, request: Request, body: bytearray, parsed: RequestModel | None) -> None:
         super().__init__(request.scope, request.receive)
         self._read = body
         self._parsed = parsed

@@ -10,8 +10,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from slackwater.errors import SlackwaterError
-from slackwater.owner.api.activity import Activity
 from slackwater.owner.api.commits import ManagedTable
+from slackwater.owner.api.monitoring import Activity
 from slackwater.owner.served.observation import Observation
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

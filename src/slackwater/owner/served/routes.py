@@ -19,9 +19,9 @@ from slackwater.owner.api.commits import (
     CommitResponse,
     OwnershipProposal,
 )
-from slackwater.owner.api.fields import ID_PATTERN, NAME_PATTERN
+from slackwater.owner.api.field_types import ID_PATTERN, NAME_PATTERN
 from slackwater.owner.api.transactions import TransactionConflict
-from slackwater.owner.api.values import Answered
+from slackwater.owner.api.wire_model import ResponseModel
 from slackwater.owner.served.answers import json_response
 from slackwater.owner.served.gate import SCOPE, Gate, guarded_route, signed
 from slackwater.owner.served.metrics import CONTENT_TYPE, Metrics
@@ -110,7 +110,7 @@ def route(
     return router.api_route(call.path, methods=[call.method], response_model=call.answer, **shown)
 
 
-def answer(description: str, *kinds: type[Answered]) -> dict[str, Any]:
+def answer(description: str, *kinds: type[ResponseModel]) -> dict[str, Any]:
     """How an answer that is one of `kinds`, all of SHOWN, stands in the OpenAPI document."""
     refs = [{"$ref": f"#/components/schemas/{kind.__name__}"} for kind in kinds]
     schema = refs[0] if len(refs) == 1 else {"anyOf": refs}

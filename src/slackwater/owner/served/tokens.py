@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from slackwater.errors import InvalidArgument
-from slackwater.owner.api.fields import Name
-from slackwater.owner.api.values import checked
+from slackwater.owner.api.field_types import Name
+from slackwater.owner.api.wire_model import checked
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import tokens as tokens_table
 from slackwater.owner.state.clock import OwnerClock

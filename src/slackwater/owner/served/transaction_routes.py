@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from slackwater.owner.api.fields import ID_PATTERN
+from slackwater.owner.api.field_types import ID_PATTERN
 from slackwater.owner.api.transactions import (
     LONGEST_LOCK_WAIT_S,
     LockRequest,

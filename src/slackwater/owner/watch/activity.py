@@ -14,14 +14,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
-from slackwater.owner.api.activity import (
+from slackwater.owner.api.monitoring import (
     MOST_SHOWN,
     Activity,
+    LockInfo,
     OpenTransaction,
     ReadTimestampLoad,
-    ShownLock,
-    ShownPromise,
-    Stage,
+    TimestampReservationInfo,
+    TransactionPhase,
 )
 from slackwater.owner.api.transactions import Item
 from slackwater.owner.database.schema import (
@@ -65,7 +65,7 @@ def activity(connection: Connection, clock: OwnerClock, is_gone: IsDead = is_dea
     opened = look.transactions(connection, held, promised)
     shown_locks = look.locks(held)
     shown_promises = [
-        ShownPromise(
+        TimestampReservationInfo(
             look.table(row.table_id), told(row.txn_id), row.timestamp_ms, row.until_ms, row.holder, look.ended(row)
         )
         for row in promised
@@ -86,7 +86,7 @@ def activity(connection: Connection, clock: OwnerClock, is_gone: IsDead = is_dea
 class _Open:
     """What rows of several tables say of one transaction."""
 
-    stage: Stage = Stage.OPEN
+    stage: TransactionPhase = TransactionPhase.OPEN
     tables: set[str] = field(default_factory=set)
     since_ms: list[int] = field(default_factory=list)
     range: tuple[int | None, int | None] = (None, None)
@@ -120,16 +120,16 @@ class _Look:
             self._note(found[row.txn_id], row, row.table_id)
         for row in connection.execute(_OPEN):
             at = self._note(found[row.txn_id], row)
-            at.stage = Stage.OPEN if row.state == OPEN else Stage.COMMITTING
+            at.stage = TransactionPhase.OPEN if row.state == OPEN else TransactionPhase.COMMITTING
             at.range = (
                 (row.low_ms, row.high_ms) if row.timestamp_ms is None else (row.timestamp_ms - 1, row.timestamp_ms)
             )
         for row in connection.execute(_COMMITTING):
             at = self._note(found[row.txn_id or row.commit_id], row, row.table_id)
-            at.stage, at.range = Stage.COMMITTING, (row.timestamp_ms - 1, row.timestamp_ms)
+            at.stage, at.range = TransactionPhase.COMMITTING, (row.timestamp_ms - 1, row.timestamp_ms)
         for txn_id, low_ms, high_ms, voted_ms in connection.execute(_PREPARED):
             at = found[txn_id]
-            at.stage, at.range = Stage.PREPARED, (low_ms, high_ms)
+            at.stage, at.range = TransactionPhase.PREPARED, (low_ms, high_ms)
             at.since_ms.append(voted_ms)
         by_token = _openers(connection, list(found))
         shown = []
@@ -147,17 +147,17 @@ class _Look:
                     at.holder,
                     None if opener is None else opener.token_name,
                     at.until_ms,
-                    at.stage is not Stage.PREPARED and self.ended(at),
+                    at.stage is not TransactionPhase.PREPARED and self.ended(at),
                 )
             )
         return sorted(shown, key=lambda each: (each.since_ms or self.now_ms, each.transaction))
 
-    def locks(self, held: Sequence[Lock]) -> list[ShownLock]:
+    def locks(self, held: Sequence[Lock]) -> list[LockInfo]:
         by_item: dict[Item, list[Lock]] = defaultdict(list)
         for lock in held:
             by_item[lock.item].append(lock)
         return [
-            ShownLock(
+            LockInfo(
                 self.table(lock.item.table_id),
                 lock.item.granule,
                 told(lock.txn_id),

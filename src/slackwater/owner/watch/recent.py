@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from slackwater.errors import InvalidArgument, StorageError
-from slackwater.owner.api.activity import MOST_COMMITS, RecentCommit
 from slackwater.owner.api.commits import TableState
+from slackwater.owner.api.monitoring import MOST_COMMITS, RecentCommit
 from slackwater.owner.database.database import Database
 from slackwater.owner.database.schema import commits, tables
 from slackwater.owner.locks.deadlocks import told

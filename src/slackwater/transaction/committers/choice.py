@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from slackwater.errors import CommitOwnerRequired
 from slackwater.log.table import Table
-from slackwater.owner.api.owners import find_owner
+from slackwater.owner.api.owner_registry import find_owner
 from slackwater.protocol.features.data_format import validate_parquet
 from slackwater.protocol.features.managed_commits import OWNER_NAME, ownership
 from slackwater.protocol.features.table_features import validate_writable

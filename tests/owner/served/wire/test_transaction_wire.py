@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.errors import InvalidArgument
 from slackwater.owner.api.commits import Commit, CommitResponse
-from slackwater.owner.api.fields import GREATEST_TIMESTAMP_MS, GREATEST_VERSION, Instant
+from slackwater.owner.api.field_types import GREATEST_TIMESTAMP_MS, GREATEST_VERSION, Instant
 from slackwater.owner.api.timestamp_range import PRECISIONS, UNBOUNDED, TimestampRange, instants
 from slackwater.owner.api.transactions import (
     LONGEST_AHEAD_MS,
@@ -30,7 +30,7 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.api.values import Value, checked
+from slackwater.owner.api.wire_model import WireModel, checked
 from slackwater.owner.served.wire.calls import (
     DecisionAnswer,
     DecisionRequest,
@@ -170,7 +170,7 @@ def test_tuples_and_other_sequences_and_mappings_are_arrays_and_objects() -> Non
     "value",
     [Item(cast(str, 5)), LockRequest(ID, 5, [cast(Item, 7)], True, 0.0), FinishRequest(cast(int, "x"))],
 )
-def test_a_value_with_fields_of_other_types_is_not_sent(value: Value) -> None:
+def test_a_value_with_fields_of_other_types_is_not_sent(value: WireModel) -> None:
     with pytest.raises(InvalidArgument, match="cannot be written as JSON"):
         value.to_json()
 

@@ -20,8 +20,8 @@ from slackwater.owner.api.commits import (
     ManagedTable,
     TableState,
 )
-from slackwater.owner.api.fields import GREATEST_VERSION, Id, Known, Name, Version
-from slackwater.owner.api.values import checked
+from slackwater.owner.api.field_types import GREATEST_VERSION, Id, Known, Name, Version
+from slackwater.owner.api.wire_model import checked
 from slackwater.owner.served.wire.calls import TablesAnswer
 from slackwater.owner.served.wire.queries import CommitsQuery, CutQuery
 

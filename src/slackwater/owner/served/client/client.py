@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import httpx
 
 from slackwater.errors import CommitOwnerUnavailable, CommitUnknown, InvalidArgument
-from slackwater.owner.api.activity import Activity, RecentCommit
 from slackwater.owner.api.commits import (
     LATEST,
     CommitConflict,
@@ -23,8 +22,9 @@ from slackwater.owner.api.commits import (
     ManagedTable,
     OwnershipProposal,
 )
-from slackwater.owner.api.fields import Id, Instant, Known, Name, Version
-from slackwater.owner.api.owners import reopened
+from slackwater.owner.api.field_types import Id, Instant, Known, Name, Version
+from slackwater.owner.api.monitoring import Activity, RecentCommit
+from slackwater.owner.api.owner_registry import reopened
 from slackwater.owner.api.timestamp_range import AnsweredRange, TimestampRange
 from slackwater.owner.api.transactions import (
     LONGEST_LOCK_WAIT_S,
@@ -39,7 +39,7 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.api.values import Answered, Asked, Value, checked, read
+from slackwater.owner.api.wire_model import RequestModel, ResponseModel, WireModel, checked, read
 from slackwater.owner.served.client.addresses import checked_url, is_in_the_clear, is_loopback
 from slackwater.owner.served.client.exchange import Exchange, OwnerAnswer, Question
 from slackwater.owner.served.client.patience import ClientClock, in_shares
@@ -64,8 +64,8 @@ _MORE = 1.5
 _CONNECT_S = 5.0
 _LIMITS = httpx.Limits(max_connections=128, max_keepalive_connections=64, keepalive_expiry=20.0)
 _TOKEN = re.compile(r"[\x21-\x7e]+")
-A = TypeVar("A", bound=Value)
-C = TypeVar("C", bound=Answered)
+A = TypeVar("A", bound=WireModel)
+C = TypeVar("C", bound=ResponseModel)
 T = TypeVar("T")
 
 
@@ -296,12 +296,14 @@ class HttpOwner:
         question = Question(call.method, call.at(**named), query=query, patience_s=self._timeout_s * times)
         return self._understood(self._exchange.ask(question), call.answer.from_json)
 
-    def _wait(self, call: Call[Any], asked: Asked | None = None, wait_s: float = 0.0, **named: str) -> OwnerAnswer:
+    def _wait(
+        self, call: Call[Any], asked: RequestModel | None = None, wait_s: float = 0.0, **named: str
+    ) -> OwnerAnswer:
         body = None if asked is None else _always(asked)
         patience_s = self._timeout_s + _MORE * wait_s
         return self._exchange.ask(Question(call.method, call.at(**named), body=body, patience_s=patience_s))
 
-    def _settle(self, call: Call[A], asked: Asked, **named: str) -> A:
+    def _settle(self, call: Call[A], asked: RequestModel, **named: str) -> A:
         patience_s = self._timeout_s * _LONG
         question = Question(call.method, call.at(**named), body=_always(asked), patience_s=patience_s)
         return self._understood(self._exchange.ask(question), call.answer.from_json)
@@ -354,7 +356,7 @@ def _trusted(ca_file: str | None) -> ssl.SSLContext | bool:
         raise InvalidArgument(f"the certificates in {named or directory} cannot be read: {error}") from error
 
 
-def _always(asked: Asked) -> Callable[[bool], Mapping[str, Any]]:
+def _always(asked: RequestModel) -> Callable[[bool], Mapping[str, Any]]:
     """The body of what is `asked`, a replay or not; it becomes JSON once."""
     body = asked.to_json()
     return lambda _: body

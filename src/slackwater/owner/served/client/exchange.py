@@ -24,7 +24,7 @@ from slackwater.errors import (
 )
 from slackwater.owner.api.commits import CommitConflict
 from slackwater.owner.api.transactions import TransactionConflict
-from slackwater.owner.api.values import camel
+from slackwater.owner.api.wire_model import camel
 from slackwater.owner.served.client.patience import ClientClock, Patience
 from slackwater.owner.served.wire.errors import error_from_json, is_known_error
 

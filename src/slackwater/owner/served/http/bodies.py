@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails
 
 from slackwater.errors import InvalidArgument
-from slackwater.owner.api.values import Asked, adapter, camel
+from slackwater.owner.api.wire_model import RequestModel, adapter, camel
 from slackwater.owner.served.answers import Refusal
 
 _AT_ONCE = 2
@@ -56,7 +56,7 @@ class BodyParser:
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(_AT_ONCE)
 
-    async def parsed(self, body: bytearray, kind: type[Asked], path: Mapping[str, Any]) -> Asked | None:
+    async def parsed(self, body: bytearray, kind: type[RequestModel], path: Mapping[str, Any]) -> RequestModel | None:
         """The value that `body` is, with what stands in the `path` of its request; None for an empty one.
 
         Raises Refusal (422) for what is no JSON, RequestValidationError for what is no such value.
@@ -66,7 +66,7 @@ class BodyParser:
         return await to_thread.run_sync(_parsed, body, kind, path, limiter=self._limiter)
 
 
-def _parsed(body: bytearray, kind: type[Asked], path: Mapping[str, Any]) -> Asked:
+def _parsed(body: bytearray, kind: type[RequestModel], path: Mapping[str, Any]) -> RequestModel:
     try:
         # Numbers that JSON cannot carry exactly are no JSON.
         found = orjson.loads(body)
@@ -74,13 +74,13 @@ def _parsed(body: bytearray, kind: type[Asked], path: Mapping[str, Any]) -> Aske
         raise Refusal(422, InvalidArgument(f"the request's body is no JSON: {error}")) from error
     _check_fields(found)
     try:
-        value: Asked = adapter(kind).validate_python(_with_path(found, kind, path))
+        value: RequestModel = adapter(kind).validate_python(_with_path(found, kind, path))
     except ValidationError as error:
         raise RequestValidationError([_fault(fault, kind) for fault in error.errors(include_url=False)]) from error
     return value
 
 
-def _with_path(found: Any, kind: type[Asked], path: Mapping[str, Any]) -> Any:
+def _with_path(found: Any, kind: type[RequestModel], path: Mapping[str, Any]) -> Any:
     """`found`, which holds nothing of the path, with the field that stands there."""
     if not kind.in_path or not isinstance(found, dict):
         return found
@@ -92,7 +92,7 @@ def _with_path(found: Any, kind: type[Asked], path: Mapping[str, Any]) -> Any:
     return {**found, key: path[kind.in_path]}
 
 
-def _fault(fault: ErrorDetails, kind: type[Asked]) -> dict[str, Any]:
+def _fault(fault: ErrorDetails, kind: type[RequestModel]) -> dict[str, Any]:
     """`fault` as the client is told: of the body, or of the path where what is wrong stands there."""
     if fault["type"] == _EXTRA:
         return {**fault, "loc": ("body", *fault["loc"]), "msg": "Extra inputs are not permitted"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Generic, TypeVar
 
-from slackwater.owner.api.activity import Activity, RecentCommit
 from slackwater.owner.api.commits import LATEST, CommitConflict, CommitResponse, GetCommitsResponse, ManagedTable
-from slackwater.owner.api.fields import Id, Instant, Known, Listed, Many, Name, ToldId
+from slackwater.owner.api.field_types import Id, Instant, Known, Listed, Many, Name, ToldId
+from slackwater.owner.api.monitoring import Activity, RecentCommit
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import (
     Cut,
@@ -17,16 +17,16 @@ from slackwater.owner.api.transactions import (
     TransactionResponse,
     Vote,
 )
-from slackwater.owner.api.values import Answered, Asked, OnWire, Value, checked
+from slackwater.owner.api.wire_model import RequestModel, ResponseModel, WireModel, WireType, checked
 
 API_VERSION = 1
 
-A = TypeVar("A", bound=Value)
-C = TypeVar("C", bound=Answered)
+A = TypeVar("A", bound=WireModel)
+C = TypeVar("C", bound=ResponseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerAnswer(Answered):
+class OwnerAnswer(ResponseModel):
     """Who answers."""
 
     owner_id: ToldId
@@ -34,35 +34,35 @@ class OwnerAnswer(Answered):
 
 
 @dataclass(frozen=True, slots=True)
-class TablesAnswer(Answered):
+class TablesAnswer(ResponseModel):
     """The tables of the owner, by name."""
 
     tables: Listed[ManagedTable]
 
 
 @dataclass(frozen=True, slots=True)
-class BackfillRequest(Asked):
+class BackfillRequest(RequestModel):
     """Up to which version; -1 for the latest."""
 
     version: Known = LATEST
 
 
 @dataclass(frozen=True, slots=True)
-class BackfillAnswer(Answered):
+class BackfillAnswer(ResponseModel):
     """The version up to which `_delta_log` has the commits."""
 
     version: Known
 
 
 @dataclass(frozen=True, slots=True)
-class RepairRequest(Asked):
+class RepairRequest(RequestModel):
     """Which table; all where none is named."""
 
     table_id: Id | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class RepairAnswer(Answered):
+class RepairAnswer(ResponseModel):
     """What was done, in words."""
 
     done: Listed[str]
@@ -88,14 +88,16 @@ def prepare_request(request: TransactionRequest, coordinator_id: str) -> Prepare
 
 
 @dataclass(frozen=True, slots=True)
-class FinishRequest(Asked):
+class FinishRequest(RequestModel):
     """What was decided."""
 
-    timestamp_ms: Annotated[Instant | None, OnWire(description="When the transaction commits; null where it does not.")]
+    timestamp_ms: Annotated[
+        Instant | None, WireType(description="When the transaction commits; null where it does not.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class FinishAnswer(Answered):
+class FinishAnswer(ResponseModel):
     """What was carried out; null where that was to forget the transaction, or was done before."""
 
     transaction: TransactionResponse | None
@@ -109,54 +111,56 @@ class DecisionRequest(FinishRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionAnswer(Answered):
+class DecisionAnswer(ResponseModel):
     """What counts: when the transaction commits, null where it does not."""
 
     timestamp_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class AcknowledgeRequest(Asked):
+class AcknowledgeRequest(RequestModel):
     """An owner that has carried out the decision."""
 
     participant_id: Id
 
 
 @dataclass(frozen=True, slots=True)
-class InDoubtAnswer(Answered):
+class InDoubtAnswer(ResponseModel):
     """The transactions whose outcome the owner has not been told."""
 
     transactions: Listed[InDoubt]
 
 
 @dataclass(frozen=True, slots=True)
-class RecentCommitsAnswer(Answered):
+class RecentCommitsAnswer(ResponseModel):
     """The latest commits of all tables, newest first."""
 
     commits: Listed[RecentCommit]
 
 
 @dataclass(frozen=True, slots=True)
-class DoneAnswer(Answered):
+class DoneAnswer(ResponseModel):
     """It is done."""
 
 
 @dataclass(frozen=True, slots=True)
-class HealthAnswer(Answered):
+class HealthAnswer(ResponseModel):
     """Whether the owner answers."""
 
     status: str
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorAnswer(Answered):
+class ErrorAnswer(ResponseModel):
     """An error: `error` is its class in the error tree of Slackwater."""
 
     error: str
     message: str
-    retryable: Annotated[bool, OnWire(description="The same work may be tried again on a fresh snapshot.")]
-    conflict: Annotated[bool, OnWire(description="Another writer was there first.")]
-    error_class: Annotated[str | None, OnWire(description="What delta-spark calls it, if it has a name for it.")] = None
+    retryable: Annotated[bool, WireType(description="The same work may be tried again on a fresh snapshot.")]
+    conflict: Annotated[bool, WireType(description="Another writer was there first.")]
+    error_class: Annotated[str | None, WireType(description="What delta-spark calls it, if it has a name for it.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)

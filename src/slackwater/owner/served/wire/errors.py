@@ -26,7 +26,7 @@ from slackwater.errors import (
     VersionNotFound,
 )
 from slackwater.html.redaction import without_secrets
-from slackwater.owner.api.values import Json
+from slackwater.owner.api.wire_model import Json
 from slackwater.owner.served.wire.calls import ErrorAnswer
 
 INTERNAL = 500

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
 from slackwater.errors import InvalidArgument
-from slackwater.owner.api.activity import MOST_COMMITS
 from slackwater.owner.api.commits import LATEST
-from slackwater.owner.api.fields import Instant, Known, Version
-from slackwater.owner.api.values import camel, fault
+from slackwater.owner.api.field_types import Instant, Known, Version
+from slackwater.owner.api.monitoring import MOST_COMMITS
+from slackwater.owner.api.wire_model import camel, fault
 
 
 class _Query(BaseModel):

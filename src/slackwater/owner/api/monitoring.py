@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
-from slackwater.owner.api.fields import GREATEST_VERSION, Known, Listed, ToldId, Version, whole_number
-from slackwater.owner.api.values import Answered, OnWire
+from slackwater.owner.api.field_types import GREATEST_VERSION, Known, Listed, ToldId, Version, whole_number
+from slackwater.owner.api.wire_model import ResponseModel, WireType
 
 MOST_COMMITS = 1000
 """How many commits are told at once, at most."""
@@ -20,7 +20,7 @@ MOST_SHOWN = 1000
 """How many transactions, locks and promises are told, at most of each."""
 
 
-class Stage(str, Enum):
+class TransactionPhase(str, Enum):
     """How far a transaction is."""
 
     OPEN = "open"
@@ -32,7 +32,7 @@ class Stage(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTransaction(Answered):
+class OpenTransaction(ResponseModel):
     """A transaction, or a commit to one table, that has not ended.
 
     `transaction` is the beginning of its id, `tables` names of those that it has locked, was promised or commits to.
@@ -42,7 +42,7 @@ class OpenTransaction(Answered):
     """
 
     transaction: str
-    stage: Annotated[Stage, OnWire(strict=False)]
+    stage: Annotated[TransactionPhase, WireType(strict=False)]
     tables: Listed[str]
     since_ms: int | None
     low_ms: int | None
@@ -54,7 +54,7 @@ class OpenTransaction(Answered):
 
 
 @dataclass(frozen=True, slots=True)
-class ShownLock(Answered):
+class LockInfo(ResponseModel):
     """What a transaction has locked, or waits for: the table, or of it the partition that `granule` names.
 
     `held` and `wanted` are IS, IX, S, SIX, X, '' for nothing. `waits_for` are the transactions in the way of what is
@@ -74,7 +74,7 @@ class ShownLock(Answered):
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPromise(Answered):
+class TimestampReservationInfo(ResponseModel):
     """A time that a transaction was told, kept free for it in a table. Source: docs/transactions.md (hold)."""
 
     table: str
@@ -86,7 +86,7 @@ class ShownPromise(Answered):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadTimestampLoad(Answered):
+class ReadTimestampLoad(ResponseModel):
     """The read timestamp table: `used` of its `slots` have an entry, the latest `latest_ms`; none is below `floor_ms`.
 
     Source: paper §4.1.
@@ -99,19 +99,19 @@ class ReadTimestampLoad(Answered):
 
 
 @dataclass(frozen=True, slots=True)
-class Activity(Answered):
+class Activity(ResponseModel):
     """Who is at work at `now_ms`, oldest first. Of more than MOST_SHOWN of a kind `left_out` counts the others."""
 
     now_ms: int
     transactions: Listed[OpenTransaction]
-    locks: Listed[ShownLock]
-    promises: Listed[ShownPromise]
+    locks: Listed[LockInfo]
+    promises: Listed[TimestampReservationInfo]
     read_timestamps: ReadTimestampLoad
     left_out: int
 
 
 @dataclass(frozen=True, slots=True)
-class RecentCommit(Answered):
+class RecentCommit(ResponseModel):
     """A commit that counts. `operation`, `user_name` and `metrics` are what its writer says, None and nothing for none.
 
     Commits of one transaction have one `transaction` (the beginning of its id) and one `timestamp_ms`.
@@ -120,10 +120,10 @@ class RecentCommit(Answered):
     table_id: ToldId
     table: str
     version: Version
-    timestamp_ms: Annotated[int, OnWire(before=whole_number, le=GREATEST_VERSION)]
+    timestamp_ms: Annotated[int, WireType(before=whole_number, le=GREATEST_VERSION)]
     transaction: str
     size_bytes: Known
     is_backfilled: bool
     operation: str | None
     user_name: str | None
-    metrics: Annotated[Mapping[str, str], OnWire()]
+    metrics: Annotated[Mapping[str, str], WireType()]

@@ -9,36 +9,40 @@ import pytest
 
 from slackwater.errors import InvalidArgument
 from slackwater.owner.api.commits import CommitConflict, CommitResponse, GetCommitsResponse
-from slackwater.owner.api.fields import Id, Instant, Known, Name, Version
+from slackwater.owner.api.field_types import Id, Instant, Known, Name, Version
 from slackwater.owner.api.timestamp_range import TimestampRange
 from slackwater.owner.api.transactions import Item, LockRequest, Timeout, TransactionConflict
-from slackwater.owner.api.values import Answered, Asked, OnWire, Value, camel, checked, read
+from slackwater.owner.api.wire_model import RequestModel, ResponseModel, WireModel, WireType, camel, checked, read
 from slackwater.owner.served.wire import calls
 
 ID = "11111111-2222-4333-8444-555555555555"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Pair(Asked):
+class _Pair(RequestModel):
     one: TimestampRange
     other: TimestampRange
 
 
-def _values(kind: type[Value]) -> set[type[Value]]:
-    return {kind, *(each for below in kind.__subclasses__() for each in _values(below))} - {Value, Asked, Answered}
+def _values(kind: type[WireModel]) -> set[type[WireModel]]:
+    return {kind, *(each for below in kind.__subclasses__() for each in _values(below))} - {
+        WireModel,
+        RequestModel,
+        ResponseModel,
+    }
 
 
-VALUES = sorted(_values(Value), key=lambda kind: kind.__name__)
+VALUES = sorted(_values(WireModel), key=lambda kind: kind.__name__)
 
 
 def _rules(hint: Any) -> list[int]:
-    """How many `OnWire` the annotations in `hint` have, each."""
-    found = [sum(isinstance(each, OnWire) for each in getattr(hint, "__metadata__", ()))]
+    """How many `WireType` the annotations in `hint` have, each."""
+    found = [sum(isinstance(each, WireType) for each in getattr(hint, "__metadata__", ()))]
     return found + [count for each in get_args(hint) for count in _rules(each)]
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_each_field_is_said_once_what_it_is_on_the_wire(kind: type[Value]) -> None:
+def test_each_field_is_said_once_what_it_is_on_the_wire(kind: type[WireModel]) -> None:
     """Of two that stand side by side only the last would be heard."""
     assert dataclasses.is_dataclass(kind)
     hints = get_type_hints(kind, include_extras=True)
@@ -73,7 +77,7 @@ def test_keys_are_in_camel_case(name: str, key: str) -> None:
         (Item, [], "all of it: Input should be a dictionary"),
     ],
 )
-def test_what_is_no_such_value_is_refused_and_where_is_said(kind: type[Value], found: Any, message: str) -> None:
+def test_what_is_no_such_value_is_refused_and_where_is_said(kind: type[WireModel], found: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^expected {kind.__name__}, found otherwise: {message}"):
         kind.from_json(found)
 

@@ -31,7 +31,7 @@ def camel(name: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
-class OnWire:
+class WireType:
     """As an annotation: what a field is on the wire, where its type alone does not say so.
 
     `rules` are those of pydantic's `Field`. `kind` is the type there, if another than here: `after` makes of what was
@@ -82,7 +82,7 @@ class OnWire:
         return handler.generate_schema(Annotated[annotations])
 
 
-class Value:
+class WireModel:
     """What is asked or answered, as this process has it and as JSON."""
 
     __slots__ = ()
@@ -131,7 +131,7 @@ class Value:
         return found
 
 
-class Asked(Value):
+class RequestModel(WireModel):
     """What is asked of an owner: a server refuses what it does not know, for it could not honour it."""
 
     __slots__ = ()
@@ -146,11 +146,11 @@ class Asked(Value):
             raise InvalidArgument(f"{type(self).__name__} cannot be written as JSON: {error}") from error
 
 
-class Answered(Value):
+class ResponseModel(WireModel):
     """What an owner answers: a client reads over what a newer server adds."""
 
     __slots__ = ()
-    __pydantic_config__: ClassVar[Json] = {**Value.__pydantic_config__, "extra": "ignore"}
+    __pydantic_config__: ClassVar[Json] = {**WireModel.__pydantic_config__, "extra": "ignore"}
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
@@ -191,7 +191,7 @@ def checked(kind: Any, what: str, value: T) -> T:
 
 
 def _told(kind: Any) -> str:
-    return next(each.told for each in kind.__metadata__ if isinstance(each, OnWire))
+    return next(each.told for each in kind.__metadata__ if isinstance(each, WireType))
 
 
 def _held(source: Any) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
-from slackwater.owner.api.values import OnWire
+from slackwater.owner.api.wire_model import WireType
 
 GREATEST_VERSION = 2**63 - 1
 GREATEST_TIMESTAMP_MS = 253_402_128_000_000
@@ -30,13 +30,13 @@ def whole_number(value: Any) -> Any:
 
 Id = Annotated[
     str,
-    OnWire(pattern=ID_PATTERN, description=_A_UUID, told="a UUID such as 8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11"),
+    WireType(pattern=ID_PATTERN, description=_A_UUID, told="a UUID such as 8c2c4f0e-31f5-4d2c-9a53-0f3f0f8a7b11"),
 ]
-ToldId = Annotated[str, OnWire(schema={"type": "string", "pattern": ID_PATTERN, "description": _A_UUID})]
+ToldId = Annotated[str, WireType(schema={"type": "string", "pattern": ID_PATTERN, "description": _A_UUID})]
 """An id in an answer: the owner knows its own."""
 Name = Annotated[
     str,
-    OnWire(
+    WireType(
         pattern=NAME_PATTERN,
         description="1 to 255 of A-Z a-z 0-9 _ . -, no dot in front.",
         told="1 to 255 of the characters A-Z a-z 0-9 _ . - and does not begin with a dot",
@@ -44,18 +44,18 @@ Name = Annotated[
 ]
 Location = Annotated[
     str,
-    OnWire(pattern=TEXT_PATTERN, max_length=4096, description="The URL of the table's root, in a root of the owner."),
+    WireType(pattern=TEXT_PATTERN, max_length=4096, description="The URL of the table's root, in a root of the owner."),
 ]
 Version = Annotated[
-    int, OnWire(before=whole_number, ge=0, le=GREATEST_VERSION, told=f"a number from 0 to {GREATEST_VERSION}")
+    int, WireType(before=whole_number, ge=0, le=GREATEST_VERSION, told=f"a number from 0 to {GREATEST_VERSION}")
 ]
 Known = Annotated[
-    int, OnWire(before=whole_number, ge=-1, le=GREATEST_VERSION, told=f"a number from -1 to {GREATEST_VERSION}")
+    int, WireType(before=whole_number, ge=-1, le=GREATEST_VERSION, told=f"a number from -1 to {GREATEST_VERSION}")
 ]
 """A version, or -1."""
 Instant = Annotated[
     int,
-    OnWire(
+    WireType(
         before=whole_number,
         ge=0,
         le=GREATEST_TIMESTAMP_MS,
@@ -63,9 +63,9 @@ Instant = Annotated[
         told=f"a number of ms since the epoch up to {GREATEST_TIMESTAMP_MS}",
     ),
 ]
-Many = Annotated[Sequence[T], OnWire(max_length=MOST_ITEMS, fail_fast=True)]
+Many = Annotated[Sequence[T], WireType(max_length=MOST_ITEMS, fail_fast=True)]
 """An array that is asked with."""
-Listed = Annotated[Sequence[T], OnWire()]
+Listed = Annotated[Sequence[T], WireType()]
 """An array that is answered."""
-MayMove = Annotated[bool, OnWire(description="A later version than the one asked for will do: a blind append.")]
-IsReplay = Annotated[bool, OnWire(description="An earlier, equal request may have been carried out.")]
+MayMove = Annotated[bool, WireType(description="A later version than the one asked for will do: a blind append.")]
+IsReplay = Annotated[bool, WireType(description="An earlier, equal request may have been carried out.")]
