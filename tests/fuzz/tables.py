@@ -10,9 +10,9 @@ from uuid import UUID
 
 from pyroaring import BitMap64
 
+from slackwater.log.files.checksum_totals import checksum_of
 from slackwater.log.files.compaction import compact_log
 from slackwater.log.files.version_checksum import write_version_checksum
-from slackwater.log.files.version_totals import checksum_of
 from slackwater.protocol.actions.deletion_vectors import serialize_bitmap, write_file
 from slackwater.protocol.actions.z85 import encode_uuid
 from tests.fuzz.data_files import SCHEMA_STRING, data_file

@@ -27,7 +27,7 @@ from slackwater.errors import (
 from slackwater.lake import heartbeat, table_branch
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
-from slackwater.log.table import Branch
+from slackwater.log.table import UncommittedVersions
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
@@ -222,7 +222,7 @@ def test_what_has_ended_is_forgotten(kit: Kit) -> None:
     def branches() -> int:
         gc.collect()
         # Not isinstance: it asks what stands in for other things, of which there are millions, for their class.
-        return sum(type(found) is Branch for found in gc.get_objects())
+        return sum(type(found) is UncommittedVersions for found in gc.get_objects())
 
     before = branches()
     with kit.lake.transaction() as tx:

@@ -10,7 +10,7 @@ import pytest
 
 import slackwater
 from slackwater.lake.lake import LogLake
-from slackwater.log.describe import describe_history
+from slackwater.log.table_detail import describe_history
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
 from slackwater.transaction.clock import USER_NAME_VARIABLE, Author, Clock, system_user
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from slackwater.errors import StorageError
+from slackwater.log.files.checksum_totals import checksum_of
 from slackwater.log.files.version_checksum import read_version_checksum
-from slackwater.log.files.version_totals import checksum_of
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.scan.snapshot import Snapshot

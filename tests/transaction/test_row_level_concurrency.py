@@ -623,8 +623,8 @@ def test_vectors_of_a_winner_are_read_once_and_only_of_files_that_matter() -> No
 
 
 def test_the_checksum_of_a_version_is_right_after_a_rebase() -> None:
+    from slackwater.log.files.checksum_totals import checksum_of
     from slackwater.log.files.version_checksum import read_version_checksum
-    from slackwater.log.files.version_totals import checksum_of
     from slackwater.transaction.post_commit import PostCommit
 
     before = _table()

@@ -14,7 +14,7 @@ from slackwater.html.components import badge, card, code, disclosure, facts, mom
 from slackwater.html.element import Child, Markup, element, fragment
 from slackwater.html.number_format import ago, counted, number
 from slackwater.html.redaction import without_secrets
-from slackwater.log.describe import to_moment
+from slackwater.log.table_detail import to_moment
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import ManagedTable, TableState
 from slackwater.owner.api.timestamp_range import UNBOUNDED, TimestampRange

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from slackwater.errors import SlackwaterError
-from slackwater.log.table import Branch, Table
+from slackwater.log.table import Table, UncommittedVersions
 from slackwater.owner.api.commit_owner import CommitOwner
 from slackwater.owner.api.commits import CommitResponse
 from slackwater.owner.api.owner_registry import OwnedTable
@@ -47,7 +47,7 @@ class TableBranch:
         self.reads = ReadSet()
         self._owned = owned
         self._clock = clock
-        self._branch = Branch(base, transaction)
+        self._branch = UncommittedVersions(base, transaction)
         self._race: CommitRace | None = None
 
     @property

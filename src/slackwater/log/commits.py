@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slackwater.errors import ObjectNotFound
-from slackwater.log.bulk_actions import Action, ManyActions
+from slackwater.log.bulk_commit import Action, LargeActionSequence
 from slackwater.log.segment import CommitFile
 from slackwater.protocol.actions.actions import parse_commit
 from slackwater.protocol.actions.file_names import commit_path
@@ -52,7 +52,7 @@ def written_commit(
     store: ObjectStore, version: int, data: bytes | ChunkedBytes, actions: Sequence[Action]
 ) -> ParsedCommit:
     """The commit of `version` as a reader parses it; its bytes `data` were made of `actions`."""
-    if not isinstance(actions, ManyActions):
+    if not isinstance(actions, LargeActionSequence):
         return parsed_commit(store, version, bytes(data))
     file = CommitFile(version, version, commit_path(version), time.time_ns() // 1_000_000, len(data))
     return ParsedCommit(file, f"{store.root_url}/{file.path}", actions.read_back())

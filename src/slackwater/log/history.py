@@ -16,8 +16,8 @@ from slackwater.html.components import card, card_or_reason
 from slackwater.html.element import Markup, element
 from slackwater.html.number_format import counted, visible
 from slackwater.html.redaction import without_secrets
-from slackwater.log.history_card import commit_table
-from slackwater.log.owned_log import read_commits
+from slackwater.log.history_html import commit_table
+from slackwater.log.managed_log import read_commits
 from slackwater.log.segment import CommitFile, LogListing
 from slackwater.protocol.actions.actions import parse_actions, parse_commit
 from slackwater.protocol.actions.commit_info import info_of

@@ -103,7 +103,7 @@ class LiveFiles:
         return pa.concat_tables([base, added], promote_options="default") if base.num_rows else added
 
 
-def tombstones(checkpoint: Checkpoint | None, newest: pa.Table, store: ObjectStore) -> pa.Table:
+def live_tombstones(checkpoint: Checkpoint | None, newest: pa.Table, store: ObjectStore) -> pa.Table:
     """The files that were removed and not yet forgotten, as REMOVE_SCHEMA. Raises CorruptCheckpoint."""
     removed = newest.filter(pa.compute.invert(newest["is_add"])).select(REMOVE_SCHEMA.names)
     if checkpoint is None:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.errors import CorruptCheckpoint, CorruptLog, ObjectNotFound
-from slackwater.log.bulk_actions import BulkActions, small_actions
+from slackwater.log.bulk_commit import BulkActions, small_actions
 from slackwater.log.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import (
@@ -25,7 +25,7 @@ from slackwater.log.file_actions import (
     not_among,
     select_rows,
 )
-from slackwater.log.owned_log import read_commits
+from slackwater.log.managed_log import read_commits
 from slackwater.log.reconciliation import STATEFUL, reconcile
 from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment
 from slackwater.protocol.actions.actions import (

@@ -28,7 +28,7 @@ from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import ADD_SCHEMA, file_keys
 from slackwater.log.files.version_checksum import VersionChecksum, contradiction, read_version_checksum
 from slackwater.log.history import CommitHistory, after_last_commit_allowed, to_ms
-from slackwater.log.live_files import CheckpointAdds, LiveFiles, tombstones
+from slackwater.log.live_files import CheckpointAdds, LiveFiles, live_tombstones
 from slackwater.log.replay import LogState, advance, advance_by, replay, replay_first
 from slackwater.log.segment import CheckpointFiles, CommitFile, LogSegment, load_segment
 from slackwater.log.table import Table
@@ -325,7 +325,7 @@ class LogSnapshot:
 
         A damaged checkpoint is dealt with, or raises, as in `live_files`.
         """
-        return self.despite_damage(lambda: tombstones(self._state.checkpoint, self._state.newest, self._store))
+        return self.despite_damage(lambda: live_tombstones(self._state.checkpoint, self._state.newest, self._store))
 
     def despite_damage(self, read: Callable[[], T]) -> T:
         """What `read` answers, behind as many checkpoints as it finds damaged. Raises CorruptCheckpoint."""

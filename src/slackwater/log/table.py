@@ -13,7 +13,7 @@ from typing import Any
 
 from slackwater.errors import OperationNotAllowed, TableNotFound, TransactionEnded
 from slackwater.log.commits import ParsedCommit
-from slackwater.log.owned_log import list_owned_log, owner_of
+from slackwater.log.managed_log import list_managed_log, owner_of
 from slackwater.log.segment import LogListing, list_log
 from slackwater.owner.api.owner_registry import OwnedTable, is_attached
 from slackwater.protocol.table_configuration import TableConfiguration
@@ -33,7 +33,7 @@ class Table:
         self,
         store: ObjectStore,
         owned: OwnedTable | None = None,
-        branch: Branch | None = None,
+        branch: UncommittedVersions | None = None,
         follows_outside: bool = False,
     ) -> None:
         self._store = store
@@ -90,7 +90,7 @@ class Table:
         return self._follows_outside
 
     @property
-    def branch(self) -> Branch | None:
+    def branch(self) -> UncommittedVersions | None:
         """What a transaction has done to it; None for the table as everybody sees it."""
         return self._branch
 
@@ -107,7 +107,7 @@ class Table:
         start, listed = self._listed or (-1, None)
         self._listed = None
         try:
-            return list_owned_log(self._store, owned, start_version, listed if start == start_version else None)
+            return list_managed_log(self._store, owned, start_version, listed if start == start_version else None)
         except TableNotFound:
             # Handed back, which backfills all of it; or the owner has lost its state: the file system is what is left.
             self._owned = None
@@ -124,7 +124,7 @@ class Table:
         return self._owned is not None
 
 
-class Branch:
+class UncommittedVersions:
     """A version of a table, `base`, and the commits of a transaction on top of it, which others do not see yet."""
 
     def __init__(self, base: Any, transaction: Any = None) -> None:

@@ -30,11 +30,11 @@ from slackwater.html.components import (
 from slackwater.html.element import Child, Markup, element, fragment
 from slackwater.html.number_format import ago, counted, number, short_bytes, shortened
 from slackwater.html.redaction import without_secrets
-from slackwater.log.describe import clustering_columns, to_moment
-from slackwater.log.files.version_totals import file_totals
+from slackwater.log.files.checksum_totals import file_totals
 from slackwater.log.history import CommitHistory
-from slackwater.log.history_card import commit_table, in_few_words
+from slackwater.log.history_html import commit_table, truncate_text
 from slackwater.log.snapshot import LogSnapshot
+from slackwater.log.table_detail import clustering_columns, to_moment
 from slackwater.protocol.actions.commit_info import info_of
 from slackwater.protocol.features.identity_columns import HIGH_WATER_MARK, START, STEP
 from slackwater.protocol.features.write_expressions import checks
@@ -76,7 +76,7 @@ def snapshot_card(
         kind,
         name or place,
         None if name is None else element("div", code(place), class_="sw-muted sw-small"),
-        element("p", in_few_words(described)) if described else None,
+        element("p", truncate_text(described)) if described else None,
         facts(
             {
                 "version": snapshot.version,
@@ -153,13 +153,13 @@ def _column(column: StructField, is_partition: bool, is_clustering: bool) -> Seq
     told += [] if column.nullable else [badge("not null")]
     metadata = column.metadata
     if (generated := metadata.get(GENERATION_EXPRESSION)) is not None:
-        told += [badge("generated"), code(in_few_words(generated))]
+        told += [badge("generated"), code(truncate_text(generated))]
     if START in metadata or STEP in metadata or HIGH_WATER_MARK in metadata:
         told.append(badge("identity", title=f"start {metadata.get(START, 1)}, step {metadata.get(STEP, 1)}"))
     if (default := metadata.get(CURRENT_DEFAULT)) is not None:
-        told += [badge("default"), code(in_few_words(default))]
+        told += [badge("default"), code(truncate_text(default))]
     if (comment := metadata.get(COMMENT)) is not None:
-        told.append(muted(in_few_words(comment)))
+        told.append(muted(truncate_text(comment)))
     marks = [part for mark in told for part in (mark, " ")]
     cut = kind if len(kind) <= _LONGEST_TYPE else None
     shown = code(kind) if cut is not None else element("code", shortened(kind, _LONGEST_TYPE), title=kind)
@@ -195,7 +195,7 @@ def _demands(snapshot: LogSnapshot) -> Child:
     return disclosure(
         summary,
         pairs(told),
-        table(["constraint", "must be true"], [(code(rule.name), code(in_few_words(rule.sql))) for rule in rules])
+        table(["constraint", "must be true"], [(code(rule.name), code(truncate_text(rule.sql))) for rule in rules])
         if rules
         else None,
         settings(properties) if properties else None,

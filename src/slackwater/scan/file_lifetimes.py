@@ -22,7 +22,7 @@ from slackwater.errors import (
     VersionNotFound,
 )
 from slackwater.log.commits import ParsedCommit, parsed_commit
-from slackwater.log.owned_log import read_commits
+from slackwater.log.managed_log import read_commits
 from slackwater.log.segment import CommitFile
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.properties.properties import (

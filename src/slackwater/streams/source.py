@@ -18,7 +18,7 @@ import pyarrow as pa
 from slackwater.errors import CorruptTable, MissingCommit, OperationNotAllowed, TimestampOutOfRange, VersionNotFound
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.history import commit_actions, format_ms
-from slackwater.log.owned_log import read_commits
+from slackwater.log.managed_log import read_commits
 from slackwater.log.segment import CommitFile, LogListing
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import Metadata, Protocol, parse_commit

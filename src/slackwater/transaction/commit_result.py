@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from slackwater.html.components import badge, card, card_or_reason, facts, moment, muted, pairs
 from slackwater.html.element import Markup, fragment
 from slackwater.html.redaction import without_secrets
-from slackwater.log.describe import to_moment
 from slackwater.log.table import Table
+from slackwater.log.table_detail import to_moment
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 

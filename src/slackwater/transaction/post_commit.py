@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from slackwater.log.checkpoints.last_checkpoint import read_last_checkpoint
 from slackwater.log.commits import ParsedCommit
+from slackwater.log.files.checksum_totals import checksum_of, first_checksum, next_checksum
 from slackwater.log.files.version_checksum import VersionChecksum, write_version_checksum
-from slackwater.log.files.version_totals import checksum_of, first_checksum, next_checksum
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot

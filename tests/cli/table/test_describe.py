@@ -1,4 +1,4 @@
-"""`slackwater.log.describe`, which the command line and the Spark face share."""
+"""`slackwater.log.table_detail`, which the command line and the Spark face share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slackwater.errors import CorruptTable
-from slackwater.log.describe import clustering_columns, describe_detail, describe_history, to_moment
+from slackwater.log.table_detail import clustering_columns, describe_detail, describe_history, to_moment
 from tests.log.tables import DEFAULT, TableLog, add, commit_info, domain, metadata, protocol, remove
 
 UTC = dt.timezone.utc

@@ -26,7 +26,7 @@ from slackwater.errors import (
 )
 from slackwater.log.checkpoints.last_checkpoint import CheckpointInfo, write_last_checkpoint
 from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout, write_checkpoint
-from slackwater.log.files import action_file
+from slackwater.log.files import action_parquet_writer
 from slackwater.log.segment import LogFileKind
 from slackwater.log.snapshot import LogSnapshot
 from tests.examples import examples
@@ -475,7 +475,7 @@ def test_a_damaged_checkpoint_before_is_passed_over() -> None:
 
 
 def test_each_row_group_holds_one_kind_of_action_and_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(action_file, "_GROUP_ROWS", 10)
+    monkeypatch.setattr(action_parquet_writer, "_GROUP_ROWS", 10)
     log = TableLog().create(*(remove(f"r{n}") for n in range(5)))
     for version in range(1, 8):
         log.commit(version, *(add(f"f{version}-{n}") for n in range(5)))

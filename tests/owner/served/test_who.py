@@ -13,7 +13,7 @@ import pytest
 
 import slackwater
 from slackwater.lake.lake import LogLake
-from slackwater.log.describe import describe_history
+from slackwater.log.table_detail import describe_history
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.owner.served.http.access_log import log_to
 from slackwater.owner.served.tokens import Scope, Tokens

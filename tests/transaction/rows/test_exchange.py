@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.errors import CorruptLog, InvalidArgument, OperationNotAllowed
-from slackwater.log.bulk_actions import BulkActions, ManyActions, StreamedActions
+from slackwater.log.bulk_commit import BulkActions, LargeActionSequence, StreamedActions
 from slackwater.log.commits import ParsedCommit
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
@@ -100,7 +100,7 @@ def in_bulk(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
 
     def counting(pieces: Callable[[Any], ChunkedBytes]) -> Callable[[Any], ChunkedBytes]:
-        def counted(actions: ManyActions) -> ChunkedBytes:
+        def counted(actions: LargeActionSequence) -> ChunkedBytes:
             seen.append(len(actions))
             return pieces(actions)
 

@@ -23,7 +23,7 @@ from slackwater.cli.render import Form, print_csv, print_human, print_json, prin
 from slackwater.cli.table.files import RECORD, account, list_files
 from slackwater.cli.table.schema import COLUMN_RECORD, column_records, schema_tree
 from slackwater.html.number_format import format_bytes, iso, visible
-from slackwater.log.describe import describe_detail
+from slackwater.log.table_detail import describe_detail
 
 
 def detail(

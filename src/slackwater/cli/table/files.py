@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slackwater.html.number_format import counted
-from slackwater.log.describe import to_moment
+from slackwater.log.table_detail import to_moment
 from slackwater.protocol.features.column_mapping import physical_name
 from slackwater.scan.scan import PruneReport
 from slackwater.scan.snapshot import Snapshot

@@ -25,7 +25,7 @@ from slackwater.cli.arguments import (
 from slackwater.cli.render import cell, compact, print_human, print_rows, table
 from slackwater.cli.watch import Watch, watched
 from slackwater.html.number_format import one_line, shortened, visible
-from slackwater.log.describe import describe_history
+from slackwater.log.table_detail import describe_history
 
 COLUMNS = (
     "version",

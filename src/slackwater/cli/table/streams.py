@@ -13,7 +13,7 @@ from slackwater.cli.arguments import AsCsv, AsJson, StorageOption, form_of, stor
 from slackwater.cli.render import Form, print_csv, print_human, print_json, table
 from slackwater.cli.watch import Watch, watched
 from slackwater.html.number_format import counted, format_bytes, iso, visible
-from slackwater.log.describe import to_moment
+from slackwater.log.table_detail import to_moment
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
 from slackwater.streams.backlog import Backlog, SinkState, backlog, sink_state

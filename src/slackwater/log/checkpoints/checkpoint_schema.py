@@ -67,7 +67,7 @@ _V2_ONLY = ("checkpointMetadata", "sidecar")
 _REMOVE_TYPE = pa.struct(list(REMOVE_SCHEMA))
 
 
-class AddForm:
+class AddColumnLayout:
     """In which forms the checkpoints of a table hold what is known of its files; columns go by physical names.
 
     Statistics stand as JSON unless `delta.checkpoint.writeStatsAsJson` is false, as columns where
@@ -143,13 +143,13 @@ class AddForm:
         return data_columns(found.schema, found.metadata.partition_columns, found.column_mapping_mode)
 
 
-def checkpoint_schema(form: AddForm, v2: bool) -> pa.Schema:
+def checkpoint_schema(form: AddColumnLayout, v2: bool) -> pa.Schema:
     """The columns of a checkpoint file."""
     fields = [pa.field(name, kind) for name, kind in _SMALL_TYPES.items() if v2 or name not in _V2_ONLY]
     return pa.schema([*fields, *sidecar_schema(form)])
 
 
-def sidecar_schema(form: AddForm) -> pa.Schema:
+def sidecar_schema(form: AddColumnLayout) -> pa.Schema:
     """The columns of a sidecar file."""
     return pa.schema([("add", form.add_type), ("remove", _REMOVE_TYPE)])
 
@@ -173,7 +173,7 @@ def protocol_action(protocol: Protocol) -> dict[str, Any]:
     return {"protocol": node}
 
 
-def add_rows(files: pa.Table, form: AddForm, zone: str = "UTC") -> pa.StructArray:
+def add_rows(files: pa.Table, form: AddColumnLayout, zone: str = "UTC") -> pa.StructArray:
     """Live files as values of the column `add`: they have changed no data by being written down again.
 
     `files` has the columns `form.sources`; `stats_parsed` may be absent. Statistics that stand there in one form only
@@ -210,7 +210,7 @@ def _most_leaves(snapshot: LogSnapshot) -> int | None:
     return None if most is None or most < 0 else most
 
 
-def _json_stats(files: pa.Table, form: AddForm) -> pa.Array:
+def _json_stats(files: pa.Table, form: AddColumnLayout) -> pa.Array:
     texts = _one(files["stats"]).cast(pa.string())
     if "stats_parsed" not in files.column_names or not texts.null_count:
         return texts

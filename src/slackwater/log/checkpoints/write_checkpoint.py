@@ -19,7 +19,7 @@ import pyarrow as pa
 from slackwater.errors import CorruptCheckpoint, InvalidArgument
 from slackwater.log.checkpoints.checkpoint import Checkpoint, count_rows
 from slackwater.log.checkpoints.checkpoint_schema import (
-    AddForm,
+    AddColumnLayout,
     add_rows,
     checkpoint_schema,
     protocol_action,
@@ -34,7 +34,7 @@ from slackwater.log.checkpoints.write_sidecars import (
     missing_sidecars,
     reusable_sidecars,
 )
-from slackwater.log.files.action_file import ActionFile
+from slackwater.log.files.action_parquet_writer import ActionParquetWriter
 from slackwater.log.live_files import live_batches, tombstone_batches
 from slackwater.log.snapshot import LogSnapshot
 from slackwater.protocol.actions.file_names import LOG, checkpoint_name, commit_name, uuid_checkpoint_name
@@ -117,12 +117,12 @@ class _Work:
     directory: Path
 
     def write(self, layout: CheckpointLayout) -> _Written:
-        form = AddForm(self.snapshot)
+        form = AddColumnLayout(self.snapshot)
         return self._write_v1(form) if layout is CheckpointLayout.V1 else self._write_v2(form, layout)
 
-    def _write_v1(self, form: AddForm) -> _Written:
+    def _write_v1(self, form: AddColumnLayout) -> _Written:
         checkpoint = self.snapshot.state.checkpoint
-        file = ActionFile(self._local_path(), checkpoint_schema(form, v2=False))
+        file = ActionParquetWriter(self._local_path(), checkpoint_schema(form, v2=False))
         _append_small(file, self._small_actions())
         for rows in self._removes(checkpoint):
             file.append("remove", rows)
@@ -137,7 +137,7 @@ class _Work:
         info = CheckpointInfo(self.snapshot.version, path, file.num_actions, size, num_adds)
         return _Written(info, file.num_actions, size)
 
-    def _write_v2(self, form: AddForm, layout: CheckpointLayout) -> _Written:
+    def _write_v2(self, form: AddColumnLayout, layout: CheckpointLayout) -> _Written:
         reused, rest = self._reused(form)
         writer = SidecarWriter(
             self.snapshot.store, self.directory, form, self.now_ms, self.sidecar_actions, self.new_uuid
@@ -170,7 +170,7 @@ class _Work:
         )
         return _Written(info, num_rows, size)
 
-    def _reused(self, form: AddForm) -> tuple[list[Sidecar], Checkpoint | None]:
+    def _reused(self, form: AddColumnLayout) -> tuple[list[Sidecar], Checkpoint | None]:
         """The sidecars to refer to again, and the checkpoint before without them."""
         state = self.snapshot.state
         if state.checkpoint is None:
@@ -183,12 +183,12 @@ class _Work:
         rest = tuple(path for path in state.checkpoint.files if path not in kept)
         return reused, replace(state.checkpoint, files=rest)
 
-    def _top_level(self, groups: Sequence[_Group], layout: CheckpointLayout, form: AddForm) -> bytes | Path:
+    def _top_level(self, groups: Sequence[_Group], layout: CheckpointLayout, form: AddColumnLayout) -> bytes | Path:
         """The bytes of a JSON file, or the local path of a Parquet file."""
         if layout is CheckpointLayout.V2_JSON:
             return b"".join(orjson.dumps(action) + b"\n" for _, actions in groups for action in actions)
         # File actions are in the sidecars, but other engines want to see their columns here as well.
-        file = ActionFile(self._local_path(), checkpoint_schema(form, v2=True))
+        file = ActionParquetWriter(self._local_path(), checkpoint_schema(form, v2=True))
         _append_small(file, groups)
         file.close()
         return file.path
@@ -233,7 +233,7 @@ class _Work:
             ("domainMetadata", [domain.to_json() for domain in state.domains.values()]),
         ]
 
-    def _adds(self, checkpoint: Checkpoint | None, form: AddForm) -> Iterator[pa.StructArray]:
+    def _adds(self, checkpoint: Checkpoint | None, form: AddColumnLayout) -> Iterator[pa.StructArray]:
         snapshot = self.snapshot
         for files in live_batches(checkpoint, snapshot.state.newest, snapshot.store, form.sources, form.spares):
             yield add_rows(files, form, self.zone)
@@ -260,7 +260,7 @@ def _layout(snapshot: LogSnapshot, layout: CheckpointLayout | None) -> Checkpoin
     return layout
 
 
-def _append_small(file: ActionFile, groups: Sequence[_Group]) -> None:
+def _append_small(file: ActionParquetWriter, groups: Sequence[_Group]) -> None:
     for name, actions in groups:
         file.append(name, small_rows(name, actions))
 

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from slackwater.errors import StorageError
 from slackwater.log.checkpoints.checkpoint import SIDECARS, Checkpoint, add_type
-from slackwater.log.checkpoints.checkpoint_schema import AddForm, sidecar_schema
+from slackwater.log.checkpoints.checkpoint_schema import AddColumnLayout, sidecar_schema
 from slackwater.log.file_actions import not_among
-from slackwater.log.files.action_file import ActionFile
+from slackwater.log.files.action_parquet_writer import ActionParquetWriter
 from slackwater.protocol.actions.paths import encode_path
 from slackwater.storage.store import ObjectStore
 
@@ -54,7 +54,7 @@ def reusable_sidecars(
     checkpoint: Checkpoint,
     newest: pa.Table,
     store: ObjectStore,
-    form: AddForm,
+    form: AddColumnLayout,
     oldest_deletion_ms: int,
     sidecar_actions: int,
 ) -> list[Sidecar]:
@@ -83,7 +83,7 @@ class SidecarWriter:
         self,
         store: ObjectStore,
         directory: Path,
-        form: AddForm,
+        form: AddColumnLayout,
         now_ms: int,
         sidecar_actions: int,
         new_uuid: Callable[[], UUID],
@@ -98,13 +98,13 @@ class SidecarWriter:
 
     def write(self, action: str, pieces: Iterable[pa.StructArray]) -> None:
         """Write the `pieces`, values of the column `action`, to as many sidecars as they need. Raises StorageError."""
-        file: ActionFile | None = None
+        file: ActionParquetWriter | None = None
         held = 0
         for piece in pieces:
             start = 0
             while start < len(piece):
                 if file is None:
-                    file, held = ActionFile(self._directory / f"{self._new_uuid()}.parquet", self._schema), 0
+                    file, held = ActionParquetWriter(self._directory / f"{self._new_uuid()}.parquet", self._schema), 0
                 part = piece.slice(start, self._sidecar_actions - held)
                 file.append(action, part)
                 start, held = start + len(part), held + len(part)
@@ -120,7 +120,7 @@ class SidecarWriter:
             self._store.delete([sidecar.path for sidecar in self.written])
         self.written = []
 
-    def _finish(self, file: ActionFile, action: str) -> None:
+    def _finish(self, file: ActionParquetWriter, action: str) -> None:
         file.close()
         path, size = f"{SIDECARS}/{file.path.name}", file.path.stat().st_size
         adds = file.num_actions if action == "add" else 0
@@ -159,7 +159,7 @@ def is_kept(tombstones: pa.Table, oldest_deletion_ms: int) -> pa.ChunkedArray:
     return pc.greater_equal(tombstones["deletionTimestamp"], oldest_deletion_ms).fill_null(False)
 
 
-def _has_form(store: ObjectStore, path: str, form: AddForm) -> bool:
+def _has_form(store: ObjectStore, path: str, form: AddColumnLayout) -> bool:
     found, wanted = add_type(store, path), form.add_type
     if found is None:
         return True

@@ -17,7 +17,7 @@ from slackwater.log.checkpoints.checkpoint import sidecar_sizes
 from slackwater.log.checkpoints.last_checkpoint import LAST_CHECKPOINT, read_last_checkpoint
 from slackwater.log.commits import ParsedCommit, parsed_commit
 from slackwater.log.files.version_checksum import contradiction, parsed_version_checksum
-from slackwater.log.owned_log import read_commits
+from slackwater.log.managed_log import read_commits
 from slackwater.log.segment import CheckpointFiles, CommitFile, LogListing
 from slackwater.maintenance.verify.findings import FaultKind, Findings
 from slackwater.maintenance.verify.told import Told, difference

@@ -20,7 +20,7 @@ from slackwater.html.components import card, card_or_reason, pairs, table
 from slackwater.html.element import Child, Markup, element
 from slackwater.html.number_format import counted, format_bytes, number, one_line, shortened, utc_text, visible
 from slackwater.html.redaction import setting_without_secrets, without_secrets
-from slackwater.log.describe import to_moment
+from slackwater.log.table_detail import to_moment
 from slackwater.spark.session.arrow_types import to_arrow_schema
 from slackwater.spark.session.modes import empty_frame, is_connect, plain_method, with_methods
 

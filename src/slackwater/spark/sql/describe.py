@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, TableNotFound, UnsupportedFeature
-from slackwater.log.describe import describe_detail
+from slackwater.log.table_detail import describe_detail
 from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.schema.char_varchar import text_type
 from slackwater.protocol.schema.schema import COMMENT, StructField

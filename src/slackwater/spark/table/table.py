@@ -17,10 +17,10 @@ from slackwater.html.element import Markup
 from slackwater.html.number_format import visible
 from slackwater.html.redaction import without_secrets
 from slackwater.lake.time_slice import Instant
-from slackwater.log.describe import describe_detail, describe_history
 from slackwater.log.history import to_ms
 from slackwater.log.segment import list_log, not_a_table
 from slackwater.log.table import Table
+from slackwater.log.table_detail import describe_detail, describe_history
 from slackwater.maintenance.clone import CloneResult
 from slackwater.maintenance.history import truncate_history
 from slackwater.protocol.actions.time_zones import time_zone

@@ -13,7 +13,7 @@ import orjson
 
 from slackwater.errors import UnsupportedFeature
 from slackwater.log.commits import ParsedCommit, parsed_commit
-from slackwater.log.table import Branch
+from slackwater.log.table import UncommittedVersions
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.features import row_tracking
@@ -33,7 +33,7 @@ class JoinedCommit:
 class BranchCommitter:
     """Commits to the branch of one table; what they were made by is kept with the branch, as JoinedCommits."""
 
-    def __init__(self, branch: Branch) -> None:
+    def __init__(self, branch: UncommittedVersions) -> None:
         self._branch = branch
         self._next: JoinedCommit | None = None
 

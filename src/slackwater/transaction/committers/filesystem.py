@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from slackwater.errors import CommitFailed, CommitUnknown, ObjectExists, StorageError, StorageRefused
-from slackwater.log.bulk_actions import commit_data
+from slackwater.log.bulk_commit import commit_data
 from slackwater.log.commits import ParsedCommit, commits_after, written_commit
 from slackwater.log.segment import list_log
 from slackwater.protocol.actions.file_names import LOG, commit_path

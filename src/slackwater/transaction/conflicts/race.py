@@ -15,7 +15,7 @@ from slackwater.errors import (
     DeltaConcurrentModificationException,
     ProtocolChangedException,
 )
-from slackwater.log.bulk_actions import StreamedActions
+from slackwater.log.bulk_commit import StreamedActions
 from slackwater.log.commits import ParsedCommit
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor

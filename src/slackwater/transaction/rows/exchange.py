@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.log.bulk_actions import BulkActions
+from slackwater.log.bulk_commit import BulkActions
 from slackwater.log.file_actions import ACTION_SCHEMA, file_keys, one_array
 from slackwater.protocol.actions.files import AddFile, RemoveFile, num_records_of
 from slackwater.protocol.actions.partition_values import parse_partition_column

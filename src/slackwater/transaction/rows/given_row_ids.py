@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptTable, SlackwaterError
-from slackwater.log.owned_log import read_commits
+from slackwater.log.managed_log import read_commits
 from slackwater.log.segment import CommitFile
 from slackwater.log.table import Table
 from slackwater.protocol.actions.actions import DomainMetadata, parse_actions

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.errors import SlackwaterError
-from slackwater.log.bulk_actions import StreamedActions
+from slackwater.log.bulk_commit import StreamedActions
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.protocol.actions.paths import PathEnds, are_distinct_ends, path_ends
 from slackwater.protocol.table_configuration import TableConfiguration

@@ -28,7 +28,7 @@ _REPEATED = (
 )
 
 
-class ActionFile:
+class ActionParquetWriter:
     """Collects actions, one row each, in row groups that hold one kind of action alone: memory O(two row groups).
 
     Where a kind of action is then, and that others hold none of it, can be told from the footer. A row group is

@@ -22,7 +22,7 @@ def commit_table(commits: Iterable[tuple[int, Child, Sequence[Mapping[str, Any]]
     return table(_HEADERS, map(_row, commits), right=["version", "rows", "files"], leaves_out_empty=True)
 
 
-def in_few_words(text: object, most: int = _LONGEST_TEXT) -> str:
+def truncate_text(text: object, most: int = _LONGEST_TEXT) -> str:
     """What somebody wrote into the log, in at most so many characters."""
     return shortened(without_secrets(one_line(str(text))), most)
 
@@ -32,18 +32,18 @@ def _row(commit: tuple[int, Child, Sequence[Mapping[str, Any]]]) -> Sequence[Chi
     info, changes = info_of(actions), commit_changes(actions)
     who = info.get("userName") or info.get("userId") or info.get("engineInfo")
     said = info.get("userMetadata")
-    note = said and fragment(" ", muted(in_few_words(said, _LONGEST_NOTE)))
+    note = said and fragment(" ", muted(truncate_text(said, _LONGEST_NOTE)))
     return (
         version,
         at,
-        fragment(in_few_words(info.get("operation") or ""), note),
+        fragment(truncate_text(info.get("operation") or ""), note),
         _counts(
             ("+", changes.rows_added, "good"),
             ("~", changes.rows_updated, "warn"),
             ("−", changes.rows_removed, "bad"),
         ),
         _counts(("+", changes.files_added, "good"), ("−", changes.files_removed, "bad")),
-        who and in_few_words(who, _LONGEST_NOTE),
+        who and truncate_text(who, _LONGEST_NOTE),
     )
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import CorruptLog, InvalidArgument
-from slackwater.log.bulk_actions import BulkActions, ManyActions, StreamedActions, small_actions
+from slackwater.log.bulk_commit import BulkActions, LargeActionSequence, StreamedActions, small_actions
 from slackwater.log.file_actions import file_actions, file_keys, not_among, total_size
 from slackwater.log.files.version_checksum import VersionChecksum, is_size, text_or_none
 from slackwater.log.reconciliation import Action, file_key
@@ -74,7 +74,7 @@ def next_checksum(
     files, hence give None. With `before`, the snapshot of the version of `previous`, that is looked up. Sizes that are
     missing give None. Raises InvalidArgument for a `before` of another version, CorruptLog, CorruptCheckpoint.
     """
-    if before is not None or not isinstance(actions, ManyActions):
+    if before is not None or not isinstance(actions, LargeActionSequence):
         actions = list(actions)
     if before is not None and before.version != previous.version:
         raise InvalidArgument(f"expected the snapshot of version {previous.version}, found {before.version}")

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 from typing_extensions import Self
 
-from slackwater.log.files.action_lines import add_lines, lines_of_adds, remove_lines
+from slackwater.log.files.action_json_writer import add_lines, lines_of_adds, remove_lines
 from slackwater.protocol.actions.actions import parse_actions
 from slackwater.storage.store import ChunkedBytes
 
@@ -23,7 +23,7 @@ Action = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class ManyActions(Sequence[Action]):
+class LargeActionSequence(Sequence[Action]):
     """The actions of one commit: `small` ones, then those of files, no two of one logical file.
 
     As a sequence it has all actions as JSON has them, which are made where one of a file is asked for.
@@ -66,7 +66,7 @@ class ManyActions(Sequence[Action]):
 
 
 @dataclass(frozen=True, eq=False)
-class BulkActions(ManyActions):
+class BulkActions(LargeActionSequence):
     """The files are tables, `removes`, then `adds`, with the columns of ACTION_SCHEMA but `version`."""
 
     removes: pa.Table
@@ -85,7 +85,7 @@ class BulkActions(ManyActions):
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedActions(ManyActions):
+class StreamedActions(LargeActionSequence):
     """Nothing but files that come, `num_files` of `num_bytes`: `tables`, as `BulkActions.adds`, reads them anew."""
 
     tables: Callable[[], Iterator[pa.Table]]
@@ -93,7 +93,7 @@ class StreamedActions(ManyActions):
     num_bytes: int
 
     def pieces(self) -> ChunkedBytes:
-        """As `ManyActions.pieces`; the first files are read before there is any piece."""
+        """As `LargeActionSequence.pieces`; the first files are read before there is any piece."""
 
         def made() -> Iterator[bytes | memoryview]:
             lines = self._lines()
@@ -111,12 +111,12 @@ class StreamedActions(ManyActions):
 
 def commit_data(actions: Sequence[Action]) -> bytes | ChunkedBytes:
     """The bytes of a commit file with `actions`."""
-    return actions.pieces() if isinstance(actions, ManyActions) else b"".join(map(_line, actions))
+    return actions.pieces() if isinstance(actions, LargeActionSequence) else b"".join(map(_line, actions))
 
 
 def small_actions(actions: Sequence[Action]) -> Sequence[Action]:
     """`actions`, without those of files where they are in tables."""
-    return actions.small if isinstance(actions, ManyActions) else actions
+    return actions.small if isinstance(actions, LargeActionSequence) else actions
 
 
 def _line(action: Action) -> bytes:

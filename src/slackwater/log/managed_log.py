@@ -24,7 +24,7 @@ from slackwater.storage.store import ObjectStore
 _MOST_LISTINGS = 20
 
 
-def list_owned_log(
+def list_managed_log(
     store: ObjectStore, owned: OwnedTable, start_version: int = 0, listed: LogListing | None = None
 ) -> LogListing:
     """As `list_log`, with the commits of the table's owner that are not backfilled; `listed` is the log as just listed.
