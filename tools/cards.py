@@ -18,7 +18,7 @@ from slackwater.html.element import element
 from slackwater.html.page import page
 from slackwater.lake.lake import LogLake
 from slackwater.lake.transaction import LogTransaction
-from slackwater.scan.card import snapshot_card
+from slackwater.scan.snapshot_html import snapshot_card
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "cards.png"
 _RULES = (

@@ -40,7 +40,7 @@ from slackwater.protocol.schema.schema import (
     StructField,
     StructType,
 )
-from slackwater.scan.scan import prune
+from slackwater.scan.file_pruning import prune
 from tests.examples import examples
 
 UTC = dt.timezone.utc

@@ -29,7 +29,14 @@ from slackwater.protocol.properties.properties import (
     ENABLE_ROW_TRACKING,
 )
 from slackwater.scan.deletion_vectors import load_deletion_vectors
-from slackwater.scan.row_coverage import ASKED, Coverage, followed_from, not_covered, oldest_version, require_enabled
+from slackwater.scan.history_coverage import (
+    ASKED,
+    HistoryCoverage,
+    followed_from,
+    not_covered,
+    oldest_version,
+    require_enabled,
+)
 from slackwater.scan.snapshot import Snapshot
 
 FOREVER_MS = 2**63 - 1
@@ -65,7 +72,7 @@ class FileLifetime:
 
 def file_lifetimes(
     snapshot: Snapshot, since_ms: int | None = None, allow_outside_root: bool = False
-) -> tuple[Coverage, list[FileLifetime]]:
+) -> tuple[HistoryCoverage, list[FileLifetime]]:
     """The lifetimes of all files up to `snapshot`, from `since_ms` on or as far back as rows can be followed.
 
     A path occurs more than once only where its files differ in row ids. Memory O(files and commits of the range, and
@@ -88,7 +95,7 @@ class _State:
 @dataclass(frozen=True)
 class _Covered:
     base: Snapshot
-    coverage: Coverage
+    coverage: HistoryCoverage
     commits: Sequence[ParsedCommit]
     times: Mapping[int, int]
 
@@ -103,15 +110,15 @@ class _Covered:
         start, reason = followed_from(snapshot, base, commits, reason)
         if since_ms is not None:
             if since_ms < times[start]:
-                raise _not_covered(snapshot, since_ms, Coverage(start, times[start], reason))
+                raise _not_covered(snapshot, since_ms, HistoryCoverage(start, times[start], reason))
             asked = max(v for v, at in times.items() if v >= start and at <= since_ms)
             start, reason = (asked, ASKED) if asked > start else (start, reason)
         if start != first:
             base = snapshot if start == snapshot.version else Snapshot.open(snapshot.table, start)
         later = [commit for commit in commits if commit.version > start]
-        return _Covered(base, Coverage(start, times[start], reason), later, times)
+        return _Covered(base, HistoryCoverage(start, times[start], reason), later, times)
 
-    def lifetimes(self, allow_outside_root: bool) -> tuple[Coverage, list[FileLifetime]]:
+    def lifetimes(self, allow_outside_root: bool) -> tuple[HistoryCoverage, list[FileLifetime]]:
         tracks = self._tracks()
         periods = [period for track in tracks.values() for period in _periods(track)]
         described = [
@@ -158,7 +165,7 @@ class _Covered:
         return FileLifetime(str(node["path"]), pairs, base, version, untouched, classes)
 
 
-def _not_covered(snapshot: Snapshot, asked_ms: int, coverage: Coverage) -> TimestampOutOfRange:
+def _not_covered(snapshot: Snapshot, asked_ms: int, coverage: HistoryCoverage) -> TimestampOutOfRange:
     return TimestampOutOfRange(not_covered(snapshot.store.root_url, asked_ms, coverage))
 
 

@@ -16,7 +16,7 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protoc
 from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.schema.schema import StructType
 from slackwater.protocol.table_configuration import TableConfiguration
-from slackwater.scan.frames import duckdb_relation, pandas_frame, polars_frame
+from slackwater.scan.dataframe_conversion import duckdb_relation, pandas_frame, polars_frame
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from slackwater.log.files.version_checksum import VersionChecksum
     from slackwater.log.history import CommitHistory
-    from slackwater.scan.scan import PruneReport
+    from slackwater.scan.file_pruning import PruneReport
 
 
 class Snapshot(ABC):

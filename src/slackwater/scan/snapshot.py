@@ -18,10 +18,10 @@ from slackwater.predicate.predicate import Predicate, columns_of
 from slackwater.predicate.sql import parse_predicate
 from slackwater.protocol.features.column_mapping import NONE, physical_name
 from slackwater.protocol.schema.schema import DataType, StructType
-from slackwater.scan.card import snapshot_card
+from slackwater.scan.arrow_scan import FILE_COLUMNS, ArrowScan, require_limit
+from slackwater.scan.file_pruning import PruneReport, PruneResult, plan
 from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
-from slackwater.scan.rows import FILE_COLUMNS, RowRead, require_limit
-from slackwater.scan.scan import Pruned, PruneReport, plan
+from slackwater.scan.snapshot_html import snapshot_card
 
 Path = tuple[str, ...]
 
@@ -53,7 +53,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
 
     def plan(
         self, where: str | Predicate, columns: Sequence[str] = tuple(ADD_SCHEMA.names), zone: str = "UTC"
-    ) -> Pruned:
+    ) -> PruneResult:
         """As `files`, with the account of what was left out; beside `columns` further ones may come along."""
         predicate = self._predicate(where, zone)
         partition_columns = self.metadata.partition_columns
@@ -113,7 +113,7 @@ class Snapshot(LogSnapshot, PublicSnapshot):
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         require_limit(limit)
         predicate = None if where is None else self._predicate(where, zone)
-        read = RowRead.of(self, columns, predicate, zone)
+        read = ArrowScan.of(self, columns, predicate, zone)
         return read.schema, read.batches(self.files(predicate, FILE_COLUMNS, zone), limit, keeps_all)
 
     @cached_property

@@ -20,8 +20,8 @@ from slackwater.cli.rows import query
 from slackwater.cli.rows.columns_read import columns_read
 from slackwater.cli.rows.values import plain, records_of
 from slackwater.errors import PathNotAllowed
-from slackwater.scan.difference import difference
 from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.version_diff import difference
 from tests.cli.commands import PARTITIONED, WITH_DELETED_ROWS, document, error, lines, run, usage_error
 
 deltalake = pytest.importorskip("deltalake")

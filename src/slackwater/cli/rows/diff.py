@@ -13,8 +13,8 @@ from slackwater.cli.render import Form, print_csv, print_human, print_json, tabl
 from slackwater.cli.rows.values import records_of, show_rows
 from slackwater.cli.working import working
 from slackwater.html.number_format import counted
-from slackwater.scan.difference import Change, Difference, RowDifference, difference
 from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.version_diff import RowDifference, ValueChange, VersionDiff, difference
 
 _CSV = ("what", "change", "name", "before", "after")
 
@@ -55,7 +55,7 @@ def diff_command(
         _show(found, before, after, examples)
 
 
-def _document(found: Difference, before: int, after: int, examples: int) -> dict[str, Any]:
+def _document(found: VersionDiff, before: int, after: int, examples: int) -> dict[str, Any]:
     files = found.files
     rows = found.rows
     return {
@@ -73,7 +73,7 @@ def _document(found: Difference, before: int, after: int, examples: int) -> dict
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: ValueChange) -> dict[str, Any]:
     return {"name": change.name, "before": change.before, "after": change.after}
 
 
@@ -91,7 +91,7 @@ def _rows(rows: RowDifference, examples: int) -> dict[str, Any]:
     }
 
 
-def _records(found: Difference) -> list[dict[str, Any]]:
+def _records(found: VersionDiff) -> list[dict[str, Any]]:
     records = [
         {"what": what, "change": _kind(change), **_change(change)}
         for what, changes in (("schema", found.schema), ("property", found.properties))
@@ -103,7 +103,7 @@ def _records(found: Difference) -> list[dict[str, Any]]:
     return [*records, *({"what": what, "change": kind, "after": number} for what, kind, number in counts)]
 
 
-def _kind(change: Change) -> str:
+def _kind(change: ValueChange) -> str:
     return "added" if change.before is None else "removed" if change.after is None else "changed"
 
 
@@ -115,7 +115,7 @@ def _counts(rows: RowDifference) -> list[tuple[str, int]]:
     ]
 
 
-def _show(found: Difference, before: int, after: int, examples: int) -> None:
+def _show(found: VersionDiff, before: int, after: int, examples: int) -> None:
     print_human(Text(f"version {before} → {after}", style="bold"))
     for title, changes in (("schema", found.schema), ("properties", found.properties)):
         if changes:
@@ -140,7 +140,7 @@ def _show(found: Difference, before: int, after: int, examples: int) -> None:
     _show_rows("~ changed: after", found.rows.changed_after, examples)
 
 
-def _sign(change: Change) -> str:
+def _sign(change: ValueChange) -> str:
     return {"added": "+", "removed": "-", "changed": "~"}[_kind(change)]
 
 

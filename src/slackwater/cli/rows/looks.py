@@ -22,7 +22,7 @@ from slackwater.cli.arguments import (
 from slackwater.cli.render import Form, print_csv, print_human, print_json
 from slackwater.cli.rows.values import show_rows
 from slackwater.cli.working import working
-from slackwater.scan.counting import count_rows
+from slackwater.scan.row_count import count_rows
 
 _Where = Annotated[
     str | None, typer.Option("--where", metavar="SQL", help='Only rows for which this is true, e.g. "month = 3".')

@@ -9,7 +9,7 @@ from typing import Any
 from slackwater.html.number_format import counted
 from slackwater.log.table_detail import to_moment
 from slackwater.protocol.features.column_mapping import physical_name
-from slackwater.scan.scan import PruneReport
+from slackwater.scan.file_pruning import PruneReport
 from slackwater.scan.snapshot import Snapshot
 from slackwater.stats.file_stats import record_counts
 

@@ -36,7 +36,7 @@ from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.schema.schema import StructType
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import CHANGE_TYPE
-from slackwater.scan.scan import prune
+from slackwater.scan.file_pruning import prune
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.read.located_rows import LocatedRows, located_schema
 from slackwater.spark.read.table_scan import ScanOptions, TableScan

@@ -24,7 +24,7 @@ from slackwater.log.history import format_ms
 from slackwater.owner.api.timestamp_range import at_ms
 from slackwater.pictures.row_history import MOST_KEYS, MOST_VERSIONS, RowHistory, RowVersion
 from slackwater.scan.file_lifetimes import FOREVER_MS, FileLifetime, file_lifetimes
-from slackwater.scan.row_coverage import Coverage, not_covered, require_enabled
+from slackwater.scan.history_coverage import HistoryCoverage, not_covered, require_enabled
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.history.row_lifetimes import END, START, row_lifetimes
 from slackwater.spark.read.table_scan import ROW_COMMIT_VERSION, ROW_ID, ScanOptions, TableScan
@@ -278,7 +278,7 @@ class SystemTime:
             snapshot = snapshot.update()
         return snapshot
 
-    def _covered(self, snapshot: Snapshot) -> tuple[Coverage, list[FileLifetime]]:
+    def _covered(self, snapshot: Snapshot) -> tuple[HistoryCoverage, list[FileLifetime]]:
         return file_lifetimes(snapshot, self._since_ms, self._allow_outside_root)
 
     def _selected(self, snapshot: Snapshot, first_ms: int, last_ms: int, is_instant: bool = False) -> DataFrame:

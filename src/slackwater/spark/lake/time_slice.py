@@ -18,8 +18,8 @@ from slackwater.lake.history import LakeCommit
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.time_slice import LogTimeSlice
 from slackwater.log.table import Table
-from slackwater.scan.card import LAST_COMMITS, snapshot_card
 from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.snapshot_html import LAST_COMMITS, snapshot_card
 from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.given_rows import answer
 from slackwater.spark.session.options import Options

@@ -17,8 +17,8 @@ from slackwater.lake.table_branch import TableBranch
 from slackwater.lake.tables import LakeTables
 from slackwater.lake.transaction import LOCK_TIMEOUT_S, OPTIMISTIC, SERIALIZABLE, LogTransaction
 from slackwater.log.table import Table
-from slackwater.scan.card import snapshot_card
 from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.snapshot_html import snapshot_card
 from slackwater.spark.change.merge.builder import DeltaMergeBuilder
 from slackwater.spark.lake.transaction_time import TimedExpressions, TransactionTime
 from slackwater.spark.read.table_scan import ScanOptions, TableScan

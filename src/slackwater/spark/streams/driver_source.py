@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from slackwater.errors import DataFileNotFound, OperationNotAllowed
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.predicate.predicate import Predicate
-from slackwater.scan.scan import plan
+from slackwater.scan.file_pruning import plan
 from slackwater.scan.snapshot import physical_paths
 from slackwater.spark.hadoop.store import HadoopStore
 from slackwater.spark.read.table_scan import TableScan

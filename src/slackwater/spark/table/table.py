@@ -24,8 +24,8 @@ from slackwater.log.table_detail import describe_detail, describe_history
 from slackwater.maintenance.clone import CloneResult
 from slackwater.maintenance.history import truncate_history
 from slackwater.protocol.actions.time_zones import time_zone
-from slackwater.scan.card import LAST_COMMITS, snapshot_card
 from slackwater.scan.snapshot import Snapshot
+from slackwater.scan.snapshot_html import LAST_COMMITS, snapshot_card
 from slackwater.spark.catalog.resolve import parts_of, require
 from slackwater.spark.history.system_time import SystemTime
 from slackwater.spark.progress.progress import Progress

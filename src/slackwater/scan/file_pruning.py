@@ -28,7 +28,7 @@ class PruneReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneResult:
     """The files that may hold a match, in their order, and the account of the others."""
 
     files: pa.Table
@@ -60,7 +60,7 @@ def plan(
     physical_names: Mapping[Path, Path] | None = None,
     *,
     zone: str = "UTC",
-) -> Pruned:
+) -> PruneResult:
     """What `prune` answers, and the account of it, in one pass."""
     columns = StatsColumns(files, schema, partition_columns, physical_names, zone)
     mentioned = columns_of(predicate)
@@ -71,7 +71,7 @@ def plan(
         survivors = StatsColumns(by_partition, schema, partition_columns, physical_names, zone)
         kept = by_partition.filter(may_match(predicate, survivors))
     report = PruneReport(files.num_rows, files.num_rows - by_partition.num_rows, by_partition.num_rows - kept.num_rows)
-    return Pruned(kept, report)
+    return PruneResult(kept, report)
 
 
 def _about(predicate: Predicate, paths: frozenset[Path]) -> Predicate:

@@ -49,7 +49,7 @@ _MOST_AHEAD_OF_ALL_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class RowRead:
+class ArrowScan:
     """A read of rows of `snapshot`: these columns of its schema, of rows for which `predicate` is true.
 
     `zone`: of partition values that name none.
@@ -63,7 +63,7 @@ class RowRead:
     @staticmethod
     def of(
         snapshot: LogSnapshot, columns: Sequence[str] | None, predicate: Predicate | None, zone: str = "UTC"
-    ) -> RowRead:
+    ) -> ArrowScan:
         """The read of `columns`, all where None, in their order.
 
         Raises InvalidArgument for a column that there is not or that is named twice and for a condition that rows are
@@ -74,7 +74,7 @@ class RowRead:
             require_decidable(predicate)
         schema = snapshot.schema
         chosen = schema.fields if columns is None else _chosen(schema, columns)
-        return RowRead(snapshot, tuple(chosen), predicate, zone)
+        return ArrowScan(snapshot, tuple(chosen), predicate, zone)
 
     @property
     def schema(self) -> pa.Schema:

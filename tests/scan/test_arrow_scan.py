@@ -45,7 +45,7 @@ from slackwater.protocol.schema.schema import (
     schema_to_json,
     to_arrow_type,
 )
-from slackwater.scan import rows as scan_rows
+from slackwater.scan import arrow_scan as scan_rows
 from slackwater.storage.open import open_store
 
 

@@ -68,8 +68,8 @@ def snapshot_card(
     place = without_secrets(snapshot.table.location)
     committed = to_moment(_or_none(lambda: snapshot.timestamp_ms))
     now = dt.datetime.now(dt.timezone.utc)
-    size = known_size(snapshot)
-    rows = known_rows(snapshot)
+    size = size_if_cheap(snapshot)
+    rows = rows_if_cheap(snapshot)
     when = None if committed is None else fragment(moment(committed), " ", muted(f"UTC, {ago(committed, now)}"))
     described = snapshot.metadata.description
     return card(
@@ -94,7 +94,7 @@ def snapshot_card(
     )
 
 
-def known_size(snapshot: LogSnapshot) -> tuple[int, int] | None:
+def size_if_cheap(snapshot: LogSnapshot) -> tuple[int, int] | None:
     """How many live files there are, and their bytes; None where a checkpoint would have to be read for that."""
     if snapshot.segment.checkpoint is None:
         return _or_none(lambda: file_totals(snapshot))
@@ -109,7 +109,7 @@ def known_size(snapshot: LogSnapshot) -> tuple[int, int] | None:
     )
 
 
-def known_rows(snapshot: LogSnapshot) -> int | None:
+def rows_if_cheap(snapshot: LogSnapshot) -> int | None:
     """The live rows by the statistics of the files; None where these do not say, or would have to be read first."""
     if snapshot.segment.checkpoint is not None or snapshot.state.newest.num_rows > _MOST_COUNTED_FILES:
         return None

@@ -13,7 +13,7 @@ import pytest
 
 import slackwater
 from slackwater.log.snapshot import LogSnapshot
-from slackwater.scan.card import known_rows, known_size, snapshot_card
+from slackwater.scan.snapshot_html import rows_if_cheap, size_if_cheap, snapshot_card
 from slackwater.storage.local_store import LocalObjectStore
 from tests.html.well_formed import parsed, words
 
@@ -114,9 +114,9 @@ def test_no_checkpoint_is_read_for_a_card(tmp_path: Path) -> None:
     assert snapshot.segment.checkpoint is not None
     for checkpoint in log.glob("*.checkpoint*.parquet"):
         checkpoint.unlink()
-    assert known_rows(snapshot) is None
+    assert rows_if_cheap(snapshot) is None
     # By the checksum.
-    assert known_size(snapshot) == (4, 4 * 2048)
+    assert size_if_cheap(snapshot) == (4, 4 * 2048)
     assert "files 4" in words(_html(snapshot))
 
 

@@ -33,7 +33,7 @@ _CLEANED_UP = "the log was cleaned up before"
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class HistoryCoverage:
     """Since when every change is known: from `version` of `timestamp_ms` on, for that `reason`.
 
     What was there then counts from then.
@@ -58,7 +58,7 @@ def require_enabled(snapshot: Snapshot) -> None:
             )
 
 
-def not_covered(where: str, asked_ms: int, coverage: Coverage) -> str:
+def not_covered(where: str, asked_ms: int, coverage: HistoryCoverage) -> str:
     """What to tell somebody who asks for the rows of an instant before the coverage."""
     return (
         f"{where}: rows can be followed back to {format_ms(coverage.timestamp_ms)}, version {coverage.version} "

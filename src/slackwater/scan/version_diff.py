@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from slackwater.errors import InvalidArgument
 from slackwater.log.file_actions import file_keys
 from slackwater.protocol.schema.schema import StructType, walk_fields
-from slackwater.scan.rows import FILE_COLUMNS, RowRead
+from slackwater.scan.arrow_scan import FILE_COLUMNS, ArrowScan
 from slackwater.scan.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ValueChange:
     """Something by its name, before and after; None where it is not there."""
 
     name: str
@@ -52,16 +52,16 @@ class RowDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class VersionDiff:
     """What leads from one version of a table to another. `rows` is None where no key was given."""
 
-    schema: list[Change]
-    properties: list[Change]
+    schema: list[ValueChange]
+    properties: list[ValueChange]
     files: FileDifference
     rows: RowDifference | None = field(default=None)
 
 
-def difference(before: Snapshot, after: Snapshot, key: Sequence[str] = ()) -> Difference:
+def difference(before: Snapshot, after: Snapshot, key: Sequence[str] = ()) -> VersionDiff:
     """What differs between two versions; of rows, where a `key` names them.
 
     Rows are compared in the columns that both versions have, by name. Memory O(rows of files that differ). Raises
@@ -70,7 +70,7 @@ def difference(before: Snapshot, after: Snapshot, key: Sequence[str] = ()) -> Di
     """
     gone, new = _other_files(before, after), _other_files(after, before)
     files = FileDifference(new.num_rows, _bytes(new), gone.num_rows, _bytes(gone))
-    return Difference(
+    return VersionDiff(
         _changes(_columns(before.schema), _columns(after.schema)),
         _changes(before.metadata.configuration, after.metadata.configuration),
         files,
@@ -84,9 +84,9 @@ def _columns(schema: StructType) -> dict[str, str]:
     }
 
 
-def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[ValueChange]:
     names = [*before, *(name for name in after if name not in before)]
-    return [Change(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)]
+    return [ValueChange(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)]
 
 
 def _other_files(snapshot: Snapshot, other: Snapshot) -> pa.Table:
@@ -120,7 +120,7 @@ def _rows(before: Snapshot, after: Snapshot, gone: pa.Table, new: pa.Table, key:
 
 
 def _read(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]) -> pa.Table:
-    read = RowRead.of(snapshot, columns, None)
+    read = ArrowScan.of(snapshot, columns, None)
     return pa.Table.from_batches(read.batches(files, keeps_all=True), read.schema).combine_chunks()
 
 
