@@ -37,8 +37,8 @@ from slackwater.streams.checkpoint import read_checkpoint
 from slackwater.streams.file_tasks import read_task
 from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.options import StreamOptions
-from slackwater.streams.reading import StreamRead, plan_tasks
 from slackwater.streams.source import TableSource
+from slackwater.streams.stream_planner import StreamReadSpec, plan_tasks
 from slackwater.transaction.without_spark import Transaction
 from tests.faults.dying_owner import Point, die_at, opened, processes
 
@@ -144,7 +144,7 @@ class ModelQuery:
         wanted = ReadProjection(COLUMNS, constants=_CHANGES if kind == FEED else pa.schema([]))
         constants = dict(zip(names, names, strict=True))
         self._checkpoint, self._sink = checkpoint, sink
-        self._read = StreamRead(
+        self._read = StreamReadSpec(
             snapshot.table, snapshot.configuration, snapshot.version, OPTIONS[kind], wanted, constants
         )
 

@@ -16,12 +16,12 @@ from slackwater.protocol.schema_changes.alter_columns import rename_column
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.open import open_store
+from slackwater.streams.checkpoint_location import source_place
 from slackwater.streams.offsets import BEHIND_SCHEMA_CHANGE, SCHEMA_CHANGE, SourceOffset
 from slackwater.streams.options import StreamOptions
-from slackwater.streams.schema_changes import Unblocked, require_unblocked
+from slackwater.streams.schema_changes import AllowedSchemaChanges, require_unblocked
 from slackwater.streams.schema_log import SchemaLog
 from slackwater.streams.source import TableSource
-from slackwater.streams.source_place import source_place
 from slackwater.transaction.begin import begin
 from slackwater.transaction.table.alteration import set_properties
 from tests.streams.test_source import Log, paths
@@ -230,19 +230,29 @@ def _tables(
 @pytest.mark.parametrize(
     ("after", "physical", "says", "allowed"),
     [
-        ({"a": "long", "b": "string", "c": "long"}, {}, None, Unblocked()),
-        ({"a": "long", "x": "string"}, {"x": "b"}, r"renamed: b to x.*allowSourceColumnRename = 7", Unblocked("7")),
-        ({"a": "long"}, {}, r"dropped: b.*allowSourceColumnDrop = 7", Unblocked(dropped="always")),
-        ({"a": "double", "b": "string"}, {}, r"another type: a.*TypeChange = 7", Unblocked(retyped="ALWAYS")),
-        ({"x": "long"}, {"x": "a"}, r"Rename = 7, allowSourceColumnDrop = 7", Unblocked("7", "7")),
+        ({"a": "long", "b": "string", "c": "long"}, {}, None, AllowedSchemaChanges()),
+        (
+            {"a": "long", "x": "string"},
+            {"x": "b"},
+            r"renamed: b to x.*allowSourceColumnRename = 7",
+            AllowedSchemaChanges("7"),
+        ),
+        ({"a": "long"}, {}, r"dropped: b.*allowSourceColumnDrop = 7", AllowedSchemaChanges(dropped="always")),
+        (
+            {"a": "double", "b": "string"},
+            {},
+            r"another type: a.*TypeChange = 7",
+            AllowedSchemaChanges(retyped="ALWAYS"),
+        ),
+        ({"x": "long"}, {"x": "a"}, r"Rename = 7, allowSourceColumnDrop = 7", AllowedSchemaChanges("7", "7")),
     ],
 )
 def test_changes_that_only_the_user_can_judge_are_let_pass_by_options(
-    after: dict[str, str], physical: dict[str, str], says: str | None, allowed: Unblocked
+    after: dict[str, str], physical: dict[str, str], says: str | None, allowed: AllowedSchemaChanges
 ) -> None:
     older, newer = _tables({"a": "long", "b": "string"}, after, physical)
     if says is not None:
-        for given in (Unblocked(), Unblocked("6", "6", "6")):
+        for given in (AllowedSchemaChanges(), AllowedSchemaChanges("6", "6", "6")):
             with pytest.raises(OperationNotAllowed, match=says):
                 require_unblocked(older, newer, 7, given, "t")
     require_unblocked(older, newer, 7, allowed, "t")

@@ -128,7 +128,7 @@ def _of_delta(table: TableConfiguration) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Unblocked:
+class AllowedSchemaChanges:
     """The changes that a stream may go on behind: each `always`, or the version that made it."""
 
     renamed: str | None = None
@@ -137,7 +137,7 @@ class Unblocked:
 
 
 def require_unblocked(
-    older: TableConfiguration, newer: TableConfiguration, version: int, allowed: Unblocked, where: str
+    older: TableConfiguration, newer: TableConfiguration, version: int, allowed: AllowedSchemaChanges, where: str
 ) -> None:
     """Let pass a change of schema by `version` that only adds columns, or that the user has looked at.
 

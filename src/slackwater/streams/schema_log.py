@@ -17,7 +17,7 @@ from slackwater.protocol.actions.actions import Metadata, Protocol
 from slackwater.protocol.schema.schema import StructType, parse_schema, schema_to_json
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.storage.store import ObjectStore
-from slackwater.streams.source_place import source_place
+from slackwater.streams.checkpoint_location import source_place
 
 _HEADER = b"v1\n"
 

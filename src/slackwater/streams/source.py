@@ -26,9 +26,9 @@ from slackwater.protocol.features.table_features import validate_readable
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.file_changes import INSERT, FileChange, require_feed
 from slackwater.scan.snapshot import Snapshot
+from slackwater.streams.backlog_metrics import CommitsAhead, Outstanding
 from slackwater.streams.offsets import BASE_INDEX, BEHIND_SCHEMA_CHANGE, SCHEMA_CHANGE, SourceOffset
 from slackwater.streams.options import LATEST, StreamOptions
-from slackwater.streams.outstanding import CommitsAhead, Outstanding
 from slackwater.streams.schema_changes import (
     differs,
     require_partitions,
@@ -91,7 +91,7 @@ class TableSource:
         self._commits: OrderedDict[int, VersionFiles] = OrderedDict()
         self._times: dict[int, int] = {}
         self._at: SourceOffset | None = None
-        self._seen: _Seen | None = None
+        self._seen: _ListedLog | None = None
         self._ahead = CommitsAhead()
         self._table.find_owner(configuration)
 
@@ -329,7 +329,7 @@ class TableSource:
             return self._last
         return self._look(self._version if self._at is None else self._at.version).newest
 
-    def _look(self, version: int) -> _Seen:
+    def _look(self, version: int) -> _ListedLog:
         """The log from `version` on, the next that the stream needs, and the newest version that counts."""
         # With the version before it, so that a log that is not there any more is told from one without news.
         listing = self._table.list_log(max(0, version - 1))
@@ -346,7 +346,7 @@ class TableSource:
                 )
             newest = found.version
         newest = newest if self._last is None else min(newest, self._last)
-        self._seen = _Seen(version, listing, newest)
+        self._seen = _ListedLog(version, listing, newest)
         return self._seen
 
     def _require_kept(self, listing: LogListing, version: int) -> None:
@@ -460,7 +460,7 @@ class TableSource:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ListedLog:
     """The log from the version `first` on, as it was when it was listed, and the newest version that counts."""
 
     first: int

@@ -13,13 +13,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from slackwater.spark.catalog.provider import register
-from slackwater.streams.reading import StreamRead
+from slackwater.streams.stream_planner import StreamReadSpec
 
 _PREFIX = "delta_"
 _REGISTERED = "_slackwater_streams"
 
 
-def register_stream(spark: SparkSession, read: StreamRead) -> str:
+def register_stream(spark: SparkSession, read: StreamReadSpec) -> str:
     """Make `read` a format of the session; its name, the same one for equal streams.
 
     What reaches the table, credentials too, travels with the format: in no option, and in no plan.

@@ -42,7 +42,7 @@ from slackwater.spark.streams.driver_source import DrivenScan, can_be_driven
 from slackwater.spark.streams.scan import StreamScan
 from slackwater.streams.event_times import event_time_path
 from slackwater.streams.options import LATEST, StreamOptions
-from slackwater.streams.schema_changes import Unblocked, require_unblocked
+from slackwater.streams.schema_changes import AllowedSchemaChanges, require_unblocked
 from slackwater.streams.schema_log import SchemaLog
 from slackwater.streams.source import require_commit_from, require_not_after
 
@@ -168,12 +168,12 @@ def _tracked(scan: StreamScan, given: Options) -> StreamScan:
     return replace(scan, snapshot=snapshot.read_as(newest.configuration), schema_version=newest.version)
 
 
-def _unblocked(spark: SparkSession, given: Options) -> Unblocked:
+def _unblocked(spark: SparkSession, given: Options) -> AllowedSchemaChanges:
     def said(option: str, *settings: str) -> str | None:
         confs = (spark.conf.get(name, None) for name in settings)
         return given.get(option) or next((found for found in confs if found is not None), None)
 
-    return Unblocked(
+    return AllowedSchemaChanges(
         said("allowSourceColumnRename", MAY_RENAME, MAY_RENAME_AND_DROP),
         said("allowSourceColumnDrop", MAY_DROP, MAY_RENAME_AND_DROP),
         said("allowSourceColumnTypeChange", MAY_RETYPE),

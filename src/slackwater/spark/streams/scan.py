@@ -28,8 +28,8 @@ from slackwater.spark.session.modes import default_parallelism
 from slackwater.spark.session.types import NotNull, to_spark_type
 from slackwater.spark.streams.data_source import register_stream
 from slackwater.streams.options import StreamOptions
-from slackwater.streams.reading import StreamRead
 from slackwater.streams.schema_log import SchemaLog
+from slackwater.streams.stream_planner import StreamReadSpec
 
 # Not empty_table, which imports pandas: every session would wait for it.
 _NO_FILES = pa.Table.from_batches([], ADD_SCHEMA)
@@ -116,7 +116,7 @@ class _StreamRows:
             scan._row_group_test(scan.predicate_of_files),
             unmarked_is_julian=rebases_unmarked_files(scan.spark),
         )
-        read = StreamRead(
+        read = StreamReadSpec(
             snapshot.table,
             snapshot.configuration,
             snapshot.version if scan.schema_version is None else scan.schema_version,

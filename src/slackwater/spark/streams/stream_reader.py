@@ -16,8 +16,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from slackwater.spark.streams.task_reader import TaskReader, telling
 from slackwater.streams.offsets import SourceOffset
-from slackwater.streams.reading import StreamRead, plan_tasks
 from slackwater.streams.source import TableSource
+from slackwater.streams.stream_planner import StreamReadSpec, plan_tasks
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -45,8 +45,8 @@ class _Planning(DataSourceStreamReader):
         return TaskReader, (self._rows,)
 
     @cached_property
-    def _read(self) -> StreamRead:
-        read: StreamRead = pickle.loads(self._plan)  # noqa: S301  (the session's own)
+    def _read(self) -> StreamReadSpec:
+        read: StreamReadSpec = pickle.loads(self._plan)  # noqa: S301  (the session's own)
         return read
 
     @cached_property
@@ -107,5 +107,5 @@ if _HAS_LIMITS:
 
 
 def stream_reader(rows: bytes, plan: bytes) -> DataSourceStreamReader:
-    """The reader of a stream: `rows`, what executors need, and `plan`, its StreamRead, are pickled."""
+    """The reader of a stream: `rows`, what executors need, and `plan`, its StreamReadSpec, are pickled."""
     return _Limited(rows, plan) if _HAS_LIMITS else _Unlimited(rows, plan)

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from slackwater.errors import InvalidArgument
 from slackwater.html.number_format import counted, short_bytes
 from slackwater.spark.progress.progress import Progress
-from slackwater.streams.outstanding import Outstanding
+from slackwater.streams.backlog_metrics import Outstanding
 
 _log = logging.getLogger(__name__)
 _VERSION, _TABLE = "reservoirVersion", "reservoirId"

@@ -32,7 +32,7 @@ from slackwater.streams.source import BatchFiles, TableSource
 
 
 @dataclass(frozen=True)
-class StreamRead:
+class StreamReadSpec:
     """One table as a stream reads it; it travels to the process that plans micro-batches.
 
     `configuration` and `version`: what its rows are read with. `wanted`: the columns of the rows, whose constants
@@ -61,7 +61,7 @@ class StreamRead:
         return TableSource(self.table, self.configuration, self.version, self.options, columns, self.schema_log)
 
 
-def plan_tasks(read: StreamRead, source: TableSource, start: SourceOffset, end: SourceOffset) -> list[StreamTask]:
+def plan_tasks(read: StreamReadSpec, source: TableSource, start: SourceOffset, end: SourceOffset) -> list[StreamTask]:
     """The tasks of the micro-batch from `start` to `end`. Raises as `TableSource.files`."""
     plain: list[Split] = []
     recorded: list[Split] = []
@@ -77,7 +77,7 @@ def plan_tasks(read: StreamRead, source: TableSource, start: SourceOffset, end: 
     return tasks + [StreamTask(splits, says_change=True) for splits in tasks_of(recorded, read.width)]
 
 
-def _added(read: StreamRead, batch: BatchFiles, files: pa.Table) -> list[Split]:
+def _added(read: StreamReadSpec, batch: BatchFiles, files: pa.Table) -> list[Split]:
     files = _pruned(read, files)
     store = read.table.store
     vectors = files["deletionVector"].to_pylist()
@@ -91,7 +91,7 @@ def _added(read: StreamRead, batch: BatchFiles, files: pa.Table) -> list[Split]:
     ]
 
 
-def _changed(read: StreamRead, batch: BatchFiles, changes: Sequence[FileChange]) -> list[Split]:
+def _changed(read: StreamReadSpec, batch: BatchFiles, changes: Sequence[FileChange]) -> list[Split]:
     files = pa.table(
         {
             "path": pa.array([change.path for change in changes], pa.string()),
@@ -110,7 +110,7 @@ def _changed(read: StreamRead, batch: BatchFiles, changes: Sequence[FileChange])
     ]
 
 
-def _pruned(read: StreamRead, files: pa.Table) -> pa.Table:
+def _pruned(read: StreamReadSpec, files: pa.Table) -> pa.Table:
     if read.predicate is None:
         return files
     table = read.configuration
@@ -119,7 +119,7 @@ def _pruned(read: StreamRead, files: pa.Table) -> pa.Table:
 
 
 def _constants(
-    read: StreamRead, files: pa.Table, batch: BatchFiles, kinds: str | Sequence[str]
+    read: StreamReadSpec, files: pa.Table, batch: BatchFiles, kinds: str | Sequence[str]
 ) -> list[dict[str, pa.Scalar]]:
     """For each file the values of what is the same in all of its rows."""
     count = len(files)
@@ -140,7 +140,7 @@ def _constants(
     return [{name: values[at] for name, values in columns.items()} for at in range(count)]
 
 
-def _partition_values(read: StreamRead, files: pa.Table, name: str) -> pa.Array:
+def _partition_values(read: StreamReadSpec, files: pa.Table, name: str) -> pa.Array:
     table = read.configuration
     column = next(column for column in table.schema if column.name == name)
     texts = pc.map_lookup(

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.protocol.actions.file_names import commit_path
-from slackwater.streams import outstanding
+from slackwater.streams import backlog_metrics
+from slackwater.streams.backlog_metrics import Outstanding
 from slackwater.streams.offsets import SourceOffset
-from slackwater.streams.outstanding import Outstanding
 from slackwater.streams.source import TableSource
 from tests.streams.test_source import FEED, NO_LIMITS, Log
 
@@ -103,7 +103,7 @@ def test_commits_that_are_lost_are_not_known_where_they_matter_and_count_nothing
 
 
 def test_only_so_many_commits_are_read_for_a_batch_and_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outstanding, "_MOST_COMMITS", 2)
+    monkeypatch.setattr(backlog_metrics, "_MOST_COMMITS", 2)
     log = grown(7)
     source = log.source()
     read: list[int] = []
@@ -128,7 +128,7 @@ def test_a_commit_that_is_too_large_is_not_read_ahead(monkeypatch: pytest.Monkey
     log = grown(3)
     size_bytes = log.snapshot.table.list_log(2).commits[2].size_bytes
     assert size_bytes > 0
-    monkeypatch.setattr(outstanding, "_MOST_BYTES", size_bytes - 1)
+    monkeypatch.setattr(backlog_metrics, "_MOST_BYTES", size_bytes - 1)
     source = log.source()
     assert left(source, SourceOffset(source.table_id, 1), 1) is None
     # One that the stream is amid was read.
