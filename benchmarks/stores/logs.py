@@ -16,7 +16,7 @@ from benchmarks.scales import Scale
 from benchmarks.stores.bucket import Bucket
 from slackwater import AddFile, Snapshot, Transaction
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
-from slackwater.transaction.log_upkeep import checkpoint
+from slackwater.transaction.log_maintenance import checkpoint
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.stores.proxy import Fault, FaultProxy, Request, fault_proxy
 

@@ -23,8 +23,8 @@ from slackwater.owner.transfers import Transfers
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore
+from slackwater.transaction.public_transaction import Transaction
 from slackwater.transaction.transaction import CommitResult
-from slackwater.transaction.without_spark import Transaction
 
 # Children of a process that has loaded everything: they begin at once.
 processes = multiprocessing.get_context("forkserver")

@@ -10,7 +10,7 @@ import pytest
 from slackwater.log.files.checksum_totals import checksum_of
 from slackwater.log.files.version_checksum import read_version_checksum
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.post_commit import PostCommit
+from slackwater.transaction.post_commit import PostCommitHook
 from tests.faults import dying_writer
 from tests.faults.killed import killed
 from tests.transaction.tables import add, begin, table
@@ -33,7 +33,7 @@ def _grown(path: Path) -> Snapshot:
     """Version 5 of a table with checkpoints at 2 and 4; what is older than version 5 has expired."""
     snapshot = table(properties={"delta.checkpointInterval": "2"}, path=path)
     for number in range(1, 6):
-        transaction = begin(snapshot, after=PostCommit())
+        transaction = begin(snapshot, after=PostCommitHook())
         transaction.add(add(f"f{number}"))
         snapshot = transaction.commit("WRITE").snapshot
     for file in (path / "_delta_log").iterdir():

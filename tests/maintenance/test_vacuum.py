@@ -17,7 +17,7 @@ from slackwater.maintenance.vacuum import VacuumRequest, vacuum
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectMeta
-from slackwater.transaction.log_upkeep import checkpoint
+from slackwater.transaction.log_maintenance import checkpoint
 from tests.maintenance.aged import AgedTable
 from tests.transaction.tables import START_MS, VECTORS, StepStore, add, begin, commit_actions, only, put_commit
 

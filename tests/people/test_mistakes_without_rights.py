@@ -25,7 +25,7 @@ from slackwater.maintenance.convert import ConvertRequest, convert
 from slackwater.maintenance.restore import restore
 from slackwater.maintenance.vacuum import VacuumRequest, vacuum
 from slackwater.protocol.schema.schema import StructType
-from slackwater.transaction.log_upkeep import checkpoint_newest
+from slackwater.transaction.log_maintenance import checkpoint_newest
 from tests.people.mistakes import require_plain
 
 TABLE = Path(__file__).parents[1] / "data" / "tables" / "basic-partitioned"

@@ -18,7 +18,7 @@ from slackwater.errors import OperationNotAllowed, TimestampOutOfRange
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.scan.file_lifetimes import FOREVER_MS, file_lifetimes, row_classes
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.rows.recommit import as_removes
+from slackwater.transaction.rows.file_action_rows import as_removes
 from tests.transaction.tables import START_MS, FakeTime, add, change_metadata, new_store, schema, table
 
 TRACKED = {"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"}

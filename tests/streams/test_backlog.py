@@ -13,7 +13,7 @@ from slackwater.storage import open_store
 from slackwater.streams.backlog import Backlog, SinkState, backlog, sink_state
 from slackwater.streams.checkpoint import PlannedBatch, StreamCheckpoint, read_checkpoint
 from slackwater.streams.offsets import SourceOffset
-from slackwater.transaction.log_upkeep import checkpoint_newest
+from slackwater.transaction.log_maintenance import checkpoint_newest
 from tests.streams.checkpoints import copied, cut, set_back
 from tests.streams.test_source import Log, batches, paths
 

@@ -22,7 +22,7 @@ from slackwater.streams.options import StreamOptions
 from slackwater.streams.schema_changes import AllowedSchemaChanges, require_unblocked
 from slackwater.streams.schema_log import SchemaLog
 from slackwater.streams.source import TableSource
-from slackwater.transaction.begin import begin
+from slackwater.transaction.factory import begin
 from slackwater.transaction.table.alteration import set_properties
 from tests.streams.test_source import Log, paths
 from tests.transaction.tables import change_metadata

@@ -26,7 +26,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.streams.offsets import SourceOffset
 from slackwater.streams.options import StreamOptions
 from slackwater.streams.source import TableSource
-from slackwater.transaction.log_upkeep import checkpoint
+from slackwater.transaction.log_maintenance import checkpoint
 from tests.transaction.tables import START_MS, FakeTime, add, append, begin, change_metadata, removes, schema, table
 
 NO_LIMITS = (None, None)

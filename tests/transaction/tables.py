@@ -22,15 +22,15 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore, open_store
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
-from slackwater.transaction.post_commit import PostCommit
-from slackwater.transaction.rows.recommit import REMOVE_COLUMNS, as_removes
+from slackwater.transaction.post_commit import PostCommitHook
+from slackwater.transaction.public_transaction import Transaction
+from slackwater.transaction.rows.file_action_rows import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.rows.row_deletion import RowDeletion
 from slackwater.transaction.table.alteration import set_properties
 from slackwater.transaction.transaction import CommitResult, TableTransaction
-from slackwater.transaction.without_spark import Transaction
 
 START_MS = 1_700_000_000_000
-NOTHING_AFTER = PostCommit(checksums=False, checkpoints=False, cleanup=False)
+NOTHING_AFTER = PostCommitHook(checksums=False, checkpoints=False, cleanup=False)
 ID = {"id": "long"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 _ids = itertools.count()
@@ -119,7 +119,7 @@ def table(
 
 
 def begin(
-    snapshot: Snapshot, time: FakeTime | None = None, committer: Any = None, after: PostCommit = NOTHING_AFTER
+    snapshot: Snapshot, time: FakeTime | None = None, committer: Any = None, after: PostCommitHook = NOTHING_AFTER
 ) -> TableTransaction:
     time = time or FakeTime()
     return TableTransaction(

@@ -12,7 +12,7 @@ import slackwater
 from slackwater.lake.lake import LogLake
 from slackwater.log.table_detail import describe_history
 from slackwater.protocol.schema.schema import LONG, StructField, StructType
-from slackwater.transaction.clock import USER_NAME_VARIABLE, Author, Clock, system_user
+from slackwater.transaction.clock import USER_NAME_VARIABLE, Clock, CommitAuthor, system_user
 
 SCHEMA = StructType((StructField("id", LONG),))
 
@@ -62,8 +62,8 @@ def test_a_user_that_the_system_does_not_know_is_named_by_the_environment_or_not
 
     monkeypatch.setattr(pwd, "getpwuid", unknown)
     monkeypatch.setenv("LOGNAME", "container")
-    assert system_user() == Author(str(os.geteuid()), "container")
-    nobody = Clock(user=lambda: Author(None, None))
+    assert system_user() == CommitAuthor(str(os.geteuid()), "container")
+    nobody = Clock(user=lambda: CommitAuthor(None, None))
     slackwater.Transaction.create(tmp_path, SCHEMA, clock=nobody).commit("CREATE TABLE")
     assert _who(tmp_path) == [(None, None)]
 

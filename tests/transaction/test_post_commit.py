@@ -16,7 +16,7 @@ from slackwater.protocol.actions.actions import DomainMetadata
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
-from slackwater.transaction.post_commit import PostCommit, is_checkpoint_due
+from slackwater.transaction.post_commit import PostCommitHook, is_checkpoint_due
 from slackwater.transaction.transaction import CommitResult, TableTransaction
 from tests.transaction.tables import (
     START_MS,
@@ -37,8 +37,8 @@ from tests.transaction.tables import (
 EVERY_TWO = {"delta.checkpointInterval": "2"}
 
 
-def _begin(snapshot: Snapshot, time: FakeTime | None = None, after: PostCommit | None = None) -> TableTransaction:
-    return begin(snapshot, time, after=after or PostCommit())
+def _begin(snapshot: Snapshot, time: FakeTime | None = None, after: PostCommitHook | None = None) -> TableTransaction:
+    return begin(snapshot, time, after=after or PostCommitHook())
 
 
 def _grow(snapshot: Snapshot, number: int) -> list[CommitResult]:
@@ -196,7 +196,7 @@ def _age(path: Path, days: int) -> None:
 
 def test_each_part_of_the_upkeep_can_be_left_out() -> None:
     before = table(properties={"delta.checkpointInterval": "1"})
-    transaction = _begin(before, after=PostCommit(checksums=False, checkpoints=False))
+    transaction = _begin(before, after=PostCommitHook(checksums=False, checkpoints=False))
     transaction.add(add("a"))
     assert transaction.commit("WRITE").upkeep == ()
     assert log_files(before.store) == [f"{0:020d}.crc", f"{0:020d}.json", f"{1:020d}.json"]
@@ -220,7 +220,7 @@ class _Behind(FilesystemCommitter):
         return min(version, self.published)
 
 
-def _next(snapshot: Snapshot, published: int, after: PostCommit) -> CommitResult:
+def _next(snapshot: Snapshot, published: int, after: PostCommitHook) -> CommitResult:
     transaction = begin(snapshot, committer=_Behind(snapshot.store, published), after=after)
     transaction.add(add(f"f{snapshot.version + 1}"), fresh=True)
     return transaction.commit("WRITE")
@@ -229,8 +229,8 @@ def _next(snapshot: Snapshot, published: int, after: PostCommit) -> CommitResult
 def test_a_checkpoint_is_of_the_newest_version_that_is_due_and_backfilled() -> None:
     before = _grow(table(properties={"delta.checkpointInterval": "9"}), 5)[-1].snapshot
     before = set_props(before, delta__checkpointInterval="2").snapshot
-    results = [_next(before, 5, PostCommit())]
-    results += [_next(results[-1].snapshot, published, PostCommit()) for published in (5, 7, 8, 99)]
+    results = [_next(before, 5, PostCommitHook())]
+    results += [_next(results[-1].snapshot, published, PostCommitHook()) for published in (5, 7, 8, 99)]
     assert [result.version for result in results] == [7, 8, 9, 10, 11]
     assert [result.upkeep for result in results] == [
         ("checkpoint 4",),
@@ -248,21 +248,21 @@ def test_old_versions_are_cleaned_up_behind_a_checkpoint_of_backfilled_commits(t
     for name in log_files(before.store):
         if name[0] == "0":
             _age(tmp_path / "t" / "_delta_log" / name, days=100)
-    done = _next(before, 8, PostCommit(cleanup=cleanup)).upkeep
+    done = _next(before, 8, PostCommitHook(cleanup=cleanup)).upkeep
     assert done[:2] == ("checkpoint 8", "checksum")
     assert [each.startswith("cleanup of ") for each in done[2:]] == [True] * cleanup
     assert log_files(before.store)[0].startswith(f"{4 if cleanup else 0:020d}")
 
 
 def test_the_first_version_of_a_table_whose_commits_are_backfilled_has_no_checkpoint() -> None:
-    assert _next(table(), 99, PostCommit()).upkeep == ()
+    assert _next(table(), 99, PostCommitHook()).upkeep == ()
 
 
 def test_each_part_of_the_upkeep_of_backfilled_commits_can_be_left_out() -> None:
     before = table(properties={"delta.checkpointInterval": "1"})
-    first = _next(before, 99, PostCommit(checksums=False))
+    first = _next(before, 99, PostCommitHook(checksums=False))
     assert first.upkeep == ("checkpoint 1",)
-    assert _next(first.snapshot, 99, PostCommit(checkpoints=False)).upkeep == ()
+    assert _next(first.snapshot, 99, PostCommitHook(checkpoints=False)).upkeep == ()
 
 
 # Failures.

@@ -25,8 +25,8 @@ from slackwater.protocol.features.row_tracking import DOMAIN, high_water_mark
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
-from slackwater.transaction.conflicts import race as race_module
-from slackwater.transaction.post_commit import PostCommit
+from slackwater.transaction.conflicts import commit_loop as race_module
+from slackwater.transaction.post_commit import PostCommitHook
 from slackwater.transaction.table.alteration import set_properties
 from slackwater.transaction.transaction import CommitResult, TableTransaction
 from tests.examples import examples
@@ -263,7 +263,7 @@ def test_chance_shortens_the_waits() -> None:
     for jitter in (0.0, 0.5):
         time = FakeTime()
         current = before.update()
-        mine = TableTransaction(before.table, _Crowd(current, 10), current, time.clock(jitter), PostCommit(False))
+        mine = TableTransaction(before.table, _Crowd(current, 10), current, time.clock(jitter), PostCommitHook(False))
         mine.add(add(f"mine-{jitter}"))
         mine.commit("WRITE")
         slept.append(time.slept)
@@ -359,7 +359,7 @@ class _Run:
 
     def _begin(self, kind: str, rows: int) -> tuple[TableTransaction, set[str], set[str]]:
         snapshot = Snapshot.open(self.start.store)
-        transaction = begin(snapshot, self.time, after=PostCommit(checkpoints=False, cleanup=False))
+        transaction = begin(snapshot, self.time, after=PostCommitHook(checkpoints=False, cleanup=False))
         files = snapshot.live_files(["path"])["path"].to_pylist()
         gone: list[str] = files[rows % len(files) :][:2] if files and kind in ("delete", "update", "optimize") else []
         if gone:

@@ -28,7 +28,7 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Conflict
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.conflicts.row_reads import RowsRead
-from slackwater.transaction.rows.recommit import as_adds, as_removes
+from slackwater.transaction.rows.file_action_rows import as_adds, as_removes
 from slackwater.transaction.rows.vector_files import write_deletion_vectors
 from slackwater.transaction.transaction import TableTransaction
 from tests.transaction.tables import (
@@ -625,10 +625,10 @@ def test_vectors_of_a_winner_are_read_once_and_only_of_files_that_matter() -> No
 def test_the_checksum_of_a_version_is_right_after_a_rebase() -> None:
     from slackwater.log.files.checksum_totals import checksum_of
     from slackwater.log.files.version_checksum import read_version_checksum
-    from slackwater.transaction.post_commit import PostCommit
+    from slackwater.transaction.post_commit import PostCommitHook
 
     before = _table()
-    mine = begin(before, after=PostCommit(checkpoints=False, cleanup=False))
+    mine = begin(before, after=PostCommitHook(checkpoints=False, cleanup=False))
     delete_rows(mine, {"a": [1], "b": range(5)})
     delete_rows_of(before, {"a": [2], "b": range(5, 10)})
     done = mine.commit("DELETE")

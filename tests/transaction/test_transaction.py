@@ -28,7 +28,7 @@ from slackwater.protocol.actions.files import RemoveFile
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import open_store
-from slackwater.transaction.committers.choice import committer_for
+from slackwater.transaction.committers.factory import committer_for
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from tests.transaction.tables import (
     START_MS,

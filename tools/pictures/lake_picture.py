@@ -18,7 +18,7 @@ from slackwater.pictures.timeline import Timeline, timeline_of_lake
 from slackwater.pictures.timeline_picture import draw_timeline
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.schema.schema import PrimitiveType, StructField, StructType
-from slackwater.transaction.without_spark import Transaction
+from slackwater.transaction.public_transaction import Transaction
 
 START_MS = 1_795_420_800_000
 """2026-11-23 08:00:00 UTC."""

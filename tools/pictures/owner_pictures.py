@@ -19,7 +19,7 @@ from slackwater.log.segment import load_segment
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.files import AddFile
 from slackwater.storage.open import open_store
-from slackwater.transaction.without_spark import Transaction
+from slackwater.transaction.public_transaction import Transaction
 
 BEFORE, STAGED, RATIFIED, COPIED = "before", "staged", "ratified", "backfilled"
 LOG, COMMITS = "_delta_log/", "_commits/"

@@ -33,7 +33,7 @@ from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committer
-from slackwater.transaction.committers.managed import ReleasingCommitter, TakingCommitter
+from slackwater.transaction.committers.managed import AdoptingCommitter, ReleasingCommitter
 from slackwater.transaction.table.definition import TableActions, TableDefinition, define_table
 from slackwater.transaction.transaction import TableTransaction
 
@@ -239,7 +239,7 @@ class LakeMembership(LakeTables):
     ) -> TableTransaction:
         """The transaction by which the table that `defined` describes becomes the owner's."""
         changed = replace(defined, configuration=with_owner(defined.configuration, self._conf(owned, name)))
-        return _transfer(table, before, TakingCommitter(table.store, owned, name), changed, self.clock)
+        return _transfer(table, before, AdoptingCommitter(table.store, owned, name), changed, self.clock)
 
     def _place(self, name: str, location: str | os.PathLike[str] | None) -> Table:
         if _NAME.fullmatch(name) is None:

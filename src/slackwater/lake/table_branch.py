@@ -22,14 +22,14 @@ from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.combine_commits import combine_actions, combine_reads
 from slackwater.transaction.commit_result import CommitResult
 from slackwater.transaction.committer import Committed
-from slackwater.transaction.committers.branch import JoinedCommit
+from slackwater.transaction.committers.deferred import DeferredCommit
 from slackwater.transaction.committers.managed import ManagedCommitter, committed_by
+from slackwater.transaction.conflicts.commit_loop import CommitLoop
 from slackwater.transaction.conflicts.granule_reads import granules_read
 from slackwater.transaction.conflicts.isolation import IsolationLevel
-from slackwater.transaction.conflicts.race import CommitRace
-from slackwater.transaction.joined import joined_actions, joined_reads
 from slackwater.transaction.staged import ReadSet
 from slackwater.transaction.transaction import ENGINE_INFO, TableTransaction
 
@@ -48,7 +48,7 @@ class TableBranch:
         self._owned = owned
         self._clock = clock
         self._branch = UncommittedVersions(base, transaction)
-        self._race: CommitRace | None = None
+        self._race: CommitLoop | None = None
 
     @property
     def table(self) -> Table:
@@ -112,7 +112,7 @@ class TableBranch:
         # One commit was prepared when it was made, and has its own `commitInfo`.
         nothing = CommitInfo(timestamp=0, operation=OPERATION, txn_id=txn_id, engine_info=ENGINE_INFO)
         info = self._joined[0].info if self._joined else nothing
-        self._race = CommitRace(transaction, replace(info, txn_id=txn_id), isolation)
+        self._race = CommitLoop(transaction, replace(info, txn_id=txn_id), isolation)
 
     def table_read(self) -> TableRead | None:
         """What was read, as of the version up to which it is known to be so; None where nothing was."""
@@ -171,17 +171,17 @@ class TableBranch:
             self.base.store.delete(paths)
 
     @property
-    def _ready(self) -> CommitRace:
+    def _ready(self) -> CommitLoop:
         if self._race is None:
             raise ValueError("the commit was not prepared")
         return self._race
 
     @property
-    def _joined(self) -> Sequence[JoinedCommit]:
+    def _joined(self) -> Sequence[DeferredCommit]:
         return self._branch.joined
 
     def _all_reads(self) -> ReadSet:
-        return joined_reads([self.reads, *(part.transaction.reads for part in self._joined)])
+        return combine_reads([self.reads, *(part.transaction.reads for part in self._joined)])
 
     def _joined_commit(self, txn_id: str) -> TableTransaction:
         """One transaction of all that was done, under the table's owner."""
@@ -192,7 +192,7 @@ class TableBranch:
             self.base,
             self._clock,
             zone=parts[0].zone if parts else "UTC",
-            staged=joined_actions([part.staged for part in parts]),
+            staged=combine_actions([part.staged for part in parts]),
             reads=self._all_reads(),
             txn_id=txn_id,
             rows_preserved=all(part.rows_preserved for part in parts),

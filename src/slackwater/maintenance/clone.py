@@ -35,10 +35,10 @@ from slackwater.protocol.properties.properties import (
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.path_guard import resolve_deletion_vector, resolve_files
-from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.conflicts.vacuum_at_work import require_no_vacuum
-from slackwater.transaction.rows.stream import FileStream, StreamBroken
+from slackwater.transaction.conflicts.running_vacuum import require_no_vacuum
+from slackwater.transaction.factory import begin_table
+from slackwater.transaction.rows.bulk_file_stream import FileStream, StreamNotReplayable
 from slackwater.transaction.table.definition import TableActions
 from slackwater.transaction.transaction import TableTransaction
 
@@ -224,7 +224,7 @@ def _pieces_elsewhere(source: Snapshot) -> Iterator[pa.Table]:
     state, wanted = source.state, [*ADD_SCHEMA.names, "stats_parsed.numRecords"]
     for files in live_batches(state.checkpoint, state.newest, source.store, wanted, {}):
         if "stats_parsed" in files.column_names and files["stats"].null_count:
-            raise StreamBroken("the statistics of some files are in columns")
+            raise StreamNotReplayable("the statistics of some files are in columns")
         yield _elsewhere(source.table, files.select(ADD_SCHEMA.names))
 
 

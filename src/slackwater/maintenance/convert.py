@@ -26,8 +26,8 @@ from slackwater.protocol.schema_changes.unify_schemas import united_schema
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.stats.stats_columns import StatsLeaves, stats_leaves
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.factory import begin_table
 from slackwater.transaction.table.definition import TableActions, TableDefinition, define_table
 
 OPERATION = "CONVERT"

@@ -12,9 +12,9 @@ from slackwater.log.segment import list_log
 from slackwater.log.table import Table
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.log_upkeep import checkpoint
+from slackwater.transaction.factory import begin
+from slackwater.transaction.log_maintenance import checkpoint
 
 OPERATION = "TRUNCATE HISTORY"
 

@@ -37,10 +37,10 @@ from slackwater.protocol.properties.properties import (
 from slackwater.protocol.schema.schema import schema_to_json
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.conflicts.vacuum_at_work import require_no_vacuum
-from slackwater.transaction.preparation import validate_not_append_only
+from slackwater.transaction.commit_validation import validate_not_append_only
+from slackwater.transaction.conflicts.running_vacuum import require_no_vacuum
+from slackwater.transaction.factory import begin
 from slackwater.transaction.transaction import TableTransaction
 
 OPERATION = "RESTORE"

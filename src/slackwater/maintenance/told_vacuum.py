@@ -15,9 +15,9 @@ from slackwater.errors import DataFileNotFound, SlackwaterError
 from slackwater.maintenance.retained_files import files_named
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectMeta
-from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.conflicts.vacuum_at_work import END, SIGN, SIGN_OF_LIFE_MS, SPARES, START
+from slackwater.transaction.conflicts.running_vacuum import END, SIGN, SIGN_OF_LIFE_MS, SPARES, START
+from slackwater.transaction.factory import begin
 
 _NAMED = 5
 _log = logging.getLogger(__name__)

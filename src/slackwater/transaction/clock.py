@@ -18,16 +18,16 @@ USER_NAME_VARIABLE = "SLACKWATER_USER_NAME"
 
 
 @dataclass(frozen=True, slots=True)
-class Author:
+class CommitAuthor:
     """Who commits, as histories tell it: by the number and the name that the system has for the user, None for none."""
 
     user_id: str | None
     user_name: str | None
 
 
-def system_user() -> Author:
+def system_user() -> CommitAuthor:
     """The user of this process, under the name of SLACKWATER_USER_NAME where that is set and not empty."""
-    return Author(_user_id(), os.environ.get(USER_NAME_VARIABLE) or _user_name())
+    return CommitAuthor(_user_id(), os.environ.get(USER_NAME_VARIABLE) or _user_name())
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Clock:
     jitter: Callable[[], float] = random.random
     new_id: Callable[[], str] = lambda: str(uuid.uuid4())
     new_uuid: Callable[[], uuid.UUID] = uuid.uuid4
-    user: Callable[[], Author] = system_user
+    user: Callable[[], CommitAuthor] = system_user
 
 
 def _user_id() -> str | None:

@@ -60,7 +60,7 @@ class Committer(Protocol):
 
 
 @runtime_checkable
-class JoinsCommits(Protocol[Work_contra]):
+class TransactionScopedCommitter(Protocol[Work_contra]):
     """A committer whose commits become part of a larger transaction, which needs all that is known of them."""
 
     def join(self, transaction: Work_contra, info: CommitInfo) -> None:

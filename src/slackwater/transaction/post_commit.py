@@ -17,8 +17,8 @@ from slackwater.protocol.properties.properties import TableProperties
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.committer import Committer, JoinsCommits
-from slackwater.transaction.log_upkeep import checkpoint, checkpoint_interval, clean_up
+from slackwater.transaction.committer import Committer, TransactionScopedCommitter
+from slackwater.transaction.log_maintenance import checkpoint, checkpoint_interval, clean_up
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ _MOST_FILES_COUNTED = 100_000
 
 
 @dataclass(frozen=True)
-class PostCommit:
+class PostCommitHook:
     """The upkeep of the log after a commit; each part may be left out."""
 
     checksums: bool = True
@@ -48,7 +48,7 @@ class PostCommit:
         `adds_are_new`: no file that it adds was live in `before`, and every file that it removes was.
         """
         upkeep = _Upkeep()
-        if isinstance(committer, JoinsCommits):
+        if isinstance(committer, TransactionScopedCommitter):
             # Nothing is committed yet.
             return [], []
         if self.checksums and committer.publishes_at_once:

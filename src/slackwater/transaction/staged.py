@@ -14,10 +14,10 @@ from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protoc
 from slackwater.protocol.actions.files import AddCDCFile, AddFile, RemoveFile
 from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.table_configuration import TableConfiguration
-from slackwater.transaction.conflicts.row_reads import Reading, RowsRead
-from slackwater.transaction.rows.exchange import FileExchange
+from slackwater.transaction.conflicts.row_reads import ConditionRead, RowsRead
+from slackwater.transaction.rows.bulk_file_stream import FileStream
+from slackwater.transaction.rows.bulk_file_swap import BulkFileSwap
 from slackwater.transaction.rows.row_deletion import FileDeletion
-from slackwater.transaction.rows.stream import FileStream
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class StagedActions:
     transactions: dict[str, SetTransaction] = field(default_factory=dict)
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
     row_deletions: dict[str, FileDeletion] = field(default_factory=dict)
-    exchange: FileExchange | None = None
+    exchange: BulkFileSwap | None = None
     stream: FileStream | None = None
     fresh_adds: bool = True
     restates: bool = False
@@ -146,7 +146,7 @@ class ReadSet:
     A whole table is the condition TRUE. Empty means that nothing was read: the transaction is blind.
     """
 
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[ConditionRead] = field(default_factory=list)
     app_ids: set[str] = field(default_factory=set)
 
     @property
@@ -156,11 +156,11 @@ class ReadSet:
 
     def read_all(self) -> None:
         """Every row was read."""
-        self.readings = [Reading(Constant(True))]
+        self.readings = [ConditionRead(Constant(True))]
 
     def read(self, predicate: Predicate, found: RowsRead | None = None) -> None:
         """The rows for which `predicate` may be true were read, or those that were `found`."""
-        self.readings.append(Reading(predicate, found))
+        self.readings.append(ConditionRead(predicate, found))
 
 
 def _without_double(kind: str, paths: Iterable[str]) -> None:

@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from slackwater.errors import CommitUnknown, InvalidArgument, SlackwaterError
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.commit_validation import prepare
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
+from slackwater.transaction.conflicts.commit_loop import CommitLoop
 from slackwater.transaction.conflicts.isolation import IsolationLevel, isolation_level
-from slackwater.transaction.conflicts.race import CommitRace
-from slackwater.transaction.preparation import prepare
-from slackwater.transaction.rows.stream import StreamBroken
-from slackwater.transaction.work import TableWork
+from slackwater.transaction.rows.bulk_file_stream import StreamNotReplayable
+from slackwater.transaction.staged_transaction import StagedTransaction
 from slackwater.version import __version__
 
 ENGINE_INFO = f"Slackwater/{__version__}"
 
 
-class TableTransaction(TableWork):
+class TableTransaction(StagedTransaction):
     """Work on one table that becomes its next version.
 
     Nothing is visible to others before `commit` returns; a transaction commits once.
@@ -53,13 +53,13 @@ class TableTransaction(TableWork):
         told = operation, parameters, metrics, user_metadata, tags
         try:
             return self._run(self.prepared(*told, user_name=user_name))
-        except StreamBroken:
+        except StreamNotReplayable:
             # Nothing was put. With all files in memory, an error says what is wrong, or no stream is needed.
             self.staged.hold(self.clock.now_ms())
             self._done = False
             return self._run(self.prepared(*told, user_name=user_name))
 
-    def _run(self, race: CommitRace) -> CommitResult:
+    def _run(self, race: CommitLoop) -> CommitResult:
         try:
             return race.run()
         except SlackwaterError as error:
@@ -80,7 +80,7 @@ class TableTransaction(TableWork):
         tags: Mapping[str, str] | None = None,
         isolation: IsolationLevel | None = None,
         user_name: str | None = None,
-    ) -> CommitRace:
+    ) -> CommitLoop:
         """The commit, ready to be tried; once. `isolation` by default as the table asks. Raises as `commit` does."""
         if self._done:
             raise InvalidArgument("this transaction was committed before: begin another one")
@@ -106,7 +106,7 @@ class TableTransaction(TableWork):
             user_id=user.user_id,
             user_name=user_name or user.user_name,
         )
-        return CommitRace(self, info, isolation)
+        return CommitLoop(self, info, isolation)
 
     def _isolation(self) -> IsolationLevel:
         if self.read_snapshot is None:

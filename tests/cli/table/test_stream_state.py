@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import open_store
-from slackwater.transaction.log_upkeep import checkpoint_newest
+from slackwater.transaction.log_maintenance import checkpoint_newest
 from tests.cli.commands import TOO_NEW, document, error, lines, run, usage_error
 from tests.log.tables import TableLog
 from tests.streams.checkpoints import RECORDED, copied, cut, set_back

@@ -22,7 +22,7 @@ from slackwater.maintenance.verify.findings import FaultKind, Verification
 from slackwater.maintenance.verify.verify import verify
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.log_upkeep import checkpoint_newest, compact
+from slackwater.transaction.log_maintenance import checkpoint_newest, compact
 from tests.cli.commands import STAMPED, TOO_NEW
 from tests.log.tables import TableLog, add, commit_info, domain, metadata, protocol, remove, txn
 from tests.transaction.tables import START_MS, append, delete, delete_rows_of, table

@@ -22,7 +22,7 @@ from slackwater.errors import DataFileNotFound, InvalidArgument, OperationNotAll
 from slackwater.owner.embedded import EmbeddedOwner
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.properties.properties import MATERIALIZED_ROW_COMMIT_VERSION, MATERIALIZED_ROW_ID
-from slackwater.transaction.rows.recommit import as_adds, as_removes
+from slackwater.transaction.rows.file_action_rows import as_adds, as_removes
 from tests.contract.owners import START_MS, FakeClock
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from slackwater.spark.session import row_way
 from slackwater.spark.session.options import Options
 from slackwater.spark.session.row_way import ROWS
 from slackwater.spark.session.stores import storage_options
-from slackwater.transaction.without_spark import Transaction
+from slackwater.transaction.public_transaction import Transaction
 from tests.contract.s3_server import BUCKET, s3_server
 from tests.transaction.tables import ID, add, schema
 

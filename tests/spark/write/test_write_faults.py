@@ -15,7 +15,7 @@ from slackwater import Snapshot, errors
 from slackwater.spark.write.files import data_files as writer_module
 from slackwater.spark.write.table_rows import TableRows
 from slackwater.storage.local_store import LocalObjectStore
-from slackwater.transaction import begin
+from slackwater.transaction import factory
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from tests.spark.written import Interloper, actions, data_files, listing, read, rows, save
 
@@ -27,13 +27,13 @@ def first(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], N
     """Lets something happen when the next write is about to commit."""
 
     def arrange(step: Callable[[], object]) -> None:
-        plain = begin.committer_for
+        plain = factory.committer_for
 
         def committer(table: Any, configuration: Any) -> Any:
-            monkeypatch.setattr(begin, "committer_for", plain)
+            monkeypatch.setattr(factory, "committer_for", plain)
             return Interloper(table.store, step)
 
-        monkeypatch.setattr(begin, "committer_for", committer)
+        monkeypatch.setattr(factory, "committer_for", committer)
 
     return arrange
 
@@ -62,7 +62,7 @@ def _fail(monkeypatch: pytest.MonkeyPatch, error: type[Exception], lands: bool =
     def committer(table: Any, configuration: Any) -> FilesystemCommitter:
         return FilesystemCommitter(Faulty(table.store, error, lands, blind), sleep=lambda seconds: None)
 
-    monkeypatch.setattr(begin, "committer_for", committer)
+    monkeypatch.setattr(factory, "committer_for", committer)
 
 
 def _named_by_log(path: Path) -> set[str]:

@@ -21,8 +21,8 @@ from slackwater.protocol.actions.file_names import commit_path
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
+from slackwater.transaction.public_transaction import Transaction
 from slackwater.transaction.transaction import TableTransaction
-from slackwater.transaction.without_spark import Transaction
 from tests.transaction.tables import (
     ID,
     START_MS,

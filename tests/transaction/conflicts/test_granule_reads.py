@@ -9,7 +9,7 @@ from slackwater.owner.api.transactions import WHOLE
 from slackwater.predicate.sql import parse_predicate
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.conflicts.granule_reads import granules_read, granules_where
-from slackwater.transaction.conflicts.row_reads import Reading
+from slackwater.transaction.conflicts.row_reads import ConditionRead
 from slackwater.transaction.staged import ReadSet
 from tests.transaction.tables import table
 
@@ -64,7 +64,10 @@ def test_many_partitions_are_the_whole_table(snapshot: Snapshot) -> None:
     def read(number: int) -> list[Sequence[str]]:
         each = [parse_predicate(f"i = {value}", snapshot.schema) for value in range(number)]
         together = parse_predicate(f"i IN ({', '.join(map(str, range(number)))})", snapshot.schema)
-        return [granules_read(snapshot, ReadSet([Reading(one) for one in each])), granules_where(snapshot, together)]
+        return [
+            granules_read(snapshot, ReadSet([ConditionRead(one) for one in each])),
+            granules_where(snapshot, together),
+        ]
 
     most = sorted(granule("i", str(value)) for value in range(MOST_GRANULES))
     assert read(MOST_GRANULES) == [most, most]

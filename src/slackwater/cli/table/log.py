@@ -12,7 +12,7 @@ from slackwater.cli.working import working
 from slackwater.html.number_format import counted
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
+from slackwater.transaction.log_maintenance import checkpoint_newest, clean_up, compact
 
 log_app = typer.Typer(help="Upkeep of a table's log, now rather than when it is due.", no_args_is_help=True)
 

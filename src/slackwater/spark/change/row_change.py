@@ -45,12 +45,12 @@ from slackwater.spark.session.modes import empty_frame, release_kept_rows
 from slackwater.spark.session.temporary_settings import with_settings
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
 from slackwater.sql.lexer import quoted
-from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.commit_validation import validate_not_append_only
 from slackwater.transaction.conflicts.row_reads import RowsRead
-from slackwater.transaction.preparation import validate_not_append_only
-from slackwater.transaction.rows.recommit import as_removes
+from slackwater.transaction.factory import begin
+from slackwater.transaction.rows.file_action_rows import as_removes
 from slackwater.transaction.rows.row_deletion import RowDeletion
 
 SCAN_MS, REWRITE_MS, MATERIALIZE_MS = "scanTimeMs", "rewriteTimeMs", "materializeSourceTimeMs"

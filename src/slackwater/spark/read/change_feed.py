@@ -45,7 +45,7 @@ from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import SessionSettings
 from slackwater.spark.session.modes import empty_frame
 from slackwater.spark.session.options import Options
-from slackwater.transaction.committers.choice import require_not_past_transaction
+from slackwater.transaction.committers.factory import require_not_past_transaction
 
 FEED_COLUMNS: Mapping[str, spark_types.DataType] = {
     CHANGE_TYPE: spark_types.StringType(),

@@ -18,7 +18,7 @@ from slackwater.spark.read.table_scan import ScanOptions, TableScan
 from slackwater.spark.session.defaults import session_zone
 from slackwater.spark.session.options import Options, TimeTravel, split_path, time_travel
 from slackwater.spark.session.stores import table_at
-from slackwater.transaction.committers.choice import require_not_past_transaction
+from slackwater.transaction.committers.factory import require_not_past_transaction
 
 _LOADED = "_slackwater_loaded"
 

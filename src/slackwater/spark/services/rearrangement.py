@@ -21,7 +21,7 @@ from slackwater.spark.read.located_rows import ADDRESS
 from slackwater.spark.write.files.data_files import write_data_files
 from slackwater.spark.write.table_rows import RowsWritten
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.rows.recommit import as_removes
+from slackwater.transaction.rows.file_action_rows import as_removes
 
 _JOBS_AT_ONCE = 4
 _CLOCK = Clock()

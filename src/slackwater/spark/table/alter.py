@@ -46,8 +46,8 @@ from slackwater.spark.table.arguments import parsed_type, text_argument
 from slackwater.spark.write.row_checks import NOT_NULL_VIOLATED, RowCheck, expressions_named, not_null_check, sql_check
 from slackwater.spark.write.table_expressions import validate_constraint, validate_default
 from slackwater.sql.lexer import quoted
-from slackwater.transaction.begin import begin
 from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.factory import begin
 from slackwater.transaction.table import alteration
 from slackwater.transaction.table.alteration import Alteration, change_table, clustering_columns, parameter_text
 from slackwater.transaction.table.feature_removal import drop_feature

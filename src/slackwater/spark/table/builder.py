@@ -48,9 +48,9 @@ from slackwater.spark.write.save import newest_snapshot
 from slackwater.spark.write.table_expressions import validate_constraint, validate_generation
 from slackwater.storage.location import parse_location
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.rows.recommit import as_removes
+from slackwater.transaction.factory import begin_table
+from slackwater.transaction.rows.file_action_rows import as_removes
 from slackwater.transaction.table.alteration import clustering_columns
 from slackwater.transaction.table.definition import TableDefinition, define_table
 

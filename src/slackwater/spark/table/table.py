@@ -50,8 +50,8 @@ from slackwater.spark.table.builder import (
 from slackwater.spark.table.changes import TableChanges
 from slackwater.spark.table.services import TableServices
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.committers.choice import require_not_past_transaction
-from slackwater.transaction.log_upkeep import checkpoint_newest, clean_up, compact
+from slackwater.transaction.committers.factory import require_not_past_transaction
+from slackwater.transaction.log_maintenance import checkpoint_newest, clean_up, compact
 
 _TEXTS = spark_types.MapType(spark_types.StringType(), spark_types.StringType())
 _NAMES = spark_types.ArrayType(spark_types.StringType())

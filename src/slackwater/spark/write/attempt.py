@@ -47,11 +47,11 @@ from slackwater.spark.write.schema_evolution import evolved_table
 from slackwater.spark.write.store_types import stored_columns
 from slackwater.spark.write.table_rows import RowsWritten, TableRows
 from slackwater.sql.lexer import quoted
-from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.preparation import validate_not_append_only
-from slackwater.transaction.rows.recommit import as_removes
+from slackwater.transaction.commit_validation import validate_not_append_only
+from slackwater.transaction.factory import begin
+from slackwater.transaction.rows.file_action_rows import as_removes
 from slackwater.transaction.table.alteration import clustering_columns
 from slackwater.transaction.table.definition import clustering_domain, with_nested_ids
 from slackwater.transaction.transaction import TableTransaction

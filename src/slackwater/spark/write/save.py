@@ -37,10 +37,10 @@ from slackwater.spark.write.attempt import WriteAttempt, assigned_rows, commit_r
 from slackwater.spark.write.options import WriteOptions, write_options
 from slackwater.spark.write.overwrite import whole_table
 from slackwater.spark.write.table_rows import TableRows
-from slackwater.transaction.begin import begin_table
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.rows.recommit import as_removes
+from slackwater.transaction.factory import begin_table
+from slackwater.transaction.rows.file_action_rows import as_removes
 from slackwater.transaction.table.definition import TableDefinition, define_table
 from slackwater.transaction.transaction import TableTransaction
 

@@ -18,7 +18,7 @@ from slackwater.log.segment import list_log
 from slackwater.protocol.actions.file_names import LOG, commit_path
 from slackwater.storage.store import ChunkedBytes, ObjectStore
 from slackwater.transaction.committer import Committed, Conflict
-from slackwater.transaction.committers.forgotten_versions import Actions, forgotten, is_remembered, require_next
+from slackwater.transaction.committers.truncated_versions import Actions, forgotten, is_remembered, require_next
 
 _log = logging.getLogger(__name__)
 _MAX_PUTS = 4

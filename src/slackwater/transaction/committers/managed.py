@@ -17,8 +17,8 @@ from slackwater.protocol.features import row_tracking
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.committer import Committed, Conflict
-from slackwater.transaction.committers.forgotten_versions import require_next
-from slackwater.transaction.rows.given_row_ids import highest_row_id
+from slackwater.transaction.committers.truncated_versions import require_next
+from slackwater.transaction.rows.row_id_high_water import highest_row_id
 
 _MOST_LOOKS = 20
 
@@ -65,7 +65,7 @@ class ManagedCommitter:
         return CommitRequest(self._owned.table_id, _commit_id(actions), version, actions, may_move)
 
 
-class TakingCommitter:
+class AdoptingCommitter:
     """Makes the table in `store` the owner's, as `name`, by its commit; others commit to the file system until then."""
 
     def __init__(self, store: ObjectStore, owned: OwnedTable, name: str) -> None:

@@ -34,8 +34,8 @@ from slackwater.scan.file_pruning import plan
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.conflicts.isolation import IsolationLevel
 from slackwater.transaction.conflicts.metadata_changes import is_tolerated
-from slackwater.transaction.conflicts.row_reads import Reading
-from slackwater.transaction.conflicts.winner import VectorChange, Winner
+from slackwater.transaction.conflicts.row_reads import ConditionRead
+from slackwater.transaction.conflicts.winning_commit import VectorChange, WinningCommit
 from slackwater.transaction.rows.row_deletion import FileDeletion
 from slackwater.transaction.rows.vector_files import LoadedVectors
 from slackwater.transaction.staged import ReadSet, StagedActions
@@ -65,7 +65,7 @@ class ConflictCheck:
         rebased, self._rebased = self._rebased, {}
         return rebased
 
-    def check(self, winner: Winner, before: Snapshot) -> None:
+    def check(self, winner: WinningCommit, before: Snapshot) -> None:
         """Return where the transaction may follow `winner`; `before` is the version that `winner` followed.
 
         Raises the DeltaConcurrentModificationException that says why not, and UnsupportedFeature where the winner's
@@ -86,7 +86,7 @@ class ConflictCheck:
         self._deleted(winner)
         self._appended_matches(winner, before)
 
-    def _protocol(self, winner: Winner, new: Protocol, old: Protocol) -> None:
+    def _protocol(self, winner: WinningCommit, new: Protocol, old: Protocol) -> None:
         validate_writable(new, self._where)
         if managed_commits.FEATURE in supported_features(new) - supported_features(old):
             raise ProtocolChangedException(
@@ -99,7 +99,7 @@ class ConflictCheck:
         what = f"removed the features {', '.join(sorted(lost))}" if lost else "changed the table's protocol as well"
         raise ProtocolChangedException(f"{self._says(winner)} {what}: read the table again and repeat the work")
 
-    def _known_files(self, winner: Winner) -> None:
+    def _known_files(self, winner: WinningCommit) -> None:
         """What files come back is decided on one version, and that they are still there was seen then."""
         if self.staged.known_files:
             raise ConcurrentWriteException(
@@ -107,7 +107,7 @@ class ConflictCheck:
                 "the table again and repeat the work"
             )
 
-    def _dropped_features(self, winner: Winner) -> None:
+    def _dropped_features(self, winner: WinningCommit) -> None:
         """Nothing in the table used the features that this transaction drops; what the winner did may."""
         if self.staged.protocol is None or winner.is_blind_append:
             return
@@ -118,7 +118,7 @@ class ConflictCheck:
                 "table again and repeat the work"
             )
 
-    def _metadata(self, winner: Winner, new: TableConfiguration, old: TableConfiguration) -> None:
+    def _metadata(self, winner: WinningCommit, new: TableConfiguration, old: TableConfiguration) -> None:
         if self.staged.metadata is None and is_tolerated(old, new):
             return
         raise MetadataChangedException(
@@ -126,7 +126,7 @@ class ConflictCheck:
             "read the table again and repeat the work"
         )
 
-    def _domains(self, winner: Winner) -> None:
+    def _domains(self, winner: WinningCommit) -> None:
         both = sorted((set(self.staged.domains) & winner.domains) - {row_tracking.DOMAIN})
         if both:
             raise ConcurrentTransactionException(
@@ -134,7 +134,7 @@ class ConflictCheck:
                 "the work"
             )
 
-    def _applications(self, winner: Winner) -> None:
+    def _applications(self, winner: WinningCommit) -> None:
         both = sorted((self.reads.app_ids | set(self.staged.transactions)) & winner.app_ids)
         if both:
             raise ConcurrentTransactionException(
@@ -142,7 +142,7 @@ class ConflictCheck:
                 "id, or this work was done already; look at the table before it is repeated"
             )
 
-    def _appended(self, winner: Winner) -> None:
+    def _appended(self, winner: WinningCommit) -> None:
         """Rows that this transaction should have read, had it run after the winner, as far as statistics can tell."""
         for reading in self._readings_of_added(winner):
             if reading.matches is None:
@@ -150,7 +150,7 @@ class ConflictCheck:
                 if files.num_rows:
                     raise ConcurrentAppendException(self._added(winner, files))
 
-    def _appended_matches(self, winner: Winner, before: Snapshot) -> None:
+    def _appended_matches(self, winner: WinningCommit, before: Snapshot) -> None:
         """The same where the condition itself can be asked; it comes last, since the answer may cost a job."""
         for reading in self._readings_of_added(winner):
             if reading.matches is None:
@@ -166,14 +166,14 @@ class ConflictCheck:
             if found:
                 raise ConcurrentAppendException(self._added(winner, files))
 
-    def _readings_of_added(self, winner: Winner) -> list[Reading]:
+    def _readings_of_added(self, winner: WinningCommit) -> list[ConditionRead]:
         """The conditions that rows which `winner` added must not fulfil."""
         if self.isolation is IsolationLevel.SNAPSHOT_ISOLATION:
             return []
         overlooked = self.isolation is IsolationLevel.WRITE_SERIALIZABLE and self.staged.metadata is None
         return [] if overlooked and winner.is_blind_append else self.reads.readings
 
-    def _added_rows(self, winner: Winner, predicate: Predicate) -> pa.Table:
+    def _added_rows(self, winner: WinningCommit, predicate: Predicate) -> pa.Table:
         """The files of `winner` with rows that were nowhere before and for which `predicate` may be true."""
         files = self._may_match(winner.added_files, predicate)
         if not files.num_rows or not winner.vector_changes:
@@ -194,7 +194,7 @@ class ConflictCheck:
         old, new = self._vectors[change.old], self._vectors[change.new]
         return new - old if new.issuperset(old) else None
 
-    def _added(self, winner: Winner, files: pa.Table) -> str:
+    def _added(self, winner: WinningCommit, files: pa.Table) -> str:
         values = dict(files["partitionValues"][0].as_py() or ())
         place = f" in the partition {values}" if values else ""
         return (
@@ -202,7 +202,7 @@ class ConflictCheck:
             f"{files['path'][0].as_py()}): repeat the work on the new version"
         )
 
-    def _same_path(self, winner: Winner) -> None:
+    def _same_path(self, winner: WinningCommit) -> None:
         staged = self.staged
         if staged.fresh_adds or not staged.adds:
             return
@@ -215,7 +215,7 @@ class ConflictCheck:
                     "table again and repeat the work"
                 )
 
-    def _removed_by_both(self, winner: Winner) -> None:
+    def _removed_by_both(self, winner: WinningCommit) -> None:
         if not winner.removed_paths or not self.staged.removes:
             return
         removed = {canonical_path(remove.path) for remove in self.staged.removes} - self.staged.row_deletions.keys()
@@ -226,7 +226,7 @@ class ConflictCheck:
                 "work on the new version"
             )
 
-    def _rows_deleted_by_both(self, winner: Winner) -> None:
+    def _rows_deleted_by_both(self, winner: WinningCommit) -> None:
         """Rows may go from one file by several commits, each row by one; the file's new state is what is followed."""
         mine = {**self.staged.row_deletions, **self._rebased}
         touched = mine.keys() & (winner.added_paths | winner.removed_paths)
@@ -250,7 +250,9 @@ class ConflictCheck:
                 )
             self._rebased[path] = mine[path].behind(file, vector)
 
-    def _vector_followed(self, winner: Winner, path: str, mine: FileDeletion, file: AddFile | None) -> BitMap64 | None:
+    def _vector_followed(
+        self, winner: WinningCommit, path: str, mine: FileDeletion, file: AddFile | None
+    ) -> BitMap64 | None:
         """The rows that are deleted of the file now; None where it is not the same file with, at most, fewer rows."""
         if mine.file.deletion_vector is not None:
             self._vectors.remember(mine.file.deletion_vector, mine.vector)
@@ -267,7 +269,7 @@ class ConflictCheck:
             return None
         return mine.vector | deleted
 
-    def _deleted(self, winner: Winner) -> None:
+    def _deleted(self, winner: WinningCommit) -> None:
         if not winner.removed_paths:
             return
         for reading in self.reads.readings:
@@ -287,7 +289,7 @@ class ConflictCheck:
                 files = self._may_match(winner.rearranged_files, reading.predicate)
                 reading.moved.update(canonical_paths(files["path"]).to_pylist())
 
-    def _leaves_rows(self, winner: Winner, path: str, reading: Reading) -> bool:
+    def _leaves_rows(self, winner: WinningCommit, path: str, reading: ConditionRead) -> bool:
         """Whether `winner` keeps the file, and of it all rows that were read, where they are."""
         rows, change = reading.rows_of(path), winner.vector_changes.get(path)
         if rows is None or change is None:
@@ -301,5 +303,5 @@ class ConflictCheck:
     def _where(self) -> str:
         return self.snapshot.store.root_url
 
-    def _says(self, winner: Winner) -> str:
+    def _says(self, winner: WinningCommit) -> str:
         return f"{self._where}: while this transaction ran on version {self.snapshot.version}, {winner.description}"

@@ -32,7 +32,7 @@ class RowsRead:
 
 
 @dataclass
-class Reading:
+class ConditionRead:
     """One condition that was read by, and the files that hold the rows it found.
 
     Files whose rows others moved elsewhere are followed: `moved` are files that may hold some of them now.

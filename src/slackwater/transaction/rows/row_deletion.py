@@ -21,7 +21,7 @@ from slackwater.protocol.actions.paths import canonical_path
 from slackwater.stats.footers import parquet_footer
 from slackwater.storage.path_guard import open_resolved, resolve_file
 from slackwater.storage.store import ObjectStore
-from slackwater.transaction.rows.recommit import as_adds
+from slackwater.transaction.rows.file_action_rows import as_adds
 from slackwater.transaction.rows.vector_files import LoadedVectors
 
 _FOOTERS_AT_ONCE = 8

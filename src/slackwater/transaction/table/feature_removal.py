@@ -34,9 +34,9 @@ from slackwater.protocol.schema.column_paths import format_column_path
 from slackwater.protocol.schema.schema import schema_to_json
 from slackwater.protocol.schema.type_widening import widened_columns, without_type_changes
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.begin import begin
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
+from slackwater.transaction.factory import begin
 from slackwater.transaction.table.alteration import parameter_text
 
 _DAY_MS = 24 * 3600 * 1000

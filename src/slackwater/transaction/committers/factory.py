@@ -13,11 +13,11 @@ from slackwater.protocol.features.managed_commits import OWNER_NAME, ownership
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
+from slackwater.transaction.ambient_transaction import is_within, require_not_past
 from slackwater.transaction.committer import Committer
-from slackwater.transaction.committers.branch import BranchCommitter
+from slackwater.transaction.committers.deferred import DeferringCommitter
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
 from slackwater.transaction.committers.managed import ManagedCommitter
-from slackwater.transaction.open_transactions import is_within, require_not_past
 
 
 def committer_for(table: Table, configuration: TableConfiguration) -> Committer:
@@ -31,7 +31,7 @@ def committer_for(table: Table, configuration: TableConfiguration) -> Committer:
     validate_writable(configuration.protocol, where)
     validate_parquet(configuration.metadata, where)
     if table.branch is not None:
-        return BranchCommitter(table.branch)
+        return DeferringCommitter(table.branch)
     found = ownership(configuration, where)
     if found is None:
         return FilesystemCommitter(table.store)

@@ -13,7 +13,7 @@ from slackwater.protocol.actions.paths import canonical_path
 from slackwater.transaction.staged import ReadSet, StagedActions
 
 
-def joined_actions(parts: Sequence[StagedActions]) -> StagedActions:
+def combine_actions(parts: Sequence[StagedActions]) -> StagedActions:
     """One commit that leaves the table as `parts` do, one after the other; each saw what those before it had done."""
     if len(parts) == 1:
         return parts[0]
@@ -50,7 +50,7 @@ def joined_actions(parts: Sequence[StagedActions]) -> StagedActions:
     return result
 
 
-def joined_reads(parts: Sequence[ReadSet]) -> ReadSet:
+def combine_reads(parts: Sequence[ReadSet]) -> ReadSet:
     """All that was read."""
     return ReadSet(
         [reading for part in parts for reading in part.readings], {app for part in parts for app in part.app_ids}

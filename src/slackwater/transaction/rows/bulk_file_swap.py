@@ -22,14 +22,14 @@ from slackwater.protocol.features import iceberg_compat, row_tracking
 from slackwater.protocol.features.column_mapping import physical_schema
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.rows.recommit import as_adds, as_removes
+from slackwater.transaction.rows.file_action_rows import as_adds, as_removes
 
 _CONTENT = pa.schema([field for field in ACTION_SCHEMA if field.name != "version"])
 _OF_ADDS = ("modificationTime", "clusteringProvider")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FileExchange:
+class BulkFileSwap:
     """Files to add and live files to remove, each with the columns of ADD_SCHEMA; rows come and go by them."""
 
     adds: pa.Table
@@ -61,7 +61,7 @@ class FileExchange:
         False says no more than that they are to be looked at one by one: each is to be given row ids, or is not such
         as the table can have.
         """
-        if not may_be_plain(table):
+        if not can_reuse_actions(table):
             return False
         if self.removes.num_rows and (before is None or table.is_active("appendOnly")):
             return False
@@ -93,7 +93,7 @@ class FileExchange:
         return _are_among(keys.filter(again), removed)
 
 
-def may_be_plain(table: TableConfiguration) -> bool:
+def can_reuse_actions(table: TableConfiguration) -> bool:
     """Whether there are files that `table` may have unchanged: each would be given row ids otherwise, say."""
     return not (row_tracking.is_supported(table) or iceberg_compat.active_version(table))
 

@@ -18,7 +18,7 @@ from slackwater.log.file_actions import file_actions
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.paths import canonical_path
-from slackwater.transaction.rows.recommit import as_adds
+from slackwater.transaction.rows.file_action_rows import as_adds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class VectorChange:
 
 
 @dataclass(frozen=True)
-class Winner:
+class WinningCommit:
     """One commit that others made since the transaction read its snapshot."""
 
     commit: ParsedCommit

@@ -6,7 +6,7 @@ from slackwater.log.table import Table
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.clock import Clock
-from slackwater.transaction.committers.choice import committer_for
+from slackwater.transaction.committers.factory import committer_for
 from slackwater.transaction.table.definition import TableActions
 from slackwater.transaction.transaction import TableTransaction
 

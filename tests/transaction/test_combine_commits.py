@@ -9,8 +9,8 @@ from pyroaring import BitMap64
 
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.joined import joined_actions, joined_reads
-from slackwater.transaction.rows.recommit import REMOVE_COLUMNS, as_removes
+from slackwater.transaction.combine_commits import combine_actions, combine_reads
+from slackwater.transaction.rows.file_action_rows import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.staged import ReadSet, StagedActions
 from slackwater.transaction.transaction import TableTransaction
 from tests.transaction.tables import VECTORS, begin, table
@@ -58,7 +58,7 @@ def test_one_commit_leaves_what_the_changes_left_one_after_the_other(seed: int) 
         if change.staged.has_file_actions:
             apart = change.commit("WRITE").snapshot
     together = begin(base)
-    together.staged = joined_actions([part for part in parts if part.has_file_actions] or [StagedActions()])
+    together.staged = combine_actions([part for part in parts if part.has_file_actions] or [StagedActions()])
     if not together.staged.has_file_actions:
         assert _state(apart) == _state(base)
         return
@@ -78,7 +78,7 @@ def test_a_file_that_came_and_went_is_not_spoken_of() -> None:
     one, two = begin(base), begin(base)
     _add(one, "a")
     two.remove(as_removes(one.commit("WRITE").snapshot.live_files(REMOVE_COLUMNS), 1))
-    joined = joined_actions([one.staged, two.staged])
+    joined = combine_actions([one.staged, two.staged])
     assert (joined.adds, joined.removes) == ([], [])
 
 
@@ -86,17 +86,17 @@ def test_what_only_one_of_the_changes_says_of_the_table_holds() -> None:
     base = table()
     known = StagedActions(protocol=base.protocol, metadata=base.metadata)
     for parts in ([known, StagedActions()], [StagedActions(), known]):
-        joined = joined_actions(parts)
+        joined = combine_actions(parts)
         assert (joined.protocol, joined.metadata) == (base.protocol, base.metadata)
 
 
 def test_one_change_is_taken_as_it_is() -> None:
     staged = begin(table()).staged
-    assert joined_actions([staged]) is staged
+    assert combine_actions([staged]) is staged
 
 
 def test_what_each_read_was_read() -> None:
     one, two = ReadSet(app_ids={"a"}), ReadSet(app_ids={"b"})
     one.read_all()
-    both = joined_reads([one, two])
+    both = combine_reads([one, two])
     assert (len(both.readings), both.app_ids) == (1, {"a", "b"})

@@ -17,10 +17,10 @@ from slackwater.log.bulk_commit import StreamedActions
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.protocol.actions.paths import PathEnds, are_distinct_ends, path_ends
 from slackwater.protocol.table_configuration import TableConfiguration
-from slackwater.transaction.rows.exchange import FileExchange, are_plain, as_actions, may_be_plain
+from slackwater.transaction.rows.bulk_file_swap import BulkFileSwap, are_plain, as_actions, can_reuse_actions
 
 
-class StreamBroken(Exception):
+class StreamNotReplayable(Exception):
     """The files cannot be read, or not be taken unchanged: nothing is written, and they are to be held."""
 
 
@@ -36,16 +36,16 @@ class FileStream:
     num_files: int
     num_bytes: int
 
-    def exchange(self, now_ms: int) -> FileExchange:
+    def exchange(self, now_ms: int) -> BulkFileSwap:
         """The same, held."""
-        return FileExchange(self.held(), ADD_SCHEMA.empty_table(), now_ms)
+        return BulkFileSwap(self.held(), ADD_SCHEMA.empty_table(), now_ms)
 
     def is_plain(self, table: TableConfiguration) -> bool:
         """Whether the first commit of `table` may have them unchanged, as far as `table` says."""
-        return may_be_plain(table)
+        return can_reuse_actions(table)
 
     def actions(self, small: Sequence[Mapping[str, Any]], table: TableConfiguration) -> StreamedActions:
-        """The actions of a commit that has `small` ones besides; going through them may raise StreamBroken."""
+        """The actions of a commit that has `small` ones besides; going through them may raise StreamNotReplayable."""
         return StreamedActions(small, partial(self._checked, table), self.num_files, self.num_bytes)
 
     def _checked(self, table: TableConfiguration) -> Iterator[pa.Table]:
@@ -53,15 +53,15 @@ class FileStream:
         try:
             for files in self.tables():
                 if files["size"].null_count or not are_plain(files, table):
-                    raise StreamBroken("not all files can be taken as they are")
+                    raise StreamNotReplayable("not all files can be taken as they are")
                 ends += _path_ends(files["path"])
                 yield as_actions(files, True, {})
         except SlackwaterError as error:
-            raise StreamBroken(str(error)) from error
+            raise StreamNotReplayable(str(error)) from error
         if sum(len(numbers) for _, numbers in ends) != self.num_files:
-            raise StreamBroken("they are other files than were counted")
+            raise StreamNotReplayable("they are other files than were counted")
         if ends and not are_distinct_ends(ends):
-            raise StreamBroken("one of them may be there twice")
+            raise StreamNotReplayable("one of them may be there twice")
 
 
 def _path_ends(paths: pa.ChunkedArray) -> Iterator[PathEnds]:
@@ -69,5 +69,5 @@ def _path_ends(paths: pa.ChunkedArray) -> Iterator[PathEnds]:
         if len(chunk):
             found = path_ends(chunk)
             if found is None:
-                raise StreamBroken("names are short, or spelled such that they are to be compared whole")
+                raise StreamNotReplayable("names are short, or spelled such that they are to be compared whole")
             yield found

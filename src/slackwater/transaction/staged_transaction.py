@@ -21,21 +21,21 @@ from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectStore
 from slackwater.transaction.clock import Clock
+from slackwater.transaction.commit_validation import validate_not_append_only, validate_vectors_enabled
 from slackwater.transaction.committer import Committer
-from slackwater.transaction.conflicts.late_files import is_late
 from slackwater.transaction.conflicts.row_reads import RowsRead
-from slackwater.transaction.post_commit import PostCommit
-from slackwater.transaction.preparation import validate_not_append_only, validate_vectors_enabled
-from slackwater.transaction.rows.exchange import FileExchange
+from slackwater.transaction.conflicts.vacuum_age_check import is_late
+from slackwater.transaction.post_commit import PostCommitHook
+from slackwater.transaction.rows.bulk_file_stream import FileStream
+from slackwater.transaction.rows.bulk_file_swap import BulkFileSwap
 from slackwater.transaction.rows.row_deletion import FileDeletion, RowDeletion, file_deletions, summary
-from slackwater.transaction.rows.stream import FileStream
 from slackwater.transaction.rows.vector_files import delete_vector_files, write_deletion_vectors
 from slackwater.transaction.staged import ReadSet, StagedActions
 from slackwater.transaction.table.definition import TableActions
 
 
 @dataclass
-class TableWork:
+class StagedTransaction:
     """Actions for the next version of one table, and what they were decided on.
 
     `read_snapshot` is what the work is based on, None where the table is being created. `begun_ms` is when it began:
@@ -46,7 +46,7 @@ class TableWork:
     committer: Committer
     read_snapshot: Snapshot | None
     clock: Clock = field(default_factory=Clock)
-    post_commit: PostCommit = field(default_factory=PostCommit)
+    post_commit: PostCommitHook = field(default_factory=PostCommitHook)
     zone: str = "UTC"
 
     staged: StagedActions = field(default_factory=StagedActions)
@@ -97,7 +97,7 @@ class TableWork:
 
         Both have the columns of ADD_SCHEMA; what goes is live in the snapshot. No other writer may commit meanwhile.
         """
-        self.staged.exchange = FileExchange(adds, removes, self.clock.now_ms())
+        self.staged.exchange = BulkFileSwap(adds, removes, self.clock.now_ms())
         self.staged.known_files = True
 
     def begin_with(self, files: FileStream) -> None:

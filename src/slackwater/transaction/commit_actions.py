@@ -22,8 +22,8 @@ from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.features import in_commit_timestamps, row_tracking
 from slackwater.protocol.table_configuration import TableConfiguration
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.rows.given_row_ids import highest_row_id
-from slackwater.transaction.rows.recommit import as_adds
+from slackwater.transaction.rows.file_action_rows import as_adds
+from slackwater.transaction.rows.row_id_high_water import highest_row_id
 from slackwater.transaction.staged import StagedActions
 
 

@@ -20,8 +20,8 @@ from slackwater.maintenance.clone import shallow_clone
 from slackwater.protocol.actions.file_names import commit_path
 from slackwater.protocol.actions.files import AddFile
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.rows.stream import FileStream, StreamBroken
-from tests.transaction.rows.test_exchange import _files as files_of
+from slackwater.transaction.rows.bulk_file_stream import FileStream, StreamNotReplayable
+from tests.transaction.rows.test_bulk_file_swap import _files as files_of
 from tests.transaction.tables import START_MS, VECTORS, FakeTime, add, append, delete, delete_rows_of, table
 
 _LONG = "day=1/part-00000-5fba94ed-9794-4965-ba6e-6ee3c0d22af{}.c000.snappy.parquet"
@@ -169,7 +169,7 @@ def _require_broken(tables: list[pa.Table], num_files: int) -> None:
 
     stream = FileStream(read, lambda: pa.concat_tables(tables), num_files, 0)
     configuration = table(_PARTITIONED, ["day"]).configuration
-    with pytest.raises(StreamBroken):
+    with pytest.raises(StreamNotReplayable):
         stream.actions([{"commitInfo": {}}], configuration).data()
 
 

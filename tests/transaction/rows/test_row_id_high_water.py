@@ -22,8 +22,8 @@ from slackwater.protocol.features.row_tracking import DOMAIN, domain_metadata
 from slackwater.protocol.features.table_features import supported_features
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore
-from slackwater.transaction.rows.given_row_ids import highest_row_id
-from slackwater.transaction.rows.recommit import REMOVE_COLUMNS, as_removes
+from slackwater.transaction.rows.file_action_rows import REMOVE_COLUMNS, as_removes
+from slackwater.transaction.rows.row_id_high_water import highest_row_id
 from slackwater.transaction.table.alteration import set_properties, unset_properties
 from slackwater.transaction.table.definition import TableDefinition, define_table
 from slackwater.transaction.table.feature_removal import drop_feature

@@ -25,9 +25,9 @@ from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ChunkedBytes
 from slackwater.transaction.committer import Committed, Conflict
 from slackwater.transaction.committers.filesystem import FilesystemCommitter
-from slackwater.transaction.post_commit import PostCommit
-from slackwater.transaction.rows.exchange import FileExchange
-from slackwater.transaction.rows.stream import FileStream
+from slackwater.transaction.post_commit import PostCommitHook
+from slackwater.transaction.rows.bulk_file_stream import FileStream
+from slackwater.transaction.rows.bulk_file_swap import BulkFileSwap
 from tests.transaction.tables import (
     VECTORS,
     FakeTime,
@@ -119,7 +119,7 @@ def test_in_bulk_and_one_by_one_the_log_says_the_same(
     bulk = _said(work(Path(source), tmp_path / "bulk"))
     assert in_bulk
     assert bulk["files"]
-    monkeypatch.setattr(FileExchange, "is_plain", lambda *_: False)
+    monkeypatch.setattr(BulkFileSwap, "is_plain", lambda *_: False)
     monkeypatch.setattr(FileStream, "is_plain", lambda *_: False)
     in_bulk.clear()
     assert _said(work(Path(source), tmp_path / "single")) == bulk
@@ -128,7 +128,7 @@ def test_in_bulk_and_one_by_one_the_log_says_the_same(
 
 def test_the_version_that_a_commit_in_bulk_made_is_known_as_it_is_read(tmp_path: Path, in_bulk: list[int]) -> None:
     before = _aged(tmp_path / "t")
-    transaction = begin(before, after=PostCommit(checkpoints=False, cleanup=False))
+    transaction = begin(before, after=PostCommitHook(checkpoints=False, cleanup=False))
     transaction.exchange(ADD_SCHEMA.empty_table(), before.live_files(ADD_SCHEMA.names))
     result = transaction.commit("TRUNCATE", {"n": "1"})
     assert in_bulk == [1 + before.live_files().num_rows]

@@ -19,23 +19,23 @@ from slackwater.protocol.actions.paths import canonical_path
 from slackwater.protocol.features import row_tracking
 from slackwater.scan.snapshot import Snapshot
 from slackwater.transaction.committer import Committed, Conflict
-from slackwater.transaction.work import TableWork
+from slackwater.transaction.staged_transaction import StagedTransaction
 
 
 @dataclass(frozen=True, slots=True)
-class JoinedCommit:
+class DeferredCommit:
     """One commit to a branch: what was staged and read, and what its `commitInfo` says."""
 
-    transaction: TableWork
+    transaction: StagedTransaction
     info: CommitInfo
 
 
-class BranchCommitter:
+class DeferringCommitter:
     """Commits to the branch of one table; what they were made by is kept with the branch, as JoinedCommits."""
 
     def __init__(self, branch: UncommittedVersions) -> None:
         self._branch = branch
-        self._next: JoinedCommit | None = None
+        self._next: DeferredCommit | None = None
 
     @property
     def publishes_at_once(self) -> bool:
@@ -45,11 +45,11 @@ class BranchCommitter:
         """As `Committer.published_version`: nothing is kept up before the transaction commits."""
         return 0
 
-    def join(self, transaction: TableWork, info: CommitInfo) -> None:
-        """As `JoinsCommits.join`."""
+    def join(self, transaction: StagedTransaction, info: CommitInfo) -> None:
+        """As `TransactionScopedCommitter.join`."""
         for earlier in self._branch.joined:
             _validate_together(self._branch.newest, earlier.transaction, transaction)
-        self._next = JoinedCommit(transaction, info)
+        self._next = DeferredCommit(transaction, info)
 
     def commit(
         self,
@@ -75,7 +75,7 @@ class BranchCommitter:
         return ()
 
 
-def _validate_together(newest: Snapshot, earlier: TableWork, later: TableWork) -> None:
+def _validate_together(newest: Snapshot, earlier: StagedTransaction, later: StagedTransaction) -> None:
     """Let pass two changes of one table that one commit can hold. Raises UnsupportedFeature."""
     where = newest.store.root_url
     both_change = earlier.staged.changes_data and later.staged.changes_data

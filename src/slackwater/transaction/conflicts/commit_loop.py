@@ -20,15 +20,15 @@ from slackwater.log.commits import ParsedCommit
 from slackwater.protocol.actions.commit_info import CommitInfo
 from slackwater.protocol.actions.deletion_vectors import DeletionVectorDescriptor
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.assembly import assemble
+from slackwater.transaction.commit_actions import assemble
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.committer import Committed, Conflict, JoinsCommits
+from slackwater.transaction.committer import Committed, Conflict, TransactionScopedCommitter
 from slackwater.transaction.conflicts.conflicts import ConflictCheck
 from slackwater.transaction.conflicts.isolation import IsolationLevel
-from slackwater.transaction.conflicts.late_files import validate_late_files
-from slackwater.transaction.conflicts.winner import Winner
+from slackwater.transaction.conflicts.vacuum_age_check import validate_late_files
+from slackwater.transaction.conflicts.winning_commit import WinningCommit
 from slackwater.transaction.rows.vector_files import delete_vector_files
-from slackwater.transaction.work import TableWork
+from slackwater.transaction.staged_transaction import StagedTransaction
 
 MAX_ATTEMPTS = 1000
 _PATIENT_ATTEMPTS = 3
@@ -37,14 +37,14 @@ _LONGEST_WAIT_S = 0.1
 _log = logging.getLogger(__name__)
 
 
-class CommitRace:
+class CommitLoop:
     """One commit of a transaction, tried again behind each winner that it may follow.
 
     `run` does all of it. Where commits to several tables go together, each has a race, and `actions`, `follow` and
     `landed` are its steps.
     """
 
-    def __init__(self, transaction: TableWork, info: CommitInfo, isolation: IsolationLevel) -> None:
+    def __init__(self, transaction: StagedTransaction, info: CommitInfo, isolation: IsolationLevel) -> None:
         self.transaction = transaction
         self.before: Snapshot | None = transaction.read_snapshot
         self._info = info
@@ -76,7 +76,7 @@ class CommitRace:
     def run(self) -> CommitResult:
         """As `TableTransaction.commit`."""
         transaction, committer = self.transaction, self.transaction.committer
-        if isinstance(committer, JoinsCommits):
+        if isinstance(committer, TransactionScopedCommitter):
             committer.join(transaction, self._info)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             outcome = committer.commit(self.version, self.actions(), transaction.may_move)
@@ -105,7 +105,7 @@ class CommitRace:
             raise self._created_by_another(Conflict(version))
         before, check = self.before, self._check
         for commit in commits:
-            winner = Winner(commit)
+            winner = WinningCommit(commit)
             if winner.txn_id == self.transaction.txn_id:
                 self.before = before
                 return Committed(winner.commit)

@@ -29,10 +29,10 @@ from slackwater.protocol.features.write_expressions import row_rules
 from slackwater.protocol.schema.schema import StructType
 from slackwater.scan.public_snapshot import Snapshot as PublicSnapshot
 from slackwater.scan.snapshot import Snapshot
-from slackwater.transaction.begin import begin, begin_table
 from slackwater.transaction.clock import Clock
 from slackwater.transaction.commit_result import CommitResult
-from slackwater.transaction.rows.recommit import REMOVE_COLUMNS, as_removes
+from slackwater.transaction.factory import begin, begin_table
+from slackwater.transaction.rows.file_action_rows import REMOVE_COLUMNS, as_removes
 from slackwater.transaction.table.alteration import validate_user_domain
 from slackwater.transaction.table.definition import TableDefinition, define_table
 from slackwater.transaction.transaction import TableTransaction
