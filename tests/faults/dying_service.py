@@ -8,9 +8,9 @@ from typing import Any
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import shallow_clone
 from slackwater.maintenance.convert import convert
-from slackwater.maintenance.history import truncate_history
 from slackwater.maintenance.manifests import SYMLINK_FORMAT_MANIFEST, generate
 from slackwater.maintenance.restore import restore
+from slackwater.maintenance.truncate_history import truncate_history
 from slackwater.maintenance.vacuum import VacuumRequest, vacuum
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.local_store import LocalObjectStore

@@ -382,7 +382,7 @@ def test_who_reads_a_table_while_it_is_dropped_never_finds_an_older_state(
     lake.create_log("t", ID, properties={"delta.checkpointInterval": "2"})
     for number in range(5):
         append(tmp_path / "lake" / "t", f"f{number}")
-    monkeypatch.setattr("slackwater.maintenance.drop._BATCH", 1)
+    monkeypatch.setattr("slackwater.maintenance.delete_table._BATCH", 1)
     seen = []
     delete = LocalObjectStore.delete
 

@@ -21,7 +21,7 @@ from slackwater.errors import (
 )
 from slackwater.log.table import Table
 from slackwater.maintenance.convert import ConvertRequest, ConvertResult, convert
-from slackwater.maintenance.described_files import describe_files
+from slackwater.maintenance.footer_scan import describe_files
 from slackwater.protocol.schema.ddl_columns import parse_column_list
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage import ObjectStore, open_store

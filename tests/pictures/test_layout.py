@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import slackwater
 from slackwater.errors import InvalidArgument
-from slackwater.maintenance.layout.bins import Packing, bins_of, to_compact
+from slackwater.maintenance.layout.bin_packing import BinPackingOptions, bins_of, to_compact
 from slackwater.pictures.layout import Layout, layout_of
 from slackwater.pictures.layout_page import layout_page
 from slackwater.protocol.actions.files import AddFile
@@ -132,7 +132,7 @@ def test_what_optimize_would_do_is_what_its_rule_says(
 ) -> None:
     files = [file(f"f{at}", {"id": 0}, {"id": 1}, size=size) for at, size in enumerate(sizes)]
     snapshot = table(tmp_path_factory.mktemp("t"), files, properties={"delta.targetFileSize": f"{target}b"})
-    packing = Packing(target, target)
+    packing = BinPackingOptions(target, target)
     bins = bins_of(to_compact(snapshot.live_files(), packing), packing)
     found = layout_of(snapshot).optimize
     gone = sum(each.files.num_rows for each in bins)

@@ -23,7 +23,7 @@ from slackwater.lake.tables import LakeTables
 from slackwater.log.segment import list_log
 from slackwater.log.table import Table
 from slackwater.maintenance.clone import cloned_table, require_empty
-from slackwater.maintenance.drop import delete_all
+from slackwater.maintenance.delete_table import delete_all
 from slackwater.owner.api.owner_registry import OwnedTable
 from slackwater.protocol.features.managed_commits import own_conf, ownership, with_owner, without_owner
 from slackwater.protocol.schema.schema import StructType

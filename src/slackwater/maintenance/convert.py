@@ -13,8 +13,8 @@ import orjson
 
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.log.table import Table
-from slackwater.maintenance.described_files import DescribedFile, describe_files, first_of_each_schema
-from slackwater.maintenance.parquet_files import PartitionedFile, parquet_files
+from slackwater.maintenance.footer_scan import FooterSummary, describe_files, first_of_each_schema
+from slackwater.maintenance.parquet_directory import PartitionedFile, parquet_files
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.paths import encode_path
 from slackwater.protocol.features.column_mapping import NONE
@@ -32,7 +32,7 @@ from slackwater.transaction.table.definition import TableActions, TableDefinitio
 
 OPERATION = "CONVERT"
 
-Describe = Callable[[ObjectStore, Sequence[str], StatsLeaves | None], Iterable[DescribedFile]]
+Describe = Callable[[ObjectStore, Sequence[str], StatsLeaves | None], Iterable[FooterSummary]]
 """What tells the columns and statistics of files at paths below the root, in their order."""
 
 
@@ -94,7 +94,7 @@ def convert(
 
 def _described(
     store: ObjectStore, files: Sequence[PartitionedFile], request: ConvertRequest
-) -> tuple[StructType, list[DescribedFile]]:
+) -> tuple[StructType, list[FooterSummary]]:
     """The table's columns, and its files; footers are read once, unless the first one has not all columns."""
     paths = [file.meta.path for file in files]
     if not request.collect_stats:
@@ -113,7 +113,7 @@ def _leaves(schema: StructType, request: ConvertRequest) -> StatsLeaves:
     return stats_leaves(schema, NONE, request.partition_schema.names, request.properties)
 
 
-def _table_schema(store: ObjectStore, described: Iterable[DescribedFile], request: ConvertRequest) -> StructType:
+def _table_schema(store: ObjectStore, described: Iterable[FooterSummary], request: ConvertRequest) -> StructType:
     """The columns of all files; those that directories name have the type that was asked for, or come last."""
     seen = first_of_each_schema(described)
     merged: StructType | None = None
@@ -182,6 +182,6 @@ def _require_no_mapping(table: Table, configuration: TableConfiguration) -> None
         )
 
 
-def _add(file: PartitionedFile, found: DescribedFile, request: ConvertRequest) -> AddFile:
+def _add(file: PartitionedFile, found: FooterSummary, request: ConvertRequest) -> AddFile:
     values = dict(zip(request.partition_schema.names, file.values, strict=True))
     return AddFile(encode_path(file.meta.path), values, found.size_bytes, file.meta.modified_ms, stats=found.stats)

@@ -17,7 +17,7 @@ from slackwater.errors import ConcurrentWriteException, InvalidArgument, Timesta
 from slackwater.log.file_actions import ADD_SCHEMA, file_keys, one_array, total_size
 from slackwater.log.history import to_ms
 from slackwater.log.table import Table
-from slackwater.maintenance.present_files import require_present
+from slackwater.maintenance.file_presence import require_present
 from slackwater.protocol.actions.actions import DomainMetadata, Metadata, Protocol
 from slackwater.protocol.features import row_tracking
 from slackwater.protocol.features.column_mapping import physical_name

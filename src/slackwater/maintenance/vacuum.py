@@ -16,9 +16,9 @@ import orjson
 from slackwater.errors import InvalidArgument, ObjectNotFound, OperationNotAllowed
 from slackwater.log.files.cleanup import with_hadoop_checksums
 from slackwater.log.table import Table
-from slackwater.maintenance.retained_files import files_left, places_given_up, retained_files
-from slackwater.maintenance.told_vacuum import Telling, ToldVacuum, WatchedLog
-from slackwater.maintenance.unneeded_files import abandoned_directories, abandoned_files, below_root, unneeded_files
+from slackwater.maintenance.referenced_files import dereferenced_files, files_left, retained_files
+from slackwater.maintenance.vacuum_candidates import abandoned_directories, abandoned_files, below_root, unneeded_files
+from slackwater.maintenance.vacuum_markers import ReferencedFiles, VacuumLogging, VacuumMarkers
 from slackwater.protocol.actions.file_names import LOG
 from slackwater.protocol.features.table_features import validate_writable
 from slackwater.protocol.properties.properties import DELETED_FILE_RETENTION
@@ -109,10 +109,10 @@ def vacuum(
     if request.retention_hours is not None:
         parameters["specifiedRetentionMillis"] = str(asked_ms)
     spares_ms = max(asked_ms, round(request.untracked_hours * _HOUR_MS))
-    telling = Telling(request.logs, spares_ms, request.user_metadata, request.user_name)
-    told = ToldVacuum(snapshot, telling, parameters, clock)
+    telling = VacuumLogging(request.logs, spares_ms, request.user_metadata, request.user_name)
+    told = VacuumMarkers(snapshot, telling, parameters, clock)
     told.begins(plan.files)
-    return _carried_out(table, WatchedLog(snapshot, cutoff_ms), plan, told, deleting)
+    return _carried_out(table, ReferencedFiles(snapshot, cutoff_ms), plan, told, deleting)
 
 
 def _retention_ms(snapshot: Snapshot, request: VacuumRequest) -> int:
@@ -155,7 +155,7 @@ def _plan(snapshot: Snapshot, request: VacuumRequest, cutoff_ms: int, clock: Clo
         retained.places,
         cutoff_ms,
         untracked_ms,
-        lambda oldest_ms: places_given_up(snapshot, retained.cutoff_version, oldest_ms),
+        lambda oldest_ms: dereferenced_files(snapshot, retained.cutoff_version, oldest_ms),
     )
     abandoned_before_ms = min(cutoff_ms, untracked_ms)
     files += abandoned_files(snapshot.store, abandoned_before_ms)
@@ -187,7 +187,7 @@ def _named_by_the_log(snapshot: Snapshot, cutoff_version: int | None, retained: 
 
 
 def _carried_out(
-    table: Table, log: WatchedLog, plan: _Plan, told: ToldVacuum, deleting: Callable[[int, int], None]
+    table: Table, log: ReferencedFiles, plan: _Plan, told: VacuumMarkers, deleting: Callable[[int, int], None]
 ) -> VacuumResult:
     store = table.store
     size = _BATCH_ON_DISK if store.local_root is not None else _BATCH

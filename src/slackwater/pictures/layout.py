@@ -12,8 +12,8 @@ from slackwater.errors import InvalidArgument
 from slackwater.html.number_format import short_bytes
 from slackwater.html.redaction import without_secrets
 from slackwater.log.file_actions import ADD_SCHEMA
-from slackwater.maintenance.layout.cubes import clustering_paths
-from slackwater.maintenance.layout.expected import ExpectedOptimize, expected_optimize
+from slackwater.maintenance.layout.optimize_estimate import ExpectedOptimize, expected_optimize
+from slackwater.maintenance.layout.z_cubes import clustering_paths
 from slackwater.pictures.overlap import Overlap, overlap_of
 from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.schema.column_paths import format_column_path, parse_column_path

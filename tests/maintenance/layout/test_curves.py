@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.maintenance.layout.curves import bits_of, hilbert, z_order
-from slackwater.maintenance.layout.ranges import CurveOrder, Ranges
+from slackwater.maintenance.layout.range_partition_ids import CurveOrder, Ranges
 from tests.examples import examples
 
 

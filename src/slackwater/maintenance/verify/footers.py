@@ -32,7 +32,7 @@ _TOLERANCE = 1e-6
 _WHOLE_TEXTS = 1_000_000
 
 
-def look_at_statistics(
+def verify_statistics(
     table: Table, configuration: TableConfiguration, files: pa.Table, places: Sequence[str | None], findings: Findings
 ) -> None:
     """The `stats` of `files`, at `places` (None: left out), against the footers, of which each is read."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from slackwater.errors import CorruptCheckpoint, InvalidSchema, SlackwaterError, TableNotFound, VersionNotFound
 from slackwater.log.segment import not_a_table
 from slackwater.log.table import Table
-from slackwater.maintenance.verify.files import COLUMNS, data_places, look_at_data_files, look_at_vectors
+from slackwater.maintenance.verify.data_files import COLUMNS, data_places, verify_data_files, verify_deletion_vectors
 from slackwater.maintenance.verify.findings import FaultKind, Findings, Verification
-from slackwater.maintenance.verify.footers import look_at_statistics
-from slackwater.maintenance.verify.told import Told
-from slackwater.maintenance.verify.walk import LogWalk
+from slackwater.maintenance.verify.footers import verify_statistics
+from slackwater.maintenance.verify.log_walk import LogWalk
+from slackwater.maintenance.verify.version_claims import VersionClaim
 from slackwater.protocol.features.managed_commits import ownership
 
 
@@ -49,15 +49,15 @@ def verify(table: Table, version: int | None = None, footers: bool = False) -> V
     )
 
 
-def _look_at_files(table: Table, told: Told, footers: bool, findings: Findings) -> None:
+def _look_at_files(table: Table, told: VersionClaim, footers: bool, findings: Findings) -> None:
     try:
         files = told.files(COLUMNS)
     except CorruptCheckpoint as error:
         findings.fault(FaultKind.CHECKPOINT, f"version {told.version}", f"files were not looked at: {error}")
         return
     places = data_places(table, files, findings)
-    are_there = look_at_data_files(table, files, places, findings)
-    look_at_vectors(table, files, findings)
+    are_there = verify_data_files(table, files, places, findings)
+    verify_deletion_vectors(table, files, findings)
     try:
         told.configuration.schema  # noqa: B018  (it is parsed when it is asked for)
     except InvalidSchema as error:
@@ -65,10 +65,10 @@ def _look_at_files(table: Table, told: Told, footers: bool, findings: Findings) 
         return
     if footers:
         readable = [place if is_there else None for place, is_there in zip(places, are_there, strict=True)]
-        look_at_statistics(table, told.configuration, files, readable, findings)
+        verify_statistics(table, told.configuration, files, readable, findings)
 
 
-def _note_owner(table: Table, told: Told, findings: Findings) -> None:
+def _note_owner(table: Table, told: VersionClaim, findings: Findings) -> None:
     try:
         found = None if table.owned is not None else ownership(told.configuration, table.root_url)
     except SlackwaterError as error:

@@ -17,7 +17,7 @@ from slackwater.data_files.reader import ReadProjection, Split
 from slackwater.data_files.rewriter import CarriedColumn, RewriteSpec
 from slackwater.data_files.writer import FileFormat, options_of
 from slackwater.errors import CorruptTable, UnsupportedFeature
-from slackwater.maintenance.layout.bins import Bin, Packing, bins_of
+from slackwater.maintenance.layout.bin_packing import Bin, BinPackingOptions, bins_of
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.actions.partition_values import hive_directory
 from slackwater.protocol.features.column_mapping import ID, NONE, physical_name, physical_schema
@@ -121,7 +121,7 @@ class MovedRows:
 
         They are moved where that is possible, else it is what `otherwise` does. Raises as `move`.
         """
-        bins = bins_of(files, Packing(max_bytes=_COPIED_BYTES), rewrites_single=True)
+        bins = bins_of(files, BinPackingOptions(max_bytes=_COPIED_BYTES), rewrites_single=True)
         moved = self.move(bins, without=without, data_change=True)
         return otherwise() if moved is None else moved
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from slackwater.maintenance.layout.bins import Packing
+from slackwater.maintenance.layout.bin_packing import BinPackingOptions
 from slackwater.protocol.features import clustering
 from slackwater.protocol.properties.properties import AUTO_COMPACT
 from slackwater.scan.snapshot import Snapshot
@@ -47,10 +47,10 @@ def with_auto_compaction(spark: SparkSession, result: CommitResult | None) -> Co
     return replace(result, upkeep=(*result.upkeep, f"auto compaction of {len(done.removed)} files"))
 
 
-def auto_packing(settings: SessionSettings) -> Packing:
+def auto_packing(settings: SessionSettings) -> BinPackingOptions:
     """How large files shall be: half as many bytes as fit one are small."""
     most = settings.auto_compact_max_bytes
-    return Packing(settings.auto_compact_min_bytes or most // 2, most, settings.optimize_max_deleted_ratio)
+    return BinPackingOptions(settings.auto_compact_min_bytes or most // 2, most, settings.optimize_max_deleted_ratio)
 
 
 def _too_few(snapshot: Snapshot, settings: SessionSettings) -> bool:

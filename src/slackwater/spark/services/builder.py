@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from slackwater.errors import InvalidArgument
 from slackwater.log.table import Table
-from slackwater.maintenance.layout.cubes import clustering_paths
+from slackwater.maintenance.layout.z_cubes import clustering_paths
 from slackwater.scan.snapshot import Snapshot
 from slackwater.spark.services.clustered import cluster, order_by_curve
 from slackwater.spark.services.metrics import RESULT, Outcome

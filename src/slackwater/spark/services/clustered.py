@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from slackwater.errors import InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
-from slackwater.maintenance.layout.bins import Bin, Packing, bins_of, parts_of
-from slackwater.maintenance.layout.cubes import PROVIDER, CubeRules, CubeWork, clustering_paths, tags_of, to_cluster
+from slackwater.maintenance.layout.bin_packing import Bin, BinPackingOptions, bins_of, parts_of
 from slackwater.maintenance.layout.curves import Curve, hilbert, z_order
+from slackwater.maintenance.layout.z_cubes import PROVIDER, CubeRules, CubeWork, clustering_paths, tags_of, to_cluster
 from slackwater.predicate.columns import resolve_column
 from slackwater.protocol.actions.files import AddFile
 from slackwater.protocol.features import clustering
@@ -52,7 +52,7 @@ def order_by_curve(spark: SparkSession, table: Table, where: Where, names: Seque
 
     def work(outcome: Outcome, progress: Progress) -> tuple[Mapping[str, str], Mapping[str, int]]:
         files, text = where.files(change)
-        bins = bins_of(files, Packing(max_bytes=1 << 62), rewrites_single=True)
+        bins = bins_of(files, BinPackingOptions(max_bytes=1 << 62), rewrites_single=True)
         _rewrite(change, bins, paths, z_order, packing, lambda _, add: add, progress)
         describe(change, outcome, files, bins)
         outcome.z_order = _z_order_stats(files, bins)
@@ -128,7 +128,7 @@ def _rewrite(
     bins: Sequence[Bin],
     paths: Sequence[ColumnPath],
     curve: Curve,
-    packing: Packing,
+    packing: BinPackingOptions,
     finished: Finished,
     progress: Progress,
 ) -> None:

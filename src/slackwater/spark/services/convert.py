@@ -15,7 +15,7 @@ from pyspark.sql import types as spark_types
 from slackwater.errors import InvalidArgument, UnsupportedFeature
 from slackwater.log.table import Table
 from slackwater.maintenance.convert import ConvertRequest, convert
-from slackwater.maintenance.described_files import DescribedFile, describe_files, described
+from slackwater.maintenance.footer_scan import FooterSummary, describe_files, described
 from slackwater.protocol.schema.schema import StructType
 from slackwater.spark.progress.progress import Progress
 from slackwater.spark.session.defaults import SessionSettings, session_zone
@@ -88,8 +88,8 @@ def _partitions(given: str | spark_types.StructType | None) -> StructType:
 
 def _described_by(
     spark: SparkSession,
-) -> Callable[[ObjectStore, Sequence[str], StatsLeaves | None], Iterable[DescribedFile]]:
-    def describe(store: ObjectStore, paths: Sequence[str], leaves: StatsLeaves | None) -> Iterable[DescribedFile]:
+) -> Callable[[ObjectStore, Sequence[str], StatsLeaves | None], Iterable[FooterSummary]]:
+    def describe(store: ObjectStore, paths: Sequence[str], leaves: StatsLeaves | None) -> Iterable[FooterSummary]:
         is_shared = store.local_root is None or is_one_process(spark)
         if len(paths) < _MANY or not is_shared or not has_python_workers(spark, store):
             return describe_files(store, paths, leaves)
@@ -100,7 +100,7 @@ def _described_by(
 
 def _by_tasks(
     spark: SparkSession, store: ObjectStore, paths: Sequence[str], leaves: StatsLeaves | None
-) -> list[DescribedFile]:
+) -> list[FooterSummary]:
     """What tasks say of the files, in the order of `paths`."""
     sent = pa.table({"number": pa.array(range(len(paths)), pa.int64()), "path": pa.array(paths, pa.string())})
     frame = spark.createDataFrame(sent).repartition(4 * default_parallelism(spark))
@@ -112,7 +112,7 @@ def _by_tasks(
             raise
         raise raised from error
     columns = [found[name].to_pylist() for name in ("path", "size_bytes", "schema", "stats")]
-    told = dict(zip(found["number"].to_pylist(), map(DescribedFile, *columns), strict=True))
+    told = dict(zip(found["number"].to_pylist(), map(FooterSummary, *columns), strict=True))
     return [told[number] for number in range(len(paths))]
 
 

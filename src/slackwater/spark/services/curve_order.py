@@ -16,7 +16,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater.log.file_actions import one_array
 from slackwater.maintenance.layout.curves import Curve, bits_of
-from slackwater.maintenance.layout.ranges import CurveOrder
+from slackwater.maintenance.layout.range_partition_ids import CurveOrder
 from slackwater.protocol.schema.schema import ColumnPath
 from slackwater.spark.session.arrow_functions import mapped_in_arrow
 from slackwater.sql.lexer import quoted

@@ -17,7 +17,7 @@ from pyspark.sql import Column, SparkSession
 from slackwater.errors import InvalidArgument
 from slackwater.log.file_actions import ADD_SCHEMA
 from slackwater.log.table import Table
-from slackwater.maintenance.layout.bins import Bin, Packing, bins_of, compaction, packing_of_table
+from slackwater.maintenance.layout.bin_packing import Bin, BinPackingOptions, bins_of, compaction, packing_of_table
 from slackwater.maintenance.layout.dropped_columns import to_purge
 from slackwater.protocol.features import clustering
 from slackwater.protocol.features.sql_columns import read_columns
@@ -69,7 +69,7 @@ class Where:
 
 
 def compact(
-    spark: SparkSession, table: Table, where: Where, auto: Packing | None = None, least_files: int = 0
+    spark: SparkSession, table: Table, where: Where, auto: BinPackingOptions | None = None, least_files: int = 0
 ) -> Outcome:
     """Let small files of each partition become one, and files with many deleted rows lose these.
 
@@ -104,7 +104,7 @@ def purge(spark: SparkSession, table: Table, where: Where) -> Outcome:
 
     def bins(files: pa.Table) -> list[Bin]:
         # Rows of a clustered table stay where they are.
-        size = Packing(max_bytes=0) if is_clustered else packing
+        size = BinPackingOptions(max_bytes=0) if is_clustered else packing
         purged = to_purge(change.snapshot.table, change.snapshot.configuration, files)
         return bins_of(purged, size, rewrites_single=True)
 
@@ -164,10 +164,10 @@ def describe(change: Rearrangement, outcome: Outcome, files: pa.Table, bins: Seq
     outcome.num_columns_with_stats = len(change.rows.layout().leaves.leaves)
 
 
-def packing_of(settings: SessionSettings, properties: TableProperties) -> Packing:
+def packing_of(settings: SessionSettings, properties: TableProperties) -> BinPackingOptions:
     """How large files shall be: as the session says, else as the table does. Raises InvalidArgument."""
     default = packing_of_table(properties)
-    return Packing(
+    return BinPackingOptions(
         settings.optimize_min_bytes or default.min_bytes,
         settings.optimize_max_bytes or default.max_bytes,
         settings.optimize_max_deleted_ratio,

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slackwater.maintenance.layout.bins import PACKED_BYTES, Bin
+from slackwater.maintenance.layout.bin_packing import PACKED_BYTES, Bin
 from slackwater.protocol.actions.files import AddFile
 from slackwater.spark.change.moved_rows import Finished, MovedRows
 from slackwater.spark.change.row_change import FileWork, RowChange, record_counts, total

@@ -12,7 +12,7 @@ from pyspark.sql import types as spark_types
 
 from slackwater.errors import InvalidArgument, TableAlreadyExists, TableNotFound, UnsupportedFeature
 from slackwater.maintenance.clone import CloneResult, commit_clone
-from slackwater.maintenance.parquet_files import require_no_plain_files
+from slackwater.maintenance.parquet_directory import require_no_plain_files
 from slackwater.spark.catalog.persisted_views import create
 from slackwater.spark.catalog.provider import register_provider
 from slackwater.spark.catalog.registration import put_down, take_out

@@ -22,7 +22,7 @@ from slackwater.log.segment import list_log, not_a_table
 from slackwater.log.table import Table
 from slackwater.log.table_detail import describe_detail, describe_history
 from slackwater.maintenance.clone import CloneResult
-from slackwater.maintenance.history import truncate_history
+from slackwater.maintenance.truncate_history import truncate_history
 from slackwater.protocol.actions.time_zones import time_zone
 from slackwater.scan.snapshot import Snapshot
 from slackwater.scan.snapshot_html import LAST_COMMITS, snapshot_card

@@ -21,7 +21,7 @@ from slackwater.errors import (
     TableNotFound,
 )
 from slackwater.log.table import Table
-from slackwater.maintenance.parquet_files import require_no_plain_files
+from slackwater.maintenance.parquet_directory import require_no_plain_files
 from slackwater.protocol.features.identity_columns import same_but_identity
 from slackwater.protocol.schema.schema import as_nullable
 from slackwater.protocol.schema_changes.merge_schema import without_internal_metadata

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.errors import InvalidArgument
-from slackwater.maintenance.parquet_files import require_no_plain_files
+from slackwater.maintenance.parquet_directory import require_no_plain_files
 from slackwater.storage.open import open_store
 from slackwater.storage.store import ObjectStore
 

@@ -46,7 +46,7 @@ def data_places(table: Table, files: pa.Table, findings: Findings) -> list[str |
     return places
 
 
-def look_at_data_files(table: Table, files: pa.Table, places: Sequence[str | None], findings: Findings) -> list[bool]:
+def verify_data_files(table: Table, files: pa.Table, places: Sequence[str | None], findings: Findings) -> list[bool]:
     """Whether each of `files` is there; that it is, and has the size that the log says, is looked at."""
     known = [place for place in places if place is not None]
     found = dict(zip(known, sizes_of(table.store, known), strict=True))
@@ -64,7 +64,7 @@ def look_at_data_files(table: Table, files: pa.Table, places: Sequence[str | Non
     return are_there
 
 
-def look_at_vectors(table: Table, files: pa.Table, findings: Findings) -> None:
+def verify_deletion_vectors(table: Table, files: pa.Table, findings: Findings) -> None:
     """The deletion vectors of `files`: magic number, checksum, cardinality, and that they name rows of their files."""
     marked = files.append_column("numRecords", record_counts(files)).filter(files["deletionVector"].is_valid())
     here = [_may_be_opened(table, node) for node in marked["deletionVector"].to_pylist()]

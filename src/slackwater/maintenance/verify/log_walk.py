@@ -20,7 +20,7 @@ from slackwater.log.files.version_checksum import contradiction, parsed_version_
 from slackwater.log.managed_log import read_commits
 from slackwater.log.segment import CheckpointFiles, CommitFile, LogListing
 from slackwater.maintenance.verify.findings import FaultKind, Findings
-from slackwater.maintenance.verify.told import Told, difference
+from slackwater.maintenance.verify.version_claims import VersionClaim, difference
 from slackwater.protocol.actions.file_names import LOG, crc_name
 from slackwater.protocol.features.in_commit_timestamps import is_enabled
 from slackwater.storage.store import ObjectStore
@@ -42,7 +42,7 @@ class LogWalk:
         self._compactions: dict[int, list[CommitFile]] = defaultdict(list)
         for file in listing.compacted:
             self._compactions[file.end_version].append(file)
-        self._begun: dict[int, Told] = {}
+        self._begun: dict[int, VersionClaim] = {}
         self._last_ms: tuple[int, int] | None = None
 
     @property
@@ -50,13 +50,13 @@ class LogWalk:
         """The oldest version that the log knows of."""
         return min([*self._listing.commits, *self._checkpoints])
 
-    def run(self) -> Told | None:
+    def run(self) -> VersionClaim | None:
         """Walk. The target version, None where the log does not tell it any more.
 
         Raises UnsupportedFeature for a version that this package cannot read.
         """
         self._look_for_gaps()
-        told: Told | None = None
+        told: VersionClaim | None = None
         for version, commit in self._commits():
             self._note_beginnings(told, version)
             told = self._next(told, version, commit)
@@ -122,19 +122,19 @@ class LogWalk:
             self._findings.fault(FaultKind.COMMIT, file.path, str(error))
             return None
 
-    def _next(self, told: Told | None, version: int, commit: ParsedCommit | None) -> Told | None:
+    def _next(self, told: VersionClaim | None, version: int, commit: ParsedCommit | None) -> VersionClaim | None:
         """The version by its commit; None where the log has a hole before it, until the next checkpoint."""
         if commit is None or (version != 0 if told is None else version != told.version + 1):
             return None
         try:
-            return Told.by_first(commit, self._store) if told is None else told.after(commit)
+            return VersionClaim.by_first(commit, self._store) if told is None else told.after(commit)
         except UnsupportedFeature:
             raise
         except SlackwaterError as error:
             self._findings.fault(FaultKind.COMMIT, commit.file.path, str(error))
             return None
 
-    def _look_at_time(self, commit: ParsedCommit, told: Told) -> None:
+    def _look_at_time(self, commit: ParsedCommit, told: VersionClaim) -> None:
         if not is_enabled(told.configuration):
             self._last_ms = None
             return
@@ -150,14 +150,14 @@ class LogWalk:
             says = f"its timestamp {found} is not after {before[1]}, that of version {before[0]}"
             self._findings.fault(FaultKind.TIMESTAMP, commit.file.path, says)
 
-    def _look_at_checkpoints(self, told: Told | None, version: int) -> Told | None:
+    def _look_at_checkpoints(self, told: VersionClaim | None, version: int) -> VersionClaim | None:
         """`told`, held against the checkpoints of the version; where commits do not tell it, what one of them says."""
         for files in self._checkpoints.get(version, ()):
             self._findings.looked("checkpoints")
             if not self._look_at_sidecars(files):
                 continue
             try:
-                found = Told.by_checkpoint(files, self._store)
+                found = VersionClaim.by_checkpoint(files, self._store)
                 says = None if told is None else difference(found, told)
                 found.files(["path", "size"])
             except UnsupportedFeature:
@@ -189,26 +189,26 @@ class LogWalk:
                 self._findings.fault(FaultKind.SIDECAR, path, says)
         return are_there
 
-    def _note_beginnings(self, told: Told | None, version: int) -> None:
+    def _note_beginnings(self, told: VersionClaim | None, version: int) -> None:
         """Keep the version before a compaction until its end."""
         if told is not None and any(file.version == version == told.version + 1 for file in self._listing.compacted):
             self._begun[version] = told
 
-    def _look_at_compactions(self, told: Told) -> None:
+    def _look_at_compactions(self, told: VersionClaim) -> None:
         for file in self._compactions.get(told.version, ()):
             before = self._begun.get(file.version)
             if before is None and file.version != 0:
                 continue
             self._findings.looked("compactions")
             try:
-                by = Told.by_compaction(file, self._store) if before is None else before.after_compaction(file)
+                by = VersionClaim.by_compaction(file, self._store) if before is None else before.after_compaction(file)
                 says = difference(by, told)
             except (CorruptLog, ObjectNotFound) as error:
                 says = str(error)
             if says is not None:
                 self._findings.fault(FaultKind.COMPACTION, file.path, f"other than the commits: {says}")
 
-    def _look_at_checksum(self, told: Told, commit: ParsedCommit | None) -> None:
+    def _look_at_checksum(self, told: VersionClaim, commit: ParsedCommit | None) -> None:
         if told.version not in self._listing.checksums:
             return
         path = f"{LOG}/{crc_name(told.version)}"

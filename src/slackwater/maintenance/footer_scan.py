@@ -20,7 +20,7 @@ _BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedFile:
+class FooterSummary:
     """A file by its path below the root, its size in bytes, its columns as a `schemaString`, its `stats` as JSON."""
 
     path: str
@@ -29,7 +29,7 @@ class DescribedFile:
     stats: str | None = None
 
 
-def described(store: ObjectStore, path: str, leaves: StatsLeaves | None) -> DescribedFile:
+def described(store: ObjectStore, path: str, leaves: StatsLeaves | None) -> FooterSummary:
     """The file at `path`, with statistics of `leaves`; None for none.
 
     Raises InvalidArgument for a file that is no Parquet, or gone, UnsupportedFeature for columns that a table cannot
@@ -45,17 +45,17 @@ def described(store: ObjectStore, path: str, leaves: StatsLeaves | None) -> Desc
         ) from error
     except UnsupportedFeature as error:
         raise UnsupportedFeature(f"{store.root_url}: {path} cannot be part of a table: {error}") from error
-    return DescribedFile(path, size, schema, None if leaves is None else stats_of_footer(footer, leaves))
+    return FooterSummary(path, size, schema, None if leaves is None else stats_of_footer(footer, leaves))
 
 
-def describe_files(store: ObjectStore, paths: Sequence[str], leaves: StatsLeaves | None) -> Iterator[DescribedFile]:
+def describe_files(store: ObjectStore, paths: Sequence[str], leaves: StatsLeaves | None) -> Iterator[FooterSummary]:
     """`described` of each of `paths`, in their order; what is ahead is read meanwhile."""
     with ThreadPoolExecutor(_THREADS) as pool:
         for start in range(0, len(paths), _BATCH):
             yield from pool.map(lambda path: described(store, path, leaves), paths[start : start + _BATCH])
 
 
-def first_of_each_schema(files: Iterable[DescribedFile]) -> dict[str, str]:
+def first_of_each_schema(files: Iterable[FooterSummary]) -> dict[str, str]:
     """The schemas that there are, in their order, each with the path of the first file that has it."""
     found: dict[str, str] = {}
     for file in files:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from slackwater.maintenance.layout.bins import GIBIBYTE, Bin, in_order
+from slackwater.maintenance.layout.bin_packing import GIBIBYTE, Bin, in_order
 from slackwater.protocol.features import clustering
 from slackwater.protocol.schema.schema import ColumnPath
 from slackwater.scan.snapshot import Snapshot

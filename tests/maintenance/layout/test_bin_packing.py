@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.log.file_actions import ADD_SCHEMA
-from slackwater.maintenance.layout.bins import PACKED_BYTES, Bin, Packing, bins_of, first_fit, to_compact
+from slackwater.maintenance.layout.bin_packing import (
+    PACKED_BYTES,
+    Bin,
+    BinPackingOptions,
+    bins_of,
+    first_fit,
+    to_compact,
+)
 from tests.examples import examples
 
 SIZES = st.lists(st.integers(0, 120), max_size=60)
@@ -47,7 +54,7 @@ def test_everything_is_in_one_bin_that_holds_it_and_no_two_bins_fit_in_one(weigh
 @settings(max_examples=examples(100), deadline=None)
 @given(SIZES, st.integers(1, 100), st.data())
 def test_what_became_of_bins_is_left_alone_in_whatever_order(weights: list[int], most: int, data: Any) -> None:
-    packing = Packing(most, most)
+    packing = BinPackingOptions(most, most)
     bins = bins_of(to_compact(files(*({"size": size} for size in weights)), packing), packing)
     kept = {path for members in paths(bins) for path in members}
     shrunk = [
@@ -70,7 +77,7 @@ def test_small_files_are_taken_and_large_ones_with_many_deleted_rows() -> None:
             {"size": 20, "tags": [(PACKED_BYTES, "200")]},
             {"size": 20, "tags": [(PACKED_BYTES, "no number")]},
         ),
-        Packing(100, 1000),
+        BinPackingOptions(100, 1000),
     )
     assert found["path"].to_pylist() == ["f000", "f003", "f005"]
 
@@ -79,15 +86,15 @@ def test_files_go_together_within_their_partition_and_as_they_came() -> None:
     def at(value: str | None, time: int) -> dict[str, Any]:
         return {"partitionValues": [("p", value)], "modificationTime": time}
 
-    found = bins_of(files(at("b", 5), at("a", 4), at("b", 3), at(None, 2), at("", 1), at("c", 0)), Packing())
+    found = bins_of(files(at("b", 5), at("a", 4), at("b", 3), at(None, 2), at("", 1), at("c", 0)), BinPackingOptions())
     assert sorted(paths(found)) == [["f002", "f000"], ["f004", "f003"]], "an empty text is a null; c is alone"
     assert {each.partition_values["p"] for each in found} == {"b", None}
     by_row_id = files(*({"baseRowId": base} for base in (30, 10, 20)))
-    assert paths(bins_of(by_row_id, Packing())) == [["f001", "f002", "f000"]]
+    assert paths(bins_of(by_row_id, BinPackingOptions())) == [["f001", "f002", "f000"]]
 
 
 def test_a_file_alone_is_rewritten_for_its_deleted_rows_only() -> None:
     alone = files({})
-    assert bins_of(alone, Packing()) == []
-    assert paths(bins_of(alone, Packing(), rewrites_single=True)) == [["f000"]]
-    assert paths(bins_of(files({"deletionVector": vector(1)}), Packing())) == [["f000"]]
+    assert bins_of(alone, BinPackingOptions()) == []
+    assert paths(bins_of(alone, BinPackingOptions(), rewrites_single=True)) == [["f000"]]
+    assert paths(bins_of(files({"deletionVector": vector(1)}), BinPackingOptions())) == [["f000"]]

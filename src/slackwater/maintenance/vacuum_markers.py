@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from slackwater.errors import DataFileNotFound, SlackwaterError
-from slackwater.maintenance.retained_files import files_named
+from slackwater.maintenance.referenced_files import files_named
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.store import ObjectMeta
 from slackwater.transaction.clock import Clock
@@ -23,7 +23,7 @@ _NAMED = 5
 _log = logging.getLogger(__name__)
 
 
-class WatchedLog:
+class ReferencedFiles:
     """What others commit after `snapshot`; versions that were current at `cutoff_ms` or later are retained."""
 
     def __init__(self, snapshot: Snapshot, cutoff_ms: int) -> None:
@@ -52,7 +52,7 @@ class WatchedLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class VacuumLogging:
     """Whether the history tells of a VACUUM, and of whom and what for.
 
     `spares_ms` is how old the files at least are that go though the log never named them.
@@ -64,10 +64,10 @@ class Telling:
     user_name: str | None
 
 
-class ToldVacuum:
+class VacuumMarkers:
     """The entries of one VACUUM in the history of `snapshot`'s table; `parameters` are those of its beginning."""
 
-    def __init__(self, snapshot: Snapshot, telling: Telling, parameters: Mapping[str, str], clock: Clock) -> None:
+    def __init__(self, snapshot: Snapshot, telling: VacuumLogging, parameters: Mapping[str, str], clock: Clock) -> None:
         self._snapshot = snapshot
         self._telling = telling
         self._parameters = parameters

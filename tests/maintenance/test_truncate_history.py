@@ -11,7 +11,7 @@ from slackwater.errors import OperationNotAllowed, VersionNotFound
 from slackwater.log.checkpoints.checkpoint import sidecar_paths
 from slackwater.log.checkpoints.write_checkpoint import CheckpointLayout, write_checkpoint
 from slackwater.log.table import Table
-from slackwater.maintenance.history import truncate_history
+from slackwater.maintenance.truncate_history import truncate_history
 from slackwater.protocol.actions.actions import Protocol
 from slackwater.scan.snapshot import Snapshot
 from tests.lake.test_transaction import Kit

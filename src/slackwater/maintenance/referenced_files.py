@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from slackwater.errors import TimestampOutOfRange, VersionNotFound
 from slackwater.log.history import CommitHistory
-from slackwater.maintenance.present_files import file_and_vector_places
+from slackwater.maintenance.file_presence import file_and_vector_places
 from slackwater.protocol.actions.deletion_vectors import INLINE, DeletionVectorDescriptor
 from slackwater.scan.snapshot import Snapshot
 from slackwater.storage.path_guard import named_place, named_vector_place
@@ -97,7 +97,7 @@ def files_named(snapshot: Snapshot, after: int, cutoff_ms: int) -> set[str]:
     return places
 
 
-def places_given_up(snapshot: Snapshot, cutoff_version: int | None, oldest_ms: int) -> set[str]:
+def dereferenced_files(snapshot: Snapshot, cutoff_version: int | None, oldest_ms: int) -> set[str]:
     """Where files are that the log once named and no retained version needs, as far as they may be new: `oldest_ms`.
 
     What a writer is about to commit is never among them. Looks at the tombstones, and at the commits up to the cutoff

@@ -28,7 +28,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class VersionClaim:
     """A version as a checkpoint tells it, or commits from version 0 or from a checkpoint on."""
 
     state: LogState
@@ -36,26 +36,26 @@ class Told:
     store: ObjectStore
 
     @classmethod
-    def by_checkpoint(cls, files: CheckpointFiles, store: ObjectStore) -> Told:
+    def by_checkpoint(cls, files: CheckpointFiles, store: ObjectStore) -> VersionClaim:
         """By this checkpoint alone. Raises CorruptCheckpoint, UnsupportedFeature."""
         _, state = replay(LogSegment(files.version, files, ()), store)
         return cls(state, CheckpointAdds(state.checkpoint, store), store)
 
     @classmethod
-    def by_first(cls, commit: ParsedCommit, store: ObjectStore) -> Told:
+    def by_first(cls, commit: ParsedCommit, store: ObjectStore) -> VersionClaim:
         """By the commit of version 0. Raises CorruptLog, UnsupportedFeature."""
         return cls(replay_first(commit, store), CheckpointAdds(None, store), store)
 
-    def after(self, commit: ParsedCommit) -> Told:
+    def after(self, commit: ParsedCommit) -> VersionClaim:
         """With the next commit. Raises CorruptLog, UnsupportedFeature."""
-        return Told(advance_by(self.state, [commit], self.store), self.base, self.store)
+        return VersionClaim(advance_by(self.state, [commit], self.store), self.base, self.store)
 
-    def after_compaction(self, file: CommitFile) -> Told:
+    def after_compaction(self, file: CommitFile) -> VersionClaim:
         """With the commits of a compaction, which begins with the next one. Raises CorruptLog, StorageError."""
-        return Told(advance(self.state, [file], self.store), self.base, self.store)
+        return VersionClaim(advance(self.state, [file], self.store), self.base, self.store)
 
     @classmethod
-    def by_compaction(cls, file: CommitFile, store: ObjectStore) -> Told:
+    def by_compaction(cls, file: CommitFile, store: ObjectStore) -> VersionClaim:
         """By a compaction that begins with version 0. Raises as `after_compaction`."""
         _, state = replay(LogSegment(file.end_version, None, (file,)), store)
         return cls(state, CheckpointAdds(None, store), store)
@@ -80,7 +80,7 @@ class Told:
         return len(sizes), None if sizes.null_count else pc.sum(sizes, min_count=0).as_py()
 
 
-def difference(found: Told, expected: Told) -> str | None:
+def difference(found: VersionClaim, expected: VersionClaim) -> str | None:
     """What `found` says otherwise than `expected`, which the commits tell; None where they agree.
 
     Applications' transactions that a checkpoint has forgotten are no difference where the table lets it forget them.
@@ -93,7 +93,7 @@ def difference(found: Told, expected: Told) -> str | None:
     return _files_differ(found, expected) or _small_actions_differ(found.state, expected.state)
 
 
-def _files_differ(found: Told, expected: Told) -> str | None:
+def _files_differ(found: VersionClaim, expected: VersionClaim) -> str | None:
     ours, theirs = (told.files([*_KEY, *_COMPARED]) for told in (found, expected))
     for lacking, holding, says in ((ours, theirs, "it lacks"), (theirs, ours, "it has, and the commits do not,")):
         alone = select_rows(holding, not_among(holding, lacking))["path"].to_pylist()

@@ -24,7 +24,7 @@ GIBIBYTE = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Packing:
+class BinPackingOptions:
     """How large files shall be: those below `min_bytes` are taken, and as many go together as fit `max_bytes`.
 
     Files of which more than `max_deleted_ratio` of the rows are deleted are taken whatever their size.
@@ -49,32 +49,32 @@ class Bin:
         return bool(self.files["deletionVector"].null_count < self.files.num_rows)
 
 
-def packing_of_table(properties: TableProperties) -> Packing:
+def packing_of_table(properties: TableProperties) -> BinPackingOptions:
     """How large files shall be, as the table says. Raises InvalidArgument for a size that is none."""
     target = properties.get(TARGET_FILE_SIZE)
     size = None if target is None else size_in_bytes(TARGET_FILE_SIZE, target)
-    return Packing() if size is None else Packing(size, size)
+    return BinPackingOptions() if size is None else BinPackingOptions(size, size)
 
 
-def compaction(files: pa.Table, packing: Packing) -> list[Bin]:
+def compaction(files: pa.Table, packing: BinPackingOptions) -> list[Bin]:
     """The bins of OPTIMIZE in a table that is not clustered, of `files` (columns of ADD_SCHEMA)."""
     return bins_of(to_compact(files, packing), packing)
 
 
-def parts_of(each: Bin, packing: Packing) -> int:
+def parts_of(each: Bin, packing: BinPackingOptions) -> int:
     """How many files a bin becomes whose rows are put in another order: each about as large as files shall be."""
     size: int = sum(each.files["size"].to_pylist())
     return max(1, -(-size // packing.max_bytes))
 
 
-def to_compact(files: pa.Table, packing: Packing) -> pa.Table:
+def to_compact(files: pa.Table, packing: BinPackingOptions) -> pa.Table:
     """Those of `files` (columns of ADD_SCHEMA) that are small, or have many deleted rows."""
     small = pc.less(pa.array(_weights(files), pa.int64()), packing.min_bytes)
     ratios = pa.array(_deleted_ratios(files), pa.float64())
     return files.filter(pc.or_(small, pc.greater(ratios, packing.max_deleted_ratio)))
 
 
-def bins_of(files: pa.Table, packing: Packing, rewrites_single: bool = False) -> list[Bin]:
+def bins_of(files: pa.Table, packing: BinPackingOptions, rewrites_single: bool = False) -> list[Bin]:
     """Bins of `files` (columns of ADD_SCHEMA), partition by partition.
 
     A file that would be alone stays out, unless it has a deletion vector, or `rewrites_single`.
